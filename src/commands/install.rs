@@ -6,7 +6,6 @@ use std::path::PathBuf;
 
 use itertools::Itertools as _;
 
-use self::source::{Source, SourceArgs};
 use super::{
     World,
     args::{FromVariables, MachineArgs, StepOutputs, unusual},
@@ -15,10 +14,10 @@ use super::{
 };
 use crate::{
     error::{Context as _, Result},
-    install::{self, Action, Emit, Environment, Installer, Python, TargetWish},
+    install::{self, Action, Emit, Environment, Installer, TargetWish},
     set::{OfferedSet, SetPlace, Urls},
-    target::split_list,
-    version::Version,
+    target::{Target, split_list},
+    version::{ReleaseStream, Version},
     wheel::{Metadata, RequirementLine},
 };
 
@@ -47,8 +46,17 @@ const UNUSUAL: [&str; 5] = [
 Exit codes: 0 installed, 1 the set does not have what was asked for, or the installer failed, 2 usage, \
 environment or access error")]
 pub struct InstallArgs {
+    /// Set or index to install from: a directory, an address, or `s3://bucket/prefix`
+    #[arg(value_name = "SET", conflicts_with = "stream")]
+    set: Option<PathBuf>,
+    /// Install a version that this stream publishes
+    #[arg(long, value_name = "STREAM")]
+    stream: Option<ReleaseStream>,
     #[command(flatten)]
-    source: SourceArgs,
+    mirror: FromVariables<StreamMirror>,
+    /// Version of ROCm (default: the newest of which all packages are there)
+    #[arg(long, value_name = "VERSION")]
+    version: Option<Version>,
     /// Directory of the environment, which is created if it does not exist
     #[arg(long, value_name = "DIR", default_value = ".venv")]
     venv: PathBuf,
@@ -90,6 +98,14 @@ pub struct InstallArgs {
     settings: FromVariables<FetchSettings>,
     #[command(flatten)]
     accept: FromVariables<AcceptArgs>,
+}
+
+/// A copy of the streams.
+#[derive(Clone, Debug, clap::Args)]
+struct StreamMirror {
+    /// Server that has a directory for each host of a stream
+    #[arg(long, env = "ROCWHEEL_STREAM_MIRROR")]
+    mirror: Option<Urls>,
 }
 
 pub fn run(args: &InstallArgs, world: &World) -> Result<()> {
@@ -141,8 +157,8 @@ impl InstallArgs {
             names => TargetWish::Named(list(names)),
         };
         Ok(install::Request {
-            version: self.source.version.clone(),
-            stream: self.source.stream,
+            version: self.version.clone(),
+            stream: self.stream,
             targets,
             extras: self.extras.as_deref().map(list),
             packages: self.package.clone(),
@@ -161,12 +177,7 @@ impl InstallArgs {
         world: &World,
     ) -> Result<install::Plan> {
         let request = self.request()?;
-        let source = Source {
-            args: &self.source,
-            choice: &self.run,
-            settings: &self.settings,
-        };
-        let (place, mut offered) = source.open(world)?;
+        let (place, mut offered) = self.open_source(world)?;
         let rocm = source::choose(&request, &place, &mut offered, world)?;
         if rocm.is_some() && !self.no_check {
             check::ensure_installable(&place, offered.is_described, &self.accept, world)?;
@@ -175,34 +186,25 @@ impl InstallArgs {
             Action::Create => Vec::new(),
             Action::Update => install::metadata(environment.root())?,
         };
-        if let Some((metadata, selection)) = &rocm {
-            for target in &selection.lacking {
-                let version = &metadata.version;
-                world.console.warn(format!(
-                    "ROCm {version} has no device code for {target}: this machine has such a GPU, \
-                     which cannot be used with these packages"
-                ));
-            }
-            let parts = install::parts(metadata);
-            for it in present.iter().filter(|it| parts.contains(&it.name)) {
-                place.offer_project(&mut offered, it.name.normalized())?;
+        if let (TargetWish::Detected(gpus), Some((metadata, selection))) = (&request.targets, &rocm)
+            && !selection.targets.is_empty()
+        {
+            // Beside a GPU that has code.
+            for target in gpus.iter().map(Target::base) {
+                if !selection.targets.contains(&target) {
+                    let version = &metadata.version;
+                    world.console.warn(format!(
+                        "ROCm {version} has no device code for {target}: this machine has such a \
+                         GPU, which cannot be used with these packages"
+                    ));
+                }
             }
         }
         let packages = self.packages(&place, &mut offered, rocm.as_ref().map(|it| &it.0))?;
         let installer = Installer::find(self.installer)?;
-        let wanted = self.python.as_deref();
-        let python = match action {
-            Action::Update => {
-                let python = Python::ask(&environment.python())?;
-                wanted.map_or(Ok(()), |it| python.ensure_is(it))?;
-                Some(python)
-            }
-            Action::Create => match Python::find(installer, wanted) {
-                // Pins of ROCm are those of any Python.
-                Err(_) if self.emit.is_some() && wanted.is_none() => None,
-                found => found?,
-            },
-        };
+        if let (Action::Update, Some(wanted)) = (action, &self.python) {
+            install::ensure_python(&environment.python(), wanted)?;
+        }
         install::plan(
             &request,
             install::Facts {
@@ -212,8 +214,7 @@ impl InstallArgs {
                 environment,
                 action,
                 installed: &present,
-                python,
-                wanted_python: self.python.clone(),
+                python: self.python.clone(),
                 installer,
             },
         )
@@ -233,10 +234,9 @@ impl InstallArgs {
             place.offer_project(offered, name.normalized())?;
             let pins = install::pins(offered, None, rocm, &self.package);
             let mut files = offered.files.iter();
-            let file = pins
-                .iter()
-                .find(|it| it.0 == name)
-                .and_then(|pin| files.find(|it| it.project == pin.0 && it.version == pin.1));
+            let file = pins.iter().find(|it| it.project == name).and_then(|pin| {
+                files.find(|it| it.project == pin.project && it.version == pin.version)
+            });
             let metadata = file.map(|it| place.metadata_of(it)).transpose()?;
             packages.push((text.clone(), metadata));
         }

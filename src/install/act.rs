@@ -2,7 +2,7 @@
 
 use std::{
     fmt::{self, Write as _},
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use fs_err as fs;
@@ -13,18 +13,14 @@ use super::{
     environment::{Action, Environment},
     installer::{self, CommandLine, Installer, words},
     plan::{Plan, PlannedFile},
-    python::Python,
     requirements::Requirements,
-    site_packages,
 };
 use crate::{
     atomic::lock::{Lock, LockPurpose},
     console::{World, shell_word},
     error::{Context as _, Exit, Hint as _, No, Result, anyhow, hinted, message},
-    set::PackageSource,
     target::Target,
     version::Version,
-    wheel::DistName,
 };
 
 /// What was installed. Its text is the path of the interpreter.
@@ -34,18 +30,11 @@ pub struct Report<'a> {
     schema: &'static str,
     #[serde(rename = "venv")]
     environment: &'a Path,
-    pub python: PathBuf,
+    pub python: &'a Path,
     pub version: Option<&'a Version>,
     pub targets: &'a [Target],
-    packages: Vec<InstalledVersion>,
     /// The files of ROCm, as far as the source tells.
     files: &'a [PlannedFile],
-}
-
-#[derive(Debug, Serialize)]
-struct InstalledVersion {
-    project: DistName,
-    version: Version,
 }
 
 impl fmt::Display for Report<'_> {
@@ -59,8 +48,6 @@ impl fmt::Display for Report<'_> {
 pub enum Emit {
     /// requirements.txt, for `pip install -r` and `uv pip install -r`
     Requirements,
-    /// Dependencies, sources and indexes for the pyproject.toml of a uv project
-    Uv,
     /// pylock.toml (PEP 751)
     Pylock,
 }
@@ -88,14 +75,12 @@ impl Plan {
                 _ => error,
             })?;
         }
-        let python = environment.python();
-        if self.python.is_none() {
-            // uv has found it.
-            Python::ask(&python)?.ensure_suits(&self.needs)?;
-        }
-        let requirements = match &self.exact {
-            Some(exact) => exact.clone(),
-            None => self.read(&self.resolve(work.path(), &python, false, Some(lock), world)?)?,
+        let requirements = if let Some(exact) = &self.exact {
+            exact.clone()
+        } else {
+            let (form, python) = (Emit::Requirements, self.own_python.to_string_lossy());
+            let text = self.resolve(work.path(), Some(&python), form, Some(lock), world)?;
+            self.read(&text)?
         };
         let file = work.path().join("requirements.txt");
         fs::write(&file, requirements.to_string())?;
@@ -111,13 +96,12 @@ impl Plan {
         change.finish();
         if self.action == Action::Update {
             // It may have had other packages before.
-            let line = self.installer.verb("check", &python);
+            let line = self.verb("check");
             let what = "the packages of the environment do not fit together";
             if let Err(error) = self.run(line, what, Some(lock), world) {
                 world.console.warn(message(&error));
             }
         }
-        let packages = site_packages::metadata(environment.root())?.into_iter();
         let (what, root) = (self.summary(), environment.root().display());
         world
             .console
@@ -125,71 +109,26 @@ impl Plan {
         Ok(Report {
             schema: "rocwheel-install-v1",
             environment: &self.environment,
-            python,
+            python: &self.own_python,
             version: self.version.as_ref(),
             targets: &self.targets,
-            packages: packages
-                .map(|it| InstalledVersion {
-                    project: it.name,
-                    version: it.version,
-                })
-                .collect(),
             files: &self.files,
         })
     }
 
     /// The pins in another form, without an environment.
     pub fn emit(&self, form: Emit, world: &World) -> Result<String> {
-        let work = tempfile::tempdir()?;
-        let resolved = |is_pylock| {
-            let python = self.python.as_ref().context("no Python was found");
-            let python = python.hint("name one with `--python`")?;
-            self.resolve(work.path(), &python.path, is_pylock, None, world)
-        };
-        let requirements = match (&self.exact, form) {
+        match (&self.exact, form) {
+            (Some(exact), Emit::Requirements) => return Ok(exact.to_string()),
             (Some(exact), Emit::Pylock) => return self.pylock(exact),
-            (None, Emit::Pylock) => return resolved(true),
-            (Some(exact), _) => exact.clone(),
-            (None, _) => self.read(&resolved(false)?)?,
-        };
+            (None, _) => {}
+        }
+        let work = tempfile::tempdir()?;
+        let text = self.resolve(work.path(), self.python.as_deref(), form, None, world)?;
         match form {
-            Emit::Uv => self.project(&requirements),
-            _ => Ok(requirements.to_string()),
+            Emit::Requirements => Ok(self.read(&text)?.to_string()),
+            Emit::Pylock => Ok(text),
         }
-    }
-
-    /// The lines of a pyproject.toml. Each package is a dependency of its own, because
-    /// `tool.uv.sources` ties only these to an index.
-    fn project(&self, requirements: &Requirements) -> Result<String> {
-        let mut text = String::from("[project]\ndependencies = [\n");
-        for package in &requirements.packages {
-            writeln!(text, "    \"{package}\",")?;
-        }
-        text.push_str("]\n");
-        let links = self.places.iter().filter_map(PackageSource::links);
-        let links: Vec<&str> = links.collect();
-        if !links.is_empty() {
-            writeln!(text, "\n[tool.uv]\nfind-links = {links:?}")?;
-            if self.base.is_none() {
-                text.push_str("no-index = true\n");
-            }
-        }
-        let row = |name: &str, url: &str, what: &str| {
-            format!("\n[[tool.uv.index]]\nname = \"{name}\"\nurl = \"{url}\"\n{what} = true\n")
-        };
-        if let Some(index) = self.places.iter().find_map(PackageSource::index) {
-            text.push_str("\n[tool.uv.sources]\n");
-            let is_pinned = |name: &DistName| self.pins.iter().any(|it| it.project == *name);
-            let projects = requirements.packages.iter().map(|it| &it.project);
-            for project in projects.filter(|it| is_pinned(it)) {
-                writeln!(text, "{project} = {{ index = \"rocm\" }}")?;
-            }
-            text.push_str(&row("rocm", index, "explicit"));
-        }
-        if let Some(base) = &self.base {
-            text.push_str(&row("base", base, "default"));
-        }
-        Ok(text)
     }
 
     /// The files of ROCm as a pylock.toml.
@@ -253,8 +192,8 @@ impl Plan {
     fn resolve(
         &self,
         work: &Path,
-        python: &Path,
-        is_pylock: bool,
+        python: Option<&str>,
+        form: Emit,
         lock: Option<&Lock>,
         world: &World,
     ) -> Result<String> {
@@ -265,15 +204,14 @@ impl Plan {
         let (verb, flags, answer) = match self.installer {
             Installer::Uv => {
                 let flags = "--generate-hashes --no-header --no-annotate --quiet --format";
-                let name = if is_pylock {
-                    "pylock.toml"
-                } else {
-                    "requirements.txt"
+                let name = match form {
+                    Emit::Requirements => "requirements.txt",
+                    Emit::Pylock => "pylock.toml",
                 };
                 let flags = format!("{flags} {name} --output-file");
                 ("compile", flags, file(name))
             }
-            Installer::Pip if is_pylock => {
+            Installer::Pip if form == Emit::Pylock => {
                 let text = "only uv writes a `pylock.toml` with packages of others";
                 return Err(anyhow!(text)).hint("install uv, or pass `--emit requirements`");
             }

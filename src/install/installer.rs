@@ -59,33 +59,81 @@ impl Installer {
         }
     }
 
-    /// Creates an environment. Without a Python, uv looks for one of the wanted version, and may
-    /// download it.
+    /// Creates an environment. Without a Python, uv looks for one, and may download it.
     pub(super) fn create(self, environment: &Path, python: Option<&str>) -> CommandLine {
         let mut line = match self {
             Self::Uv => {
                 let mut line = words("uv venv --no-config --no-project --allow-existing");
-                line.extend(python.map(|it| format!("--python={it}")));
+                line.extend(python_flag(python));
                 line
             }
-            Self::Pip => {
-                let python = python.unwrap_or("python3").to_owned();
-                vec![python, "-m".into(), "venv".into()]
-            }
+            Self::Pip => vec![program(python), "-m".to_owned(), "venv".to_owned()],
         };
         line.push(environment.to_string_lossy().into_owned());
         line
     }
 
     /// The beginning of each command that resolves, installs or checks.
-    pub(super) fn verb(self, verb: &str, python: &Path) -> CommandLine {
-        let python = python.to_string_lossy();
-        let line = match self {
-            Self::Uv => vec!["uv", "pip", verb, "--no-config", "--python", &*python],
-            Self::Pip => vec![&*python, "-m", "pip", verb, "--no-input"],
-        };
-        line.into_iter().map(str::to_owned).collect()
+    pub(super) fn verb(self, verb: &str, python: Option<&str>) -> CommandLine {
+        match self {
+            Self::Uv => {
+                let mut line = words(&format!("uv pip {verb} --no-config"));
+                line.extend(python_flag(python));
+                line
+            }
+            Self::Pip => {
+                let mut line = vec![program(python)];
+                line.extend(words(&format!("-m pip {verb} --no-input")));
+                line
+            }
+        }
     }
+}
+
+/// How uv is told which Python is meant.
+fn python_flag(python: Option<&str>) -> impl Iterator<Item = String> {
+    let words = python.into_iter().flat_map(|it| ["--python", it]);
+    words.map(str::to_owned)
+}
+
+/// The program of a Python that is named by its version or its path, or the usual one.
+fn program(python: Option<&str>) -> String {
+    match python {
+        Some(version) if is_version(version) => format!("python{version}"),
+        Some(path) => path.to_owned(),
+        None if cfg!(windows) => "python".to_owned(),
+        None => "python3".to_owned(),
+    }
+}
+
+fn is_version(python: &str) -> bool {
+    python.starts_with(|c: char| c.is_ascii_digit())
+}
+
+/// Fails if an environment has another Python than the user asks for.
+pub fn ensure_python(environment: &Path, wanted: &str) -> Result<()> {
+    let version = |program: &Path| {
+        // Neither the user's directory nor the current one may change what it says, and it needs no
+        // packages for that.
+        let code = "print('%d.%d.%d' % __import__('sys').version_info[:3])";
+        ask(command(program).args(["-I", "-S", "-c", code]))
+    };
+    let own = version(environment)?;
+    let own = own.trim_end();
+    // No other Python has to be installed, to compare with the number of a version.
+    let is_same = if is_version(wanted) {
+        own == wanted || own.starts_with(&format!("{wanted}."))
+    } else {
+        let minor = |text: &str| text.rsplit_once('.').map(|it| it.0.to_owned());
+        minor(&version(wanted.as_ref())?) == minor(own)
+    };
+    if is_same {
+        return Ok(());
+    }
+    Err(anyhow!(
+        "the environment has Python {own}, and not `{wanted}`"
+    ))
+    .hint("name another directory, or remove this one first")
 }
 
 /// Where an installer looks for packages, and nowhere else.
@@ -120,7 +168,7 @@ pub fn command(program: &Path) -> Command {
 }
 
 /// What a program prints. Fails if it fails.
-pub(super) fn ask(command: &mut Command) -> Result<String> {
+fn ask(command: &mut Command) -> Result<String> {
     let name = command.get_program().display().to_string();
     let running = || format!("failed to run `{name}`");
     let output = command.stderr(Stdio::null()).output();

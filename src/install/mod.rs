@@ -13,7 +13,6 @@ mod diagnosis;
 mod environment;
 mod installer;
 mod plan;
-mod python;
 mod requirements;
 mod select;
 mod site_packages;
@@ -24,12 +23,10 @@ pub use self::{
     act::{Emit, Report, begin},
     diagnosis::{Diagnosis, diagnose},
     environment::{Action, Environment},
-    installer::{Installer, command, run},
+    installer::{Installer, command, ensure_python, run},
     plan::{Facts, Plan, plan},
-    python::Python,
     select::{
-        RocmSelection, TargetWish, ensure_has_all, lacks, parts, pins, select, versions,
-        versions_of,
+        RocmSelection, TargetWish, ensure_has_all, lacks, pins, select, versions, versions_of,
     },
     site_packages::{SitePackages, metadata},
 };

@@ -23,12 +23,13 @@ pub(super) struct Requirements {
     pub(super) packages: Vec<Pinned>,
 }
 
+/// The version of a project that is installed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Pinned {
-    pub(super) project: DistName,
+pub struct Pinned {
+    pub project: DistName,
     /// `libraries,device-gfx942`. The packages that they ask for are listed too.
     pub(super) extras: String,
-    pub(super) version: Version,
+    pub version: Version,
     /// Those of all files that may be installed. Empty if the source does not say.
     pub(super) digests: Vec<Sha256>,
 }

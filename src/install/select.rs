@@ -6,13 +6,13 @@ use std::collections::BTreeSet;
 
 use itertools::Itertools as _;
 
-use super::Request;
+use super::{Request, requirements::Pinned};
 use crate::{
     error::{Error, No, Result, anyhow, hinted},
     gpu::UNDETECTED,
     package::DistNames,
     run::ArtifactGroup,
-    set::{OfferedSet, is_ours},
+    set::{OfferedFile, OfferedSet, is_ours},
     target::{Family, Scope, Target, TargetTable},
     version::{ReleaseStream, Version},
     wheel::{DistName, Metadata, RequirementLine},
@@ -41,8 +41,6 @@ pub struct RocmSelection {
     pub family: Option<ArtifactGroup>,
     /// The projects that `rocm` needs with these extras.
     pub projects: BTreeSet<DistName>,
-    /// The targets of GPUs of this machine, beside those that it has, for which it has no code.
-    pub lacking: Vec<Target>,
 }
 
 /// The version of `rocm` that was asked for, or all that the source offers, the newest first. Empty
@@ -129,13 +127,6 @@ pub fn select(
     } else {
         (targets(request, &device, metadata)?, None)
     };
-    let lacking = match &request.targets {
-        TargetWish::Detected(found) if !device.is_empty() => {
-            let found = found.iter().map(Target::base);
-            found.filter(|it| !targets.contains(it)).collect()
-        }
-        _ => Vec::new(),
-    };
     let usual = lines().filter(|it| it.name.normalized() == names.libraries);
     let usual = usual.filter_map(|it| it.extra).map(str::to_owned);
     let extras: Vec<String> = request
@@ -164,7 +155,6 @@ pub fn select(
         projects: needed.map(|line| line.name).collect(),
         targets,
         family,
-        lacking,
         extras,
     })
 }
@@ -290,12 +280,14 @@ pub fn pins(
     family: Option<&ArtifactGroup>,
     rocm: Option<&Metadata>,
     packages: &[String],
-) -> Vec<(DistName, Version)> {
-    let files = offered.files.iter();
-    let files = files.filter(|it| it.family.is_none() || it.family.as_ref() == family);
-    let pin = |project: &DistName| {
-        let asked = packages.iter().filter_map(|it| RequirementLine::parse(it));
-        let specifier = asked
+) -> Vec<Pinned> {
+    let (own, parts) = (rocm.map(|it| &it.version), rocm.map(parts));
+    // Of an index, only the pages that matter were read.
+    let parts = parts.unwrap_or_default();
+    let choose = |project: &DistName| {
+        let specifier = packages
+            .iter()
+            .filter_map(|it| RequirementLine::parse(it))
             .filter(|it| it.name == *project)
             .map(|it| it.specifier)
             .find(|it| !it.is_empty());
@@ -305,29 +297,47 @@ pub fn pins(
             };
             offered.newest(project.normalized(), |it| is_asked(it) && is_wanted(it))
         };
-        let own = rocm.map(|it| &it.version);
-        own.filter(|it| offered.has(project.normalized(), it))
+        own.filter(|it| parts.contains(project) || offered.has(project.normalized(), it))
             .or_else(|| newest(&|it| own.is_some_and(|rocm| is_for(it, rocm))))
             .or_else(|| newest(&|it| it.of_rocm().is_none()))
             .or_else(|| newest(&|_| true))
-            .map(|version| (project.clone(), version.clone()))
     };
-    let projects = files.map(|it| &it.project).unique();
-    // Of an index, only the pages that matter were read.
-    let parts = rocm.into_iter().flat_map(|rocm| {
-        let parts = parts(rocm).into_iter();
-        parts.map(|it| (it, rocm.version.clone()))
-    });
-    projects
-        .filter_map(pin)
-        .chain(parts)
+    let files = offered.files.iter();
+    let files = files.filter(|it| it.family.is_none() || it.family.as_ref() == family);
+    files
+        .map(|it| it.project.clone())
+        .chain(parts.iter().cloned())
         .sorted()
-        .dedup_by(|a, b| a.0 == b.0)
+        .dedup()
+        .filter_map(|project| {
+            let version = choose(&project)?.clone();
+            let digests = files_of(offered, family, &project, &version).map(|it| it.sha256);
+            Some(Pinned {
+                digests: digests.collect::<Option<_>>().unwrap_or_default(),
+                extras: String::new(),
+                project,
+                version,
+            })
+        })
         .collect()
 }
 
+/// The files of one version of a project, by their names.
+pub(super) fn files_of<'a>(
+    offered: &'a OfferedSet,
+    family: Option<&ArtifactGroup>,
+    project: &DistName,
+    version: &Version,
+) -> impl Iterator<Item = &'a OfferedFile> {
+    let files = offered.files.iter();
+    files
+        .filter(|it| it.project == *project && it.version == *version)
+        .filter(|it| it.family.is_none() || it.family.as_ref() == family)
+        .sorted_by(|a, b| a.name.cmp(&b.name))
+}
+
 /// The packages of ROCm, all of which its selector names.
-pub fn parts(rocm: &Metadata) -> BTreeSet<DistName> {
+pub(super) fn parts(rocm: &Metadata) -> BTreeSet<DistName> {
     let exact = format!("=={}", rocm.version);
     let lines = requirements(rocm).filter(|line| line.specifier == exact);
     lines.map(|line| line.name).collect()
@@ -346,10 +356,11 @@ pub(super) fn is_for(framework: &Version, rocm: &Version) -> bool {
 /// exactly that one.
 pub(super) fn ensure_for(
     text: &str,
-    (project, version): &(DistName, Version),
+    pin: &Pinned,
     rocm: &Version,
     offered: &OfferedSet,
 ) -> Result<()> {
+    let (project, version) = (&pin.project, &pin.version);
     if version.of_rocm().is_none() || is_for(version, rocm) || text.contains('+') {
         return Ok(());
     }

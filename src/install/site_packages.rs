@@ -67,31 +67,12 @@ pub struct DevelCount {
     pub bytes: u64,
 }
 
-/// The metadata of the packages in an environment, in order.
+/// The metadata of the packages in an environment.
 pub fn metadata(environment: &Path) -> Result<Vec<Metadata>> {
-    let mut found = Vec::new();
-    for info in site(environment)
-        .map(|(_, infos)| infos)
-        .unwrap_or_default()
-    {
-        let name = info.file_stem().and_then(|it| it.to_str());
-        let parts = name.and_then(|it| it.split_once('-'));
-        let parsed = parts.map(|it| (it.0.parse(), it.1.parse()));
-        let Some((Ok(name), Ok(version))) = parsed else {
-            continue;
-        };
-        // Other tools install packages too, and not each writes what a strict reader accepts.
-        let text = text_of(&info, "METADATA")?.unwrap_or_default();
-        found.push(Metadata::parse(text.as_bytes()).unwrap_or(Metadata {
-            name,
-            version,
-            requires_python: None,
-            requires_dist: Vec::new(),
-            provides_extra: Vec::new(),
-        }));
-    }
-    found.sort_by(|a: &Metadata, b| a.name.cmp(&b.name));
-    Ok(found)
+    let infos = site(environment).map(|(_, infos)| infos);
+    let infos = infos.unwrap_or_default();
+    let read = infos.iter().map(|info| metadata_of(info));
+    read.filter_map(Result::transpose).collect()
 }
 
 impl SitePackages {
@@ -148,25 +129,34 @@ fn text_of(directory: &Path, name: &str) -> Result<Option<String>> {
     }
 }
 
+/// The metadata of an installed package. `None` without a name or a version.
+fn metadata_of(info: &Path) -> Result<Option<Metadata>> {
+    let headers: Headers = text_of(info, "METADATA")?.unwrap_or_default().parse()?;
+    let name = headers.get("Name").and_then(|it| it.parse().ok());
+    let version = headers.get("Version").and_then(|it| it.parse().ok());
+    let named = name.zip(version).map(|(name, version)| Metadata {
+        name,
+        version,
+        requires_python: None,
+        requires_dist: headers.all("Requires-Dist").map(str::to_owned).collect(),
+        provides_extra: Vec::new(),
+    });
+    Ok(named)
+}
+
 impl InstalledPackage {
     /// `None` without a name, a version or RECORD: packages of Linux distributions have none.
     fn read(root: &Path, info: &Path) -> Result<Option<Self>> {
-        let (metadata, record) = (text_of(info, "METADATA")?, text_of(info, "RECORD")?);
+        let (metadata, record) = (metadata_of(info)?, text_of(info, "RECORD")?);
         let Some((metadata, record)) = metadata.zip(record) else {
             return Ok(None);
         };
-        let metadata: Headers = metadata.parse()?;
-        let name = metadata.get("Name");
-        let name = name.and_then(|it| it.parse::<DistName>().ok());
-        let version = metadata.get("Version").and_then(|it| it.parse().ok());
-        let Some((name, version)) = name.zip(version) else {
-            return Ok(None);
-        };
+        let (name, version) = (metadata.name, metadata.version);
         let wheel: Headers = text_of(info, "WHEEL")?.unwrap_or_default().parse()?;
         let tag = wheel.get("Tag").unwrap_or("py3-none-any");
         let file = format!("{}-{version}-{tag}.whl", name.filename_form());
         let mut package = Self {
-            requires: metadata.all("Requires-Dist").map(str::to_owned).collect(),
+            requires: metadata.requires_dist,
             files: Vec::new(),
             missing: Vec::new(),
             changed: Vec::new(),

@@ -101,7 +101,6 @@ fn every_set_installs_for_one_target_with_uv() {
     }
 }
 
-/// uv is not asked for the version of Python before it has made the environment.
 #[test]
 fn a_python_that_no_wheel_supports_is_refused_and_leaves_nothing() {
     let t = sandbox();
@@ -112,10 +111,8 @@ fn a_python_that_no_wheel_supports_is_refused_and_leaves_nothing() {
         let more = format!("--target none --package demo --installer {installer}");
         let refused = install(&t, &set, &more);
         assert_eq!(refused.code, 1, "{}", refused.stderr);
-        let error = "error: `demo` 1.0 has no wheel for `/";
-        assert!(refused.stderr.starts_with(error), "{}", refused.stderr);
-        let hint = "it has wheels for cp39: name another Python with `--python`";
-        assert!(refused.stderr.contains(hint), "{}", refused.stderr);
+        let error = "error: nothing was installed: `";
+        assert!(refused.stderr.contains(error), "{}", refused.stderr);
         assert_eq!(count(&t.path("")), 1);
     }
 }
@@ -124,9 +121,6 @@ fn a_python_that_no_wheel_supports_is_refused_and_leaves_nothing() {
 #[ignore = "slow"]
 fn what_the_set_does_not_have_is_refused_before_anything_is_made() {
     let t = sandbox().shows(text(&sample().place()), "SET");
-    t.write("python3.8", "#!/bin/sh\necho /old/python\necho 3.8.2\n");
-    let old = t.path("python3.8");
-    fs_err::set_permissions(old, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let lines = [
         "SET --target gfx950",
         "SET --target gfx94x",
@@ -138,7 +132,6 @@ fn what_the_set_does_not_have_is_refused_before_anything_is_made() {
         "SET --run-id 7",
         "SET --latest",
         "SET --stream nightly",
-        "SET --target none --python ./python3.8",
         "SET --target none --python ./no-such-python",
         "SET --target none --package 'torch ==' --deps none",
         "7 --target none",
@@ -226,12 +219,8 @@ fn a_dry_run_prints_everything_and_makes_nothing() {
     let more = "--target gfx942,gfx1100 --dry-run --venv 'a b'";
     let plan = install(&t, &sample().place(), more).ok();
     assert_eq!(count(&t.path("")), 0);
-    let (_, python) = plan.split_once("Python ").unwrap();
-    let (version, python) = python.split_once(" (`").unwrap();
-    let (python, _) = python.split_once('`').unwrap();
     let digests = regex::Regex::new("sha256:[0-9a-f]{64}").unwrap();
-    let shown = plan.replace(python, "PYTHON").replace(version, "3.X");
-    insta::assert_snapshot!(digests.replace_all(&shown, "sha256:DIGEST"));
+    insta::assert_snapshot!(digests.replace_all(&plan, "sha256:DIGEST"));
 }
 
 /// An index with the placeholder that the public registry has for the name, beside the set, in both

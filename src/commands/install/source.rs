@@ -1,25 +1,19 @@
 //! Where `install` takes packages from: the set of a run, one at a place, an index or a stream.
 
-use std::{
-    path::PathBuf,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use itertools::Itertools as _;
 
+use super::InstallArgs;
 use crate::{
-    commands::{
-        World,
-        args::{FromVariables, SelectionArgs},
-        fetch::{FetchSettings, RunChoice},
-    },
+    commands::{World, args::SelectionArgs},
     console::took,
     error::{Context as _, Hint as _, No, Result, anyhow, ensure, one_line},
     install,
     package::DistNames,
     parallel,
     run::Run,
-    set::{OfferedSet, SetPlace, Urls},
+    set::{OfferedSet, SetPlace},
     version::{ReleaseStream, StreamPlace, Version},
     wheel::Metadata,
 };
@@ -30,41 +24,10 @@ const SELDOM: Duration = Duration::from_secs(30);
 /// How many versions of an index are tried before one is taken to be incomplete.
 const MOST_TRIED: usize = 5;
 
-/// The source of the packages.
-#[derive(Debug, clap::Args)]
-pub(super) struct SourceArgs {
-    /// Set or index to install from: a directory, an address, or `s3://bucket/prefix`
-    #[arg(value_name = "SET", conflicts_with = "stream")]
-    set: Option<PathBuf>,
-    /// Install a version that this stream publishes
-    #[arg(long, value_name = "STREAM")]
-    pub(super) stream: Option<ReleaseStream>,
-    #[command(flatten)]
-    mirror: FromVariables<StreamMirror>,
-    /// Version of ROCm (default: the newest of which all packages are there)
-    #[arg(long, value_name = "VERSION")]
-    pub(super) version: Option<Version>,
-}
-
-/// A copy of the streams.
-#[derive(Clone, Debug, clap::Args)]
-struct StreamMirror {
-    /// Server that has a directory for each host of a stream
-    #[arg(long, env = "ROCWHEEL_STREAM_MIRROR")]
-    mirror: Option<Urls>,
-}
-
-/// The source, with the flags that say which run is meant, and how to reach a bucket.
-pub(super) struct Source<'a> {
-    pub(super) args: &'a SourceArgs,
-    pub(super) choice: &'a RunChoice,
-    pub(super) settings: &'a FetchSettings,
-}
-
-impl Source<'_> {
+impl InstallArgs {
     /// Opens the source, and reads what it offers.
-    pub(super) fn open(&self, world: &World) -> Result<(SetPlace, OfferedSet)> {
-        if let Some(stream) = self.args.stream {
+    pub(super) fn open_source(&self, world: &World) -> Result<(SetPlace, OfferedSet)> {
+        if let Some(stream) = self.stream {
             return self.published(stream, world);
         }
         let place = self.place(world)?;
@@ -75,22 +38,20 @@ impl Source<'_> {
     /// The places of a stream that may have the version.
     fn places(&self, stream: ReleaseStream) -> Result<Vec<StreamPlace>> {
         ensure!(
-            !self.choice.names_a_run(),
+            !self.run.names_a_run(),
             "`--stream` and a run: name one of them"
         );
-        let own = self.args.version.as_ref().map(|it| (it, it.stream()));
+        let own = self.version.as_ref().map(|it| (it, it.stream()));
         if let Some((version, own)) = own.filter(|it| it.1 != stream) {
             return Err(anyhow!("{version} is a version of the stream `{own}`"))
                 .hint(format!("pass `--stream {own}`"));
         }
-        self.choice.ensure_online("reading a stream")?;
-        let places = stream.places(self.args.version.as_ref());
-        let places = places
-            .into_iter()
-            .map(|place| match &self.args.mirror.mirror {
-                Some(mirror) => place.mirrored(&mirror.to_string()),
-                None => place.clone(),
-            });
+        self.run.ensure_online("reading a stream")?;
+        let places = stream.places(self.version.as_ref());
+        let places = places.into_iter().map(|place| match &self.mirror.mirror {
+            Some(mirror) => place.mirrored(&mirror.to_string()),
+            None => place.clone(),
+        });
         Ok(places.collect())
     }
 
@@ -103,17 +64,17 @@ impl Source<'_> {
                 .settings
                 .access
                 .place(place.index.as_ref(), &world.stop)?;
-            let Some(offered) = index.offered_as_index(self.choice.platform())? else {
+            let Some(offered) = index.offered_as_index(self.run.platform())? else {
                 continue;
             };
             let versions = install::versions_of(&offered, Some(stream));
-            let wanted = self.args.version.as_ref();
+            let wanted = self.version.as_ref();
             if wanted.map_or(!versions.is_empty(), |it| versions.contains(it)) {
                 return Ok((index, offered));
             }
             others.extend(versions);
         }
-        match &self.args.version {
+        match &self.version {
             Some(version) if !others.is_empty() => {
                 let stream = format!("the stream `{stream}`");
                 Err(install::lacks(&stream, version, &others))
@@ -128,9 +89,9 @@ impl Source<'_> {
 
     /// The place of the packages: the one that was named, or that of the run.
     fn place(&self, world: &World) -> Result<SetPlace> {
-        if let Some(named) = &self.args.set {
+        if let Some(named) = &self.set {
             ensure!(
-                !self.choice.names_a_run(),
+                !self.run.names_a_run(),
                 "`{}` and a run: name one of them",
                 named.display()
             );
@@ -144,8 +105,8 @@ impl Source<'_> {
             };
         }
         let has_packages = |run: &Run| self.has_packages(run, world);
-        let mut run = self.choice.find_run(self.settings, world, &has_packages);
-        if !self.choice.knows_a_run() {
+        let mut run = self.run.find_run(&self.settings, world, &has_packages);
+        if !self.run.knows_a_run() {
             run = run.hint("name a set, an index, or a stream with `--stream`");
         }
         self.place_of(&run?, world)
@@ -154,10 +115,10 @@ impl Source<'_> {
     /// Where a run keeps its packages.
     fn place_of(&self, run: &Run, world: &World) -> Result<SetPlace> {
         let place = run.python(&SelectionArgs::default().directory()?);
-        if let Some(directory) = self.choice.input_dir() {
+        if let Some(directory) = self.run.input_dir() {
             return Ok(SetPlace::below(directory, &place.key, &world.stop));
         }
-        let online = self.choice.ensure_online("reading the packages of a run");
+        let online = self.run.ensure_online("reading the packages of a run");
         online.hint("name a directory, or one like the bucket with `--input-dir`")?;
         self.settings.access.bucket(&place, &world.stop)
     }
@@ -165,15 +126,15 @@ impl Source<'_> {
     /// Fails if a run has no packages.
     fn has_packages(&self, run: &Run, world: &World) -> Result<()> {
         let place = self.place_of(run, world)?;
-        let has = place.is_whole()? || place.offered(self.choice.platform())?.is_some();
+        let has = place.is_whole()? || place.offered(self.run.platform())?.is_some();
         ensure!(has, No(format!("no packages at `{place}`")));
         Ok(())
     }
 
     /// What the place offers; with `--wait`, once it is whole.
     fn offered(&self, place: &SetPlace, world: &World) -> Result<OfferedSet> {
-        let platform = self.choice.platform();
-        if let Some(wait) = self.choice.wait() {
+        let platform = self.run.platform();
+        if let Some(wait) = self.run.wait() {
             wait_until_whole(place, wait, world)?;
         }
         let offered = place.offered(platform)?;

@@ -80,21 +80,6 @@ fn requirements_and_pylocks_install_the_same_with_pip_and_uv() {
 
 #[test]
 #[ignore = "slow"]
-fn a_project_of_uv_locks_the_packages_of_the_set() {
-    let server = Server::start(Site::Directory(sample().place()));
-    let (index, local) = (format!("{}simple/", server.url), sample().place());
-    for source in [index.as_str(), server.url.as_str(), text(&local)] {
-        let t = sandbox();
-        let lines = emitted(&t, source, "uv", "--target gfx942");
-        let named = "[project]\nname = \"demo\"\nversion = \"1\"\nrequires-python = \">=3.10\"\n";
-        t.write("pyproject.toml", lines.replace("[project]\n", named));
-        uv(&t, "sync --quiet");
-        assert_eq!(packages(&t.path(".venv")), expected(&["gfx942"]), "{lines}");
-    }
-}
-
-#[test]
-#[ignore = "slow"]
 fn packages_of_others_are_pinned_too() {
     let t = sandbox();
     for (name, needs) in [("torch", "Requires-Dist: filelock\n"), ("filelock", "")] {

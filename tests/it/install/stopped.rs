@@ -96,14 +96,11 @@ fn an_install_that_is_stopped_at_any_moment_can_be_run_again() {
 #[test]
 fn what_fails_after_an_interruption_is_no_failure() {
     let t = sandbox();
-    let python = t.write("python3.8", "#!/bin/sh\nkill -INT $PPID\nexit 1\n");
+    t.write(".venv/pyvenv.cfg", "");
+    let python = t.write(".venv/bin/python", "#!/bin/sh\nkill -INT $PPID\nexit 1\n");
     fs_err::set_permissions(&python, Permissions::from_mode(0o755)).unwrap();
     let set = sample().root().join("packages");
-    let line = format!(
-        "install {} --target gfx942 --python {}",
-        text(&set),
-        text(&python)
-    );
+    let line = format!("install {} --target gfx942 --python 3.12", text(&set));
     let done = t.run(&line);
     assert_eq!(done.code, 130);
     let stderr = &done.stderr;
@@ -111,5 +108,4 @@ fn what_fails_after_an_interruption_is_no_failure() {
         stderr.trim_end().ends_with("\nerror: interrupted"),
         "{stderr}"
     );
-    assert!(!t.path(".venv").exists());
 }
