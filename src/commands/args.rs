@@ -54,6 +54,34 @@ pub(super) fn at_least_one(text: &str) -> Result<NonZeroUsize, &'static str> {
     text.parse().map_err(|_| "expected a number from 1 on")
 }
 
+/// The set that a command works on: an argument, or the flag that TheRock's script has for it.
+#[derive(Clone, Debug, clap::Args)]
+pub struct SetArg {
+    /// Directory with packages in it or in its `dist`, or `s3://bucket/directory`
+    #[arg(value_name = "SET", required_unless_present = "packages_dir")]
+    set: Option<NamedPlace>,
+    #[arg(
+        long,
+        alias = "input-packages-dir",
+        hide = true,
+        conflicts_with = "set"
+    )]
+    packages_dir: Option<NamedPlace>,
+}
+
+impl SetArg {
+    /// `None` if the command has another argument in place of a set.
+    pub fn named(&self) -> Option<&NamedPlace> {
+        self.set.as_ref().or(self.packages_dir.as_ref())
+    }
+
+    /// The set as a path argument, of a command that requires one.
+    pub fn path(&self) -> PathBuf {
+        let named = self.named().map(NamedPlace::to_path);
+        named.expect("clap requires a set")
+    }
+}
+
 /// How pages are written to a place.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct PageArgs {

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{
     World,
-    args::{AccessArgs, Jobs, PageArgs},
+    args::{AccessArgs, Jobs, PageArgs, SetArg},
     check, publish,
 };
 use crate::{
@@ -25,7 +25,7 @@ use crate::{
 ///
 /// Checks the packages first; with errors, writes nothing. Writes `simple/` for `--index-url`,
 /// `index.html` beside the packages for `--find-links`, a `.metadata` file beside each wheel,
-/// SHA256SUMS and set.json, into DIR. Removes the pages of projects that no longer have packages. Reads only files that
+/// SHA256SUMS and set.json, into SET. Removes the pages of projects that no longer have packages. Reads only files that
 /// changed since the last set.json.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -33,18 +33,9 @@ use crate::{
   rocwheel index s3://bucket/directory --dry-run
   rocwheel index s3://bucket/v5 --layout product")]
 pub struct IndexArgs {
-    /// Directory or `s3://bucket/prefix`, with packages in it or in its `dist`
-    #[arg(value_name = "DIR", required = true)]
-    place: Option<NamedPlace>,
-    // The flag of `upload` and `summary`, and TheRock's name for it.
-    #[arg(
-        long,
-        alias = "input-packages-dir",
-        hide = true,
-        conflicts_with = "place"
-    )]
-    packages_dir: Option<NamedPlace>,
-    /// Write the pages of a release place, without checks (default: of the packages in DIR and in its
+    #[command(flatten)]
+    set: SetArg,
+    /// Write the pages of a release place, without checks (default: of the packages in SET and in its
     /// `dist`)
     #[arg(long, value_name = "LAYOUT")]
     layout: Option<IndexLayout>,
@@ -68,7 +59,7 @@ pub struct IndexArgs {
 /// A layout that is not found, but named: its packages are not checked.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum IndexLayout {
-    /// In DIR/rocm/{product}/whl-next/{project}, as release places have them
+    /// In SET/rocm/{product}/whl-next/{project}, as release places have them
     Product,
 }
 
@@ -129,8 +120,7 @@ impl IndexArgs {
     }
 
     fn place(&self) -> Result<&NamedPlace> {
-        let place = self.place.as_ref().or(self.packages_dir.as_ref());
-        place.context("no packages were named")
+        self.set.named().context("no packages were named")
     }
 
     fn site(&self, world: &World) -> Result<SetPlace> {

@@ -6,11 +6,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use clap::builder::Resettable;
 use fs_err as fs;
 
 use super::{
     World,
-    args::{AccessArgs, GitHubArgs, RunArgs, StepOutputs},
+    args::{AccessArgs, GitHubArgs, RunArgs, SetArg, StepOutputs},
     check,
 };
 use crate::{
@@ -32,16 +33,13 @@ use crate::{
 /// that a run has published. Prints the summary, unless `--output` is given or GitHub Actions shows
 /// it.
 #[derive(Debug, clap::Args)]
+#[command(mut_arg("set", |it| it.required_unless_present(Resettable::Reset)))]
 #[command(after_help = "Examples:
   rocwheel summary packages --check
   rocwheel summary s3://bucket/directory --output summary.md")]
 pub struct SummaryArgs {
-    /// Directory with packages in it or in its `dist`, or `s3://bucket/prefix`
-    #[arg(value_name = "SET", conflicts_with = "packages_dir")]
-    set: Option<NamedPlace>,
-    // The names that other commands have for it.
-    #[arg(long, hide = true, alias = "input-packages-dir")]
-    packages_dir: Option<PathBuf>,
+    #[command(flatten)]
+    set: SetArg,
     /// Family of the set among the sets of a run
     #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP")]
     artifact_group: Option<ArtifactGroup>,
@@ -144,11 +142,8 @@ pub fn run(args: &SummaryArgs, world: &World) -> Result<()> {
 impl SummaryArgs {
     /// The place in the arguments, or else the place where the run keeps its packages.
     fn place(&self, world: &World) -> Result<NamedPlace> {
-        if let Some(set) = &self.set {
+        if let Some(set) = self.set.named() {
             return Ok(set.clone());
-        }
-        if let Some(directory) = &self.packages_dir {
-            return Ok(NamedPlace::Directory(directory.clone()));
         }
         let Ok(run) = self.run.run() else {
             return Err(anyhow!("no package set was named"))

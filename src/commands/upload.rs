@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{
     World,
-    args::{AccessArgs, GitHubArgs, PageArgs, RunArgs},
+    args::{AccessArgs, GitHubArgs, PageArgs, RunArgs, SetArg},
     check,
     publish::{self, Publication, PublisherSummary},
     summary::changes_since,
@@ -35,6 +35,7 @@ use crate::{
 /// and the step outputs of the published set, as `summary` does.
 #[derive(Debug, clap::Args)]
 #[command(group = ArgGroup::new("destination").required(true).multiple(true))]
+#[command(mut_arg("set", |it| it.help("Directory with packages in it or in its `dist`")))]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 #[command(after_help = "Examples:
   rocwheel upload packages --multi-target --output-dir published --dry-run
@@ -42,17 +43,8 @@ use crate::{
   rocwheel upload packages --to s3://bucket/directory
   rocwheel upload published --product pytorch --release-type nightly")]
 pub struct UploadArgs {
-    /// Directory with packages in it or in its `dist`
-    #[arg(value_name = "SET", required_unless_present = "packages_dir")]
-    set: Option<PathBuf>,
-    // The names that this argument has in TheRock's script.
-    #[arg(
-        long,
-        hide = true,
-        alias = "input-packages-dir",
-        conflicts_with = "set"
-    )]
-    packages_dir: Option<PathBuf>,
+    #[command(flatten)]
+    set: SetArg,
     /// Family of the set, which names its directory; with `--multi-target` only a name
     #[arg(
         long,
@@ -151,11 +143,6 @@ pub fn run(args: &UploadArgs, world: &World) -> Result<()> {
 }
 
 impl UploadArgs {
-    fn directory(&self) -> &Path {
-        let set = self.set.as_ref().or(self.packages_dir.as_ref());
-        set.expect("clap requires one of them")
-    }
-
     fn options(&self) -> UploadOptions {
         UploadOptions {
             is_part: self.part,
@@ -185,7 +172,7 @@ impl UploadArgs {
 
     /// Checks the set, and reads it. If it has errors, writes a summary that says so, and fails.
     fn set(&self, since: Option<&Baseline>, world: &World) -> Result<(LocalSet, Option<Report>)> {
-        let directory = self.directory();
+        let directory = &self.set.path();
         // Pages beside a part are those of the whole set.
         let depth = if self.part {
             PlaceDepth::Packages(PackageDirectories::Built)

@@ -20,7 +20,7 @@ use crate::{
         SetFacts, Severity, rule,
     },
     commands::{
-        args::{AccessArgs, Jobs},
+        args::{AccessArgs, Jobs, SetArg},
         summary,
     },
     console::{OutputFormat, many},
@@ -39,6 +39,9 @@ use crate::{
 /// explains a finding.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(mut_arg("set", |it| it.help(
+    "Directory, `s3://bucket/directory`, or URL of an index or of a find-links page"
+)))]
 #[command(after_help = "Examples:
   rocwheel check packages
   rocwheel check packages --require-targets gfx942,gfx1100 --ignore RW303
@@ -48,17 +51,8 @@ use crate::{
   rocwheel check packages --with torch-*.whl torchvision-*.whl
   rocwheel check explain RW405")]
 pub struct CheckArgs {
-    /// Directory, `s3://bucket/directory`, or URL of an index or of a find-links page
-    #[arg(value_name = "SET", required = true)]
-    place: Option<PathBuf>,
-    // The flag of `upload` and `summary`, and TheRock's name for it.
-    #[arg(
-        long,
-        alias = "input-packages-dir",
-        hide = true,
-        conflicts_with = "place"
-    )]
-    packages_dir: Option<PathBuf>,
+    #[command(flatten)]
+    set: SetArg,
     #[command(subcommand)]
     explain: Option<CheckVerb>,
     /// Write a list for `--accept` to this file: today's findings and those already accepted
@@ -207,19 +201,12 @@ enum FailOn {
 }
 
 pub fn run(args: &CheckArgs, world: &World) -> Result<()> {
-    let place = match (
-        &args.explain,
-        args.place.as_ref().or(args.packages_dir.as_ref()),
-    ) {
-        (None, Some(place)) => place,
-        (Some(CheckVerb::Explain { rules }), _) => {
-            let text = explanations(rules);
-            let facts = serde_json::json!({ "explanation": text });
-            return world.console.report("check explain", &facts, &text);
-        }
-        // clap requires one of them.
-        (None, None) => return Ok(()),
-    };
+    if let Some(CheckVerb::Explain { rules }) = &args.explain {
+        let text = explanations(rules);
+        let facts = serde_json::json!({ "explanation": text });
+        return world.console.report("check explain", &facts, &text);
+    }
+    let place = &args.set.path();
     let policy = args.policy();
     let report = args.report(place, &policy, world)?;
     if place.is_dir() {
