@@ -92,7 +92,7 @@ fn decide(
     listing.add_set()?;
     let known = KnownFacts {
         made: options.read.clone(),
-        ..KnownFacts::read(site)?
+        ..KnownFacts::read(site, |name| listing.objects.contains_key(name))?
     };
     let families = known.families();
     for family in &families {

@@ -245,7 +245,7 @@ impl SetPlace {
     /// How many requests are sent at the same time. Those to a server mostly wait for it, and the store bounds
     /// the memory of all of them together.
     pub(super) fn requests(&self) -> NonZeroUsize {
-        const TO_SERVER: NonZeroUsize = NonZeroUsize::new(64).unwrap();
+        const TO_SERVER: NonZeroUsize = NonZeroUsize::new(128).unwrap();
         const TO_DISK: NonZeroUsize = NonZeroUsize::new(16).unwrap();
         if self.local().is_some() {
             TO_DISK

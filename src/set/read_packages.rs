@@ -74,18 +74,25 @@ pub type KnownPackages = HashMap<String, KnownPackage>;
 
 impl KnownFacts {
     /// Reads `set.json`, and `part.json` if a part was uploaded since: the parts of a set replace
-    /// what was there before, such as a set of others only.
-    pub(super) fn read(place: &SetPlace) -> Result<Self> {
+    /// what was there before, such as a set of others only. Each is looked for unless `may_be_there`
+    /// says that it is not.
+    pub(super) fn read(place: &SetPlace, may_be_there: impl Fn(&str) -> bool) -> Result<Self> {
         Ok(Self {
             cache: place.local().map(DigestCache::read),
-            ..Self::of_documents(place)?
+            ..Self::of_documents(place, may_be_there)?
         })
     }
 
     /// The same, without the cache of a directory.
-    pub(super) fn of_documents(place: &SetPlace) -> Result<Self> {
+    pub(super) fn of_documents(
+        place: &SetPlace,
+        may_be_there: impl Fn(&str) -> bool,
+    ) -> Result<Self> {
         let document = |name| -> Result<_> {
-            let Some((text, written)) = place.document(name)? else {
+            let found = may_be_there(name)
+                .then(|| place.document(name))
+                .transpose()?;
+            let Some((text, written)) = found.flatten() else {
                 return Ok(None);
             };
             let document = SetJson::parse(&text)

@@ -118,9 +118,10 @@ impl Writer<'_> {
                 written.with_context(|| format!("failed to write `{}`", item.path))
             }
         };
-        let (directories, files): (Vec<_>, Vec<_>) =
-            phase.iter().partition(|(item, _)| item.is_directory());
-        // File names first: their condition is that of the keys which end in `/` too.
+        // File names first if they have a condition: it is that of the keys which end in `/` too.
+        let is_after =
+            |(item, _): &&(Item, Action)| self.guard == Guard::Pages && item.is_directory();
+        let (directories, files): (Vec<_>, Vec<_>) = phase.iter().partition(is_after);
         for mut steps in [files, directories] {
             // The largest first. A large file that starts last would upload alone at the end.
             steps.sort_by_key(|(item, _)| Reverse(item.size));

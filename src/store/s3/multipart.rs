@@ -20,7 +20,7 @@ use super::{
 use crate::{
     location::Key,
     parallel::runtime,
-    store::{Condition, PutOptions, Store as _, StoreError, StoreFailureKind},
+    store::{Condition, PutOptions, Store as _, StoreError},
 };
 
 /// The maximum number of parts that S3 allows.
@@ -47,19 +47,6 @@ pub(super) struct MultipartUpload<'a> {
     pub(super) size: u64,
 }
 
-/// If the object must not exist and does, fails before all bytes are sent in vain. Credentials that may
-/// write need not be allowed to read.
-fn ensure_absent(store: &S3Store, key: &Key, options: &PutOptions) -> Result<(), StoreError> {
-    if options.condition != Condition::IfAbsent {
-        return Ok(());
-    }
-    match store.head(key).map_err(|error| (error.kind(), error)) {
-        Ok(_) => Err(StoreError::new(StoreFailureKind::Exists, store.place(key))),
-        Err((StoreFailureKind::NotFound | StoreFailureKind::Denied, _)) => Ok(()),
-        Err((_, error)) => Err(error),
-    }
-}
-
 /// The part size for an object: the usual one, or larger if the object has too many parts for it.
 fn part_size(size: u64, usual: u64) -> u64 {
     let least = size.div_ceil(PARTS).div_ceil(MIB).saturating_mul(MIB);
@@ -67,14 +54,12 @@ fn part_size(size: u64, usual: u64) -> u64 {
 }
 
 impl<'a> MultipartUpload<'a> {
-    /// Fails if the object must not exist and does.
     pub(super) fn begin(
         store: &'a S3Store,
         key: &'a Key,
         size: u64,
         options: &'a PutOptions,
     ) -> Result<Self, StoreError> {
-        ensure_absent(store, key, options)?;
         let place = store.place(key);
         let begun = store.connection.write(&place, async |client| {
             let request = client
