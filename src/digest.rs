@@ -1,6 +1,6 @@
 //! SHA-256 digests, which index pages, RECORD files and transfers use, and the checksums of stores.
 
-use std::{io, str::FromStr};
+use std::{fmt, io, str::FromStr};
 
 use crc_fast::CrcAlgorithm;
 use md5::Md5;
@@ -10,19 +10,9 @@ use crate::error::{Invalid, as_text};
 
 /// A SHA-256 digest. It is written, and only parsed, as 64 lower-case hexadecimal digits.
 #[derive(
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    derive_more::Debug,
-    derive_more::Display,
-    derive_more::From,
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Debug, derive_more::From,
 )]
 #[debug("{self}")]
-#[display("{}", hex::encode(_0))]
 pub struct Sha256([u8; 32]);
 
 impl Sha256 {
@@ -117,6 +107,15 @@ impl FromStr for Sha256 {
                 let shown: String = text.chars().take(80).collect();
                 Invalid::new("not a SHA-256 of 64 lower-case hexadecimal digits", shown)
             })
+    }
+}
+
+impl fmt::Display for Sha256 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // `hex::encode` collects single characters, which shows in the index of many files.
+        let mut digits = [0; 64];
+        hex::encode_to_slice(self.0, &mut digits).map_err(|_| fmt::Error)?;
+        f.pad(str::from_utf8(&digits).map_err(|_| fmt::Error)?)
     }
 }
 

@@ -75,10 +75,9 @@ impl SetArg {
         self.set.as_ref().or(self.packages_dir.as_ref())
     }
 
-    /// The set as a path argument, of a command that requires one.
-    pub fn path(&self) -> PathBuf {
-        let named = self.named().map(NamedPlace::to_path);
-        named.expect("clap requires a set")
+    /// The set of a command that works on nothing else.
+    pub fn required(&self) -> Result<&NamedPlace> {
+        self.named().context("no package set was named")
     }
 }
 

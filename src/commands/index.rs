@@ -83,7 +83,7 @@ pub fn run(args: &IndexArgs, world: &World) -> Result<()> {
         changed,
     };
     world.console.report("index", &answer, &addresses)?;
-    let shown = shell_word(&args.place()?.to_path().to_string_lossy());
+    let shown = shell_word(&args.set.required()?.to_path().to_string_lossy());
     world.console.next(format!("rocwheel summary {shown}"));
     Ok(())
 }
@@ -111,7 +111,7 @@ fn facts(set: &SetJson) -> String {
 impl IndexArgs {
     /// Checks the packages, and returns what is then known of them.
     fn check(&self, world: &World) -> Result<KnownPackages> {
-        let place = self.access.named(self.place()?, &world.stop)?;
+        let place = self.access.named(self.set.required()?, &world.stop)?;
         // The pages are about to be written, so those that are there do not count.
         let depth = PlaceDepth::Packages(PackageDirectories::All);
         let jobs = self.jobs.count();
@@ -119,12 +119,8 @@ impl IndexArgs {
         checked.verdict.map(|()| checked.read)
     }
 
-    fn place(&self) -> Result<&NamedPlace> {
-        self.set.named().context("no packages were named")
-    }
-
     fn site(&self, world: &World) -> Result<SetPlace> {
-        let place = self.place()?;
+        let place = self.set.required()?;
         if let NamedPlace::Directory(path) = place
             && path.is_file()
         {

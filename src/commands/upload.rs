@@ -172,7 +172,7 @@ impl UploadArgs {
 
     /// Checks the set, and reads it. If it has errors, writes a summary that says so, and fails.
     fn set(&self, since: Option<&Baseline>, world: &World) -> Result<(LocalSet, Option<Report>)> {
-        let directory = &self.set.path();
+        let directory = &self.set.required()?.to_path();
         // Pages beside a part are those of the whole set.
         let depth = if self.part {
             PlaceDepth::Packages(PackageDirectories::Built)

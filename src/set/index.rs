@@ -70,7 +70,7 @@ pub fn index(site: &SetPlace, options: &IndexOptions, world: &World) -> Result<I
         let families = families.iter().map(ArtifactGroup::as_str);
         site.tidy(iter::once("simple").chain(families));
     }
-    known.remember(facts, &set)?;
+    known.remember(&facts, &set)?;
     Ok(Indexed {
         set,
         changed: done.written + done.removed,
@@ -127,7 +127,7 @@ fn decide(
     }
     remember_sidecars(&mut set.files, &facts);
     let sidecars = facts.iter().filter_map(|(path, facts)| {
-        let bytes = facts.metadata.clone()?;
+        let bytes = facts.sidecar()?.clone();
         Some(Item::here(
             format!("{path}{SIDECAR}"),
             Phase::Sidecar,
@@ -156,7 +156,7 @@ fn decide(
 /// object is not its MD5, the next index reads the package once more, and then knows the stamp of the listing.
 fn remember_sidecars(files: &mut [SetFile], facts: &HashMap<String, ReadFacts>) {
     for file in files {
-        let bytes = facts.get(&file.path).and_then(|it| it.metadata.as_deref());
+        let bytes = facts.get(&file.path).and_then(ReadFacts::sidecar);
         let (Some(remembered), Some(bytes)) = (&mut file.remembered, bytes) else {
             continue;
         };

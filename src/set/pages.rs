@@ -11,6 +11,7 @@ mod html;
 use std::fmt::Write as _;
 
 use itertools::Itertools as _;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 pub(super) use self::html::{directory_page, directory_root};
@@ -19,7 +20,7 @@ use super::{
     parse,
     set_json::{IndexView, SetFile, SetJson, TOP},
 };
-use crate::location::encode_path;
+use crate::{digest::Sha256, location::encode_path};
 
 /// The directory of the JSON index, below `simple/` so that one prefix has both indexes. It cannot
 /// be the name of a project: normalized names begin with a letter or a digit.
@@ -180,17 +181,51 @@ fn checksums(set: &SetJson) -> String {
 
 /// The page of a project in JSON ([PEP 691](https://peps.python.org/pep-0691/)), with the sizes,
 /// versions and upload times of [PEP 700](https://peps.python.org/pep-0700/).
+#[derive(Serialize)]
+struct JsonProject<'a> {
+    meta: Value,
+    name: &'a str,
+    versions: Vec<String>,
+    files: Vec<JsonFile<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct JsonFile<'a> {
+    filename: &'a str,
+    url: String,
+    hashes: JsonHashes,
+    size: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    upload_time: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    requires_python: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    core_metadata: Option<JsonHashes>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dist_info_metadata: Option<JsonHashes>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    yanked: Option<Value>,
+}
+
+#[derive(Clone, Copy, Serialize)]
+struct JsonHashes {
+    sha256: Sha256,
+}
+
 fn json_project(view: &IndexView, project: &str, files: &[&SetFile]) -> String {
     let directory = format!("{}{JSON}/{project}/", view.top());
     // `1.0` and `1.0.0` are equal, so their files are mixed. List each text once.
     let versions = files.iter().map(|file| file.version.to_string()).unique();
-    let files = files.iter().map(|file| json_file(file, &directory));
-    pretty(&json!({
-        "meta": { "api-version": REPOSITORY_VERSION },
-        "name": project,
-        "versions": versions.collect::<Vec<String>>(),
-        "files": files.collect::<Vec<Value>>(),
-    }))
+    pretty(&JsonProject {
+        meta: json!({ "api-version": REPOSITORY_VERSION }),
+        name: project,
+        versions: versions.collect(),
+        files: files
+            .iter()
+            .map(|file| json_file(file, &directory))
+            .collect(),
+    })
 }
 
 fn json_root(view: &IndexView) -> String {
@@ -201,37 +236,28 @@ fn json_root(view: &IndexView) -> String {
     }))
 }
 
-fn json_file(file: &SetFile, directory: &str) -> Value {
-    let mut entry = json!({
-        "filename": file.name(),
-        "url": link(directory, &file.path),
-        "hashes": { "sha256": file.sha256 },
-        "size": file.size,
-    });
-    if let Some(time) = &file.upload_time {
-        entry["upload-time"] = json!(time);
-    }
-    if let Some(requires) = &file.requires_python {
-        entry["requires-python"] = json!(requires);
-    }
-    if let Some(sidecar) = &file.metadata {
-        let hashes = json!({ "sha256": sidecar });
-        entry["core-metadata"] = hashes.clone();
-        entry["dist-info-metadata"] = hashes;
-    }
-    if let Some(reason) = &file.yanked {
+fn json_file<'a>(file: &'a SetFile, directory: &str) -> JsonFile<'a> {
+    let hashes = |sha256| JsonHashes { sha256 };
+    let metadata = file.metadata.map(hashes);
+    JsonFile {
+        filename: file.name(),
+        url: link(directory, &file.path),
+        hashes: hashes(file.sha256),
+        size: file.size,
+        upload_time: file.upload_time.as_deref(),
+        requires_python: file.requires_python.as_deref(),
+        core_metadata: metadata,
+        dist_info_metadata: metadata,
         // An empty string would mean "not yanked" to installers written in Python, where it is
         // false.
-        entry["yanked"] = if reason.is_empty() {
-            json!(true)
-        } else {
-            json!(reason)
-        };
+        yanked: file.yanked.as_ref().map(|reason| match reason.as_str() {
+            "" => json!(true),
+            reason => json!(reason),
+        }),
     }
-    entry
 }
 
-fn pretty(page: &Value) -> String {
+fn pretty(page: &impl Serialize) -> String {
     serde_json::to_string_pretty(page).unwrap_or_default() + "\n"
 }
 

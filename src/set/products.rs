@@ -269,7 +269,8 @@ impl ProductPages<'_> {
                 ..file
             }));
             let metadata = read.facts.into_iter();
-            let metadata = metadata.filter_map(|(path, it)| Some((path + SIDECAR, it.metadata?)));
+            let metadata =
+                metadata.filter_map(|(path, it)| Some((path + SIDECAR, it.sidecar()?.clone())));
             let lacking = metadata.filter(|it| !self.listing.objects.contains_key(&it.0));
             sidecars.extend(lacking.map(|(path, bytes)| Item::here(path, Phase::Sidecar, bytes)));
         }

@@ -7,7 +7,7 @@
 use std::{
     cmp::Reverse,
     collections::{HashMap, HashSet},
-    io::{BufReader, Read, Seek},
+    io::{BufReader, Cursor, Read, Seek},
     num::NonZeroUsize,
     path::Path,
     time::SystemTime,
@@ -38,6 +38,8 @@ use crate::{
     wheel::{self, Metadata, PackageFilename},
 };
 
+/// The largest package that is read at once, for its metadata and its digest.
+const SMALL: u64 = 256 << 10;
 /// The largest METADATA or PKG-INFO that is read.
 const LONGEST_METADATA: u64 = 16 << 20;
 /// The uncompressed bytes of an sdist that are searched for PKG-INFO, which is among its first
@@ -147,15 +149,21 @@ impl KnownFacts {
     /// Adds files that were read to the cache, and removes those that are not listed any more.
     pub(super) fn remember(
         &mut self,
-        read: HashMap<String, ReadFacts>,
+        read: &HashMap<String, ReadFacts>,
         set: &SetJson,
     ) -> Result<()> {
         let Some(cache) = &mut self.cache else {
             return Ok(());
         };
-        for (path, facts) in read {
-            if let Some((identity, file)) = facts.cached {
-                cache.insert(&path, identity, file);
+        for file in &set.files {
+            let facts = read.get(&file.path);
+            let found = facts.and_then(|it| Some((it.settled?, it.text.as_ref()?)));
+            if let Some((identity, text)) = found {
+                let known = CachedFile {
+                    sha256: file.sha256,
+                    metadata: String::from_utf8(text.to_vec()).ok(),
+                };
+                cache.insert(&file.path, identity, known);
             }
         }
         let listed: HashSet<&str> = set.files.iter().map(|it| &*it.path).collect();
@@ -219,12 +227,21 @@ pub(super) struct ReadPackages {
 /// What is known of a package besides what an index shows.
 #[derive(Debug)]
 pub(super) struct ReadFacts {
-    /// The METADATA of a wheel. Of a bucket, only of wheels that an earlier index does not know.
-    pub(super) metadata: Option<Bytes>,
+    /// METADATA of a wheel, PKG-INFO of an sdist. Of a bucket, only of packages that an earlier index does
+    /// not know.
+    text: Option<Bytes>,
+    is_wheel: bool,
     /// The stamp that a file on a local disk had before its digest was taken.
     pub(super) stamp: Option<FileStamp>,
-    /// What the cache of a directory has to remember of the file.
-    cached: Option<(FileIdentity, CachedFile)>,
+    /// The file on a local disk, if the cache of the directory may remember it.
+    settled: Option<FileIdentity>,
+}
+
+impl ReadFacts {
+    /// The METADATA of a wheel, which is published beside it.
+    pub(super) fn sidecar(&self) -> Option<&Bytes> {
+        self.text.as_ref().filter(|_| self.is_wheel)
+    }
 }
 
 /// A package, with METADATA of a wheel or PKG-INFO of an sdist, if that can be read.
@@ -255,7 +272,9 @@ impl Reading<'_> {
     /// and one beside it, or one for all families and one of a family. Fails if their bytes differ.
     fn without_copies(&self, mut files: Vec<SetFile>) -> Result<Vec<SetFile>> {
         let rank = |file: &SetFile| self.layouts.iter().position(|it| *it == file.layout());
-        files.sort_by_cached_key(|file| (file.name().to_owned(), file.family(), rank(file)));
+        files.sort_by(|a, b| {
+            (a.name(), a.directory(), rank(a)).cmp(&(b.name(), b.directory(), rank(b)))
+        });
         let mut kept: Vec<SetFile> = Vec::with_capacity(files.len());
         for file in files {
             let mut of_name = kept.iter().rev();
@@ -310,7 +329,7 @@ impl Reading<'_> {
         let (began, found) = (SystemTime::now(), fs_err::metadata(path)?);
         let identity = FileIdentity::from_metadata(&found);
         let known = self.known.on_disk(listed, identity);
-        let (file, text, known) = if let Some((sha256, text)) = known {
+        let (file, text, settled) = if let Some((sha256, text)) = known {
             let facts = named_metadata(&text, &listed.name)?;
             let file = self.described(listed, sha256, facts, Some(&text));
             let is_made = self.known.made.contains_key(&listed.path);
@@ -327,15 +346,11 @@ impl Reading<'_> {
             // Of a file that changed right before it was looked at, a further change may not show.
             (file, text, identity.filter(|it| it.is_settled(began)))
         };
-        let cached = known.zip(text.as_ref()).map(|(identity, text)| {
-            let metadata = String::from_utf8(text.clone()).ok();
-            let sha256 = file.sha256;
-            (identity, CachedFile { sha256, metadata })
-        });
         let facts = ReadFacts {
-            metadata: text.filter(|_| is_wheel(&listed.name)).map(Bytes::from),
+            text: text.map(Bytes::from),
+            is_wheel: is_wheel(&listed.name),
             stamp: Some(FileStamp::from_metadata(&found)),
-            cached,
+            settled,
         };
         Ok((file, facts))
     }
@@ -357,9 +372,10 @@ impl Reading<'_> {
             requires_python: file.requires_python.clone(),
         });
         let facts = ReadFacts {
-            metadata: text.filter(|_| is_wheel(&listed.name)).map(Bytes::from),
+            text: text.map(Bytes::from),
+            is_wheel: is_wheel(&listed.name),
             stamp: None,
-            cached: None,
+            settled: None,
         };
         Ok((file, facts))
     }
@@ -398,13 +414,19 @@ impl Reading<'_> {
             None if self.place.local().is_none() => store.head(&key)?.sha256,
             known => known,
         };
-        // Parse first: a file that is not a valid package fails without a full download.
-        let package = PackageFile::new(listed.name.clone(), store, key.clone(), size);
-        let answer = package
-            .metadata()
-            .and_then(|text| Ok((named_metadata(&text, &listed.name)?, Some(text))));
-        // The package may be good, and the store could not deliver it.
-        package.outcome()?;
+        let (text, known) = if size <= SMALL && known.is_none() {
+            let bytes = self.whole(&key, size)?;
+            let text = metadata_text(Cursor::new(&bytes), &listed.name);
+            (text, Some(Sha256::of(&bytes)))
+        } else {
+            // Parse first: a file that is not a valid package fails without a full download.
+            let package = PackageFile::new(listed.name.clone(), store, key.clone(), size);
+            let text = package.metadata();
+            // The package may be good, and the store could not deliver it.
+            package.outcome()?;
+            (text, known)
+        };
+        let answer = text.and_then(|text| Ok((named_metadata(&text, &listed.name)?, Some(text))));
         let (facts, text) = match answer {
             Ok(found) => found,
             Err(error) => {
@@ -430,6 +452,16 @@ impl Reading<'_> {
         };
         let sha256 = known.map_or_else(|| self.hash(&key, size), Ok)?;
         Ok((self.described(listed, sha256, facts, text.as_ref()), text))
+    }
+
+    /// All bytes of a small package.
+    fn whole(&self, key: &Key, listed: u64) -> Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(usize::try_from(listed)? + 1);
+        let source = self.place.store.get(key, Span::Whole)?;
+        source.take(listed + 1).read_to_end(&mut bytes)?;
+        ensure!(bytes.len() as u64 == listed, "it changed while it was read");
+        self.progress.inc(listed);
+        Ok(bytes)
     }
 
     fn hash(&self, key: &Key, listed: u64) -> Result<Sha256> {

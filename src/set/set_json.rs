@@ -183,7 +183,7 @@ impl SetFile {
         Layout::of(&self.path).1
     }
 
-    fn directory(&self) -> Option<&str> {
+    pub(super) fn directory(&self) -> Option<&str> {
         Some(self.below().split_once('/')?.0)
     }
 

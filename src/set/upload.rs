@@ -14,7 +14,7 @@ use super::{
     pages::Phase,
     place::SetPlace,
     projects,
-    read_packages::{KnownFacts, Reading},
+    read_packages::{KnownFacts, ReadFacts, Reading},
     set_json::{Identity, PART, SIDECAR, SetFile, SetJson, is_of_others, is_package},
     sync::{Changes, Existing, Guard, Item, Listing, Plan, Sync},
     urls::{Addresses, Urls},
@@ -159,7 +159,7 @@ impl LocalSet {
     /// The METADATA of each wheel, by its path.
     pub(super) fn metadata(&self) -> impl Iterator<Item = (&str, &[u8])> {
         let facts = self.facts.iter();
-        facts.filter_map(|(path, facts)| Some((&**path, facts.metadata.as_deref()?)))
+        facts.filter_map(|(path, facts)| Some((&**path, &**facts.sidecar()?)))
     }
 
     /// The packages with their sidecars, and the documents beside them, as `set` names them: its files are those
@@ -184,7 +184,7 @@ impl LocalSet {
             copy: self.copies.get(&here.path).cloned(),
             ..Item::file(to, self.root.join(&here.path), stamp)
         };
-        let bytes = facts.and_then(|it| it.metadata.clone());
+        let bytes = facts.and_then(ReadFacts::sidecar).cloned();
         let sidecar = bytes.map(|it| Item::here(to.sidecar_path(), Phase::Sidecar, it));
         [Some(package), sidecar].into_iter().flatten()
     }
@@ -287,7 +287,7 @@ impl Others {
         };
         let read = reading.others(listed)?;
         let metadata = read.facts.into_iter();
-        let metadata = metadata.filter_map(|(path, facts)| Some((path, facts.metadata?)));
+        let metadata = metadata.filter_map(|(path, facts)| Some((path, facts.sidecar()?.clone())));
         let identity = Some(known.identity.clone());
         Ok(Self {
             files: read.files,

@@ -206,7 +206,7 @@ pub fn run(args: &CheckArgs, world: &World) -> Result<()> {
         let facts = serde_json::json!({ "explanation": text });
         return world.console.report("check explain", &facts, &text);
     }
-    let place = &args.set.path();
+    let place = &args.set.required()?.to_path();
     let policy = args.policy();
     let report = args.report(place, &policy, world)?;
     if place.is_dir() {

@@ -53,7 +53,7 @@ pub(super) fn project_page(
         if let Some(first) = files.first().filter(|_| versions.len() > 1) {
             let _ = writeln!(list, "<h2>{}</h2>", escape(&first.version.to_string()));
         }
-        list += &file_list(files, &directory, Detail::Facts);
+        add_files(&mut list, files, &directory, Detail::Facts);
     }
     let requirement = if project == "rocm" {
         required(view).pop()
@@ -88,7 +88,9 @@ pub(in crate::set) fn directory_page(project: &str, files: &[&SetFile], director
         line: String::new(),
         lead,
     };
-    frame(&head, "", &file_list(&files, directory, Detail::Facts))
+    let mut list = String::new();
+    add_files(&mut list, &files, directory, Detail::Facts);
+    frame(&head, "", &list)
 }
 
 /// The page of a product: the directories of its projects.
@@ -162,7 +164,7 @@ pub(super) fn find_links_page(view: &IndexView, set: &SetJson, directory: &str) 
             .flatten();
         let files: Vec<&SetFile> = files.copied().collect();
         let _ = writeln!(list, "<h2>{group}</h2>");
-        list += &file_list(&files, directory, Detail::About);
+        add_files(&mut list, &files, directory, Detail::About);
     }
     let count = count_text(&of_listed.files) + &left_out;
     let head = head(view, set, &count, Way::FindLinks);
@@ -401,12 +403,13 @@ enum Detail {
     Facts,
 }
 
-fn file_list(files: &[&SetFile], directory: &str, detail: Detail) -> String {
-    let items: String = files
-        .iter()
-        .map(|file| item(file, directory, detail))
-        .collect();
-    format!("<ul>\n{items}</ul>\n")
+/// Adds a list of files to a page, which may have thousands of them.
+fn add_files(list: &mut String, files: &[&SetFile], directory: &str, detail: Detail) {
+    list.push_str("<ul>\n");
+    for file in files {
+        add_file(list, file, directory, detail);
+    }
+    list.push_str("</ul>\n");
 }
 
 /// A list item: the link with the attributes that installers read, and the size and other facts for
@@ -416,7 +419,7 @@ fn file_list(files: &[&SetFile], directory: &str, detail: Detail) -> String {
 /// 23 reads it. `data-core-metadata` is its new name in [PEP
 /// 714](https://peps.python.org/pep-0714/). `data-size` and `data-upload-time` are not standardized
 /// for HTML, but uv reads them.
-fn item(file: &SetFile, directory: &str, detail: Detail) -> String {
+fn add_file(list: &mut String, file: &SetFile, directory: &str, detail: Detail) {
     let digest = file.metadata.map(|sha256| format!("sha256={sha256}"));
     let attributes = [
         ("requires-python", file.requires_python.clone()),
@@ -439,8 +442,9 @@ fn item(file: &SetFile, directory: &str, detail: Detail) -> String {
         Detail::Facts => Some(file_facts(file)),
     };
     let note = note.map(|note| format!("<p>{note}</p>"));
-    format!(
-        "<li><a href=\"{}#sha256={}\"{}>{}</a> <span>{}</span>{}{}</li>\n",
+    let _ = writeln!(
+        list,
+        "<li><a href=\"{}#sha256={}\"{}>{}</a> <span>{}</span>{}{}</li>",
         link(directory, &file.path),
         file.sha256,
         attributes.collect::<String>(),
@@ -448,7 +452,7 @@ fn item(file: &SetFile, directory: &str, detail: Detail) -> String {
         size(file.size),
         yanked.unwrap_or_default(),
         note.unwrap_or_default(),
-    )
+    );
 }
 
 /// The digest of a file, the Python that it needs, and when it was uploaded, as HTML.

@@ -78,7 +78,9 @@ impl Item {
     /// The file name comes first. Listings contain it, so its `ETag` is known and a conflict with
     /// another writer shows there. A listing may leave out the key that ends in `/`.
     pub(in crate::set) fn page(page: &IndexPage) -> Vec<Self> {
-        let item = Self::here(String::new(), page.phase, page.body().into_bytes());
+        // All pages are in memory until they are written, so without room to grow.
+        let body = page.body().into_bytes().into_boxed_slice();
+        let item = Self::here(String::new(), page.phase, body);
         let paths = page.paths().map(|path| Self {
             path: path.to_owned(),
             ..item.clone()
