@@ -17,8 +17,7 @@ use super::{
 };
 use crate::{
     atomic::StagedDir,
-    check::{Report, facts_of},
-    diff::Baseline,
+    check::facts_of,
     error::{Context as _, Hint as _, Result, anyhow},
     framework::tie::VersionPin,
     glob::Glob,
@@ -29,7 +28,7 @@ use crate::{
     report::SummaryPage,
     set::{
         self, Existing, Layout, LocalSet, NamedPlace, PackageDirectories, PlaceDepth,
-        ProductDirectories, ProductUpload, PublishedUpload, SetPlace, Upload, UploadOptions,
+        ProductUpload, PublishedUpload, SetPlace, Upload, UploadOptions,
     },
     store::CopySource,
     target::TargetList,
@@ -100,51 +99,79 @@ enum PromotionLayout {
 pub fn run(args: &PromoteArgs, world: &World) -> Result<()> {
     let request = args.request()?;
     let baseline = args.summary.inputs.baseline(&args.access, world)?;
-    let source = SourceSet::fetch(&args.source(world)?, world)?;
+    let mut place = args.access.place(&args.source, &world.stop)?;
+    place.directory_pages = !args.pages.no_directory_pages;
+    let source = SourceSet::fetch(&place, world)?;
     let (set, _) = args
         .check(source.path(), world)?
         .set(source.path(), world)?;
-    let candidate = CandidateSet::read(&set, args.jobs.count(), world)?;
-    let directories = args.directories(&set)?;
-    let (plan, ties) = args.plan(&candidate, &request, world)?;
+    let jobs = args.jobs.count();
+    let candidate = CandidateSet::read(&set, jobs, world)?;
+    let directories = match args.layout {
+        PromotionLayout::Product => {
+            Some(ReleasePlaces::builtin().directories(&set.document, &args.product)?)
+        }
+        PromotionLayout::Dist | PromotionLayout::Flat => None,
+    };
+    let mut plan = promote::decide(&candidate, &request)?;
+    if let Some(NamedPlace::Bucket(place)) = &args.into {
+        ReleasePlaces::ensure_takes(place, &plan.to)?;
+    }
+    let ties = args.ties(&candidate, &mut plan, world)?;
     if args.dry_run {
         return world.console.answer(&plan.placed(directories.as_ref()));
     }
-    let staged = args.staged()?;
-    let jobs = args.jobs.count();
-    let record = promote::write(&candidate, ties.as_ref(), &plan, staged.path(), jobs, world)?;
+    let into = args.into.as_ref().context("no place was named")?;
+    // Beside the directory that they are published to, the packages are linked there.
+    let staged = match into {
+        NamedPlace::Directory(path) => Some(StagedDir::beside(path)?),
+        NamedPlace::Bucket(_) => None,
+    };
+    let temporary = tempfile::tempdir()?;
+    let directory = staged.as_ref().map_or(temporary.path(), StagedDir::path);
+    let record = promote::write(&candidate, ties.as_ref(), &plan, directory, jobs, world)?;
     let Checked {
         report, verdict, ..
-    } = args.check(staged.path(), world)?;
+    } = args.check(directory, world)?;
     verdict?;
-    let mut promoted = promoted(&record, &plan, staged.path(), world)?;
+    let written = record.files.iter();
+    let written: Vec<_> = written.map(|it| (it.path.clone(), it.sha256)).collect();
+    let mut promoted = LocalSet::promoted(directory, record.identity(&plan), &written, world)?;
+    promoted.attach(PromotionRecord::FILE, record.render()?);
     source.name_copies(&record, &mut promoted);
-    let Some(directories) = directories else {
-        return args.publish(&promoted, report.as_ref(), baseline.as_ref(), world);
-    };
-    let upload = ProductUpload {
-        set: &promoted,
-        directories: &directories,
-        place: &args.place(world)?,
-        world,
-    };
-    publish::products("promote", &upload)
-}
-
-/// Where the promoted packages are made, before they are published.
-enum PromotionStaging {
-    /// Beside the directory that they are published to, so that they are linked there.
-    Beside(StagedDir),
-    Elsewhere(TempDir),
-}
-
-impl PromotionStaging {
-    fn path(&self) -> &Path {
-        match self {
-            Self::Beside(staged) => staged.path(),
-            Self::Elsewhere(directory) => directory.path(),
-        }
+    let mut place = args.access.named(into, &world.stop)?;
+    place.directory_pages = !args.pages.no_directory_pages;
+    if let Some(directories) = directories {
+        let upload = ProductUpload {
+            set: &promoted,
+            directories: &directories,
+            place: &place,
+            world,
+        };
+        return publish::products("promote", &upload);
     }
+    let changes = changes_since(baseline.as_ref(), &promoted, world)?;
+    let publication = Publication {
+        upload: Upload {
+            set: &promoted,
+            identity: &promoted.document.identity,
+            place: &place,
+            options: UploadOptions {
+                is_part: false,
+                layout: match args.layout {
+                    PromotionLayout::Flat => Layout::Flat,
+                    PromotionLayout::Dist | PromotionLayout::Product => Layout::Dist,
+                },
+                existing: Existing::Keep,
+            },
+            world,
+        },
+        group: None,
+        report: report.as_ref(),
+        changes: changes.as_ref(),
+    };
+    let answer = |published: &PublishedUpload, _: SummaryPage<'_>| world.console.answer(published);
+    publication.run(&args.summary, answer)
 }
 
 impl PromoteArgs {
@@ -161,33 +188,11 @@ impl PromoteArgs {
         })
     }
 
-    /// The place of the set that was tested.
-    fn source(&self, world: &World) -> Result<SetPlace> {
-        let mut place = self.access.place(&self.source, &world.stop)?;
-        place.directory_pages = !self.pages.no_directory_pages;
-        Ok(place)
-    }
-
     fn check(&self, root: &Path, world: &World) -> Result<Checked> {
         let place = SetPlace::directory(root, &world.stop);
         let jobs = self.jobs.count();
         self.gate
             .check(&place, PlaceDepth::Pages, jobs, false, world)
-    }
-
-    /// What becomes of the set and of its frameworks.
-    fn plan<'a>(
-        &self,
-        set: &'a CandidateSet,
-        request: &PromotionRequest,
-        world: &World,
-    ) -> Result<(PromotionPlan, Option<FrameworkTies<'a>>)> {
-        let mut plan = promote::decide(set, request)?;
-        if let Some(NamedPlace::Bucket(place)) = &self.into {
-            ReleasePlaces::ensure_takes(place, &plan.to)?;
-        }
-        let ties = self.ties(set, &mut plan, world)?;
-        Ok((plan, ties))
     }
 
     /// How the frameworks of the set are tied to what it becomes, if there are any.
@@ -207,84 +212,6 @@ impl PromoteArgs {
         let pin = VersionPin::usual(&plan.to);
         FrameworkTies::decide(set, plan, &facts, pin, jobs, world).map(Some)
     }
-
-    fn destination(&self) -> Result<&NamedPlace> {
-        self.into
-            .as_ref()
-            .context("no place was named")
-            .hint("pass `--into`")
-    }
-
-    fn staged(&self) -> Result<PromotionStaging> {
-        Ok(match self.destination()? {
-            NamedPlace::Directory(path) => PromotionStaging::Beside(StagedDir::beside(path)?),
-            NamedPlace::Bucket(_) => PromotionStaging::Elsewhere(tempfile::tempdir()?),
-        })
-    }
-
-    fn place(&self, world: &World) -> Result<SetPlace> {
-        let mut place = self.access.named(self.destination()?, &world.stop)?;
-        place.directory_pages = !self.pages.no_directory_pages;
-        Ok(place)
-    }
-
-    /// The directories of the projects, at a release place.
-    fn directories(&self, set: &LocalSet) -> Result<Option<ProductDirectories>> {
-        if self.layout != PromotionLayout::Product {
-            return Ok(None);
-        }
-        let directories = ReleasePlaces::builtin().directories(&set.document, &self.product);
-        directories.map(Some)
-    }
-
-    /// Publishes the set, and says where it is.
-    fn publish(
-        &self,
-        promoted: &LocalSet,
-        report: Option<&Report>,
-        baseline: Option<&Baseline>,
-        world: &World,
-    ) -> Result<()> {
-        let place = self.place(world)?;
-        let options = UploadOptions {
-            is_part: false,
-            layout: match self.layout {
-                PromotionLayout::Flat => Layout::Flat,
-                _ => Layout::Dist,
-            },
-            existing: Existing::Keep,
-        };
-        let changes = changes_since(baseline, promoted, world)?;
-        let publication = Publication {
-            upload: Upload {
-                set: promoted,
-                identity: &promoted.document.identity,
-                place: &place,
-                options,
-                world,
-            },
-            group: None,
-            report,
-            changes: changes.as_ref(),
-        };
-        let answer =
-            |published: &PublishedUpload, _: SummaryPage<'_>| world.console.answer(published);
-        publication.run(&self.summary, answer)
-    }
-}
-
-/// The promoted packages with what is known of them, and the record of the promotion.
-fn promoted(
-    record: &PromotionRecord,
-    plan: &PromotionPlan,
-    directory: &Path,
-    world: &World,
-) -> Result<LocalSet> {
-    let written = record.files.iter();
-    let written: Vec<_> = written.map(|it| (it.path.clone(), it.sha256)).collect();
-    let mut set = LocalSet::promoted(directory, record.identity(plan), &written, world)?;
-    set.attach(PromotionRecord::FILE, record.render()?);
-    Ok(set)
 }
 
 /// The set on this disk: where it is, or a copy of it.

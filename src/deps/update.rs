@@ -70,7 +70,7 @@ mod tests {
     fn uv_is_asked_for_what_others_have() {
         let wishes = "pythons = ['3.10', '3.12']\nplatforms = ['linux', 'windows']\n\
             [[dependency]]\nname = 'setuptools'\nversion = '<82'\nreason = 'x'\n\
-            [[dependency]]\nname = 'tomli'\npythons = ['3.10']\nplatforms = ['linux']\nreason = 'x'\n";
+            [[dependency]]\nname = 'tomli'\npythons = ['3.10']\nreason = 'x'\n";
         let torch = SetPackage {
             name: "torch-2.12-cp312-cp312-linux_x86_64.whl".parse().unwrap(),
             requires: [
@@ -86,7 +86,7 @@ mod tests {
         insta::assert_snapshot!(asked, @r"
         setuptools<82 ; sys_platform == 'linux' or sys_platform == 'win32'
         sympy>=1.13.3
-        tomli ; (python_version == '3.10') and (sys_platform == 'linux')
+        tomli ; (python_version == '3.10') and (sys_platform == 'linux' or sys_platform == 'win32')
         ");
     }
 }

@@ -36,7 +36,6 @@ pub(super) struct WishedProject {
     pub reason: String,
     /// If it is not for all of them.
     pythons: Option<Vec<PythonMinor>>,
-    platforms: Option<Vec<Platform>>,
 }
 
 impl Wishes {
@@ -76,9 +75,7 @@ impl Wishes {
         let all = self.dependency.iter();
         all.filter(move |wish| {
             let pythons = wish.pythons.as_ref();
-            let platforms = wish.platforms.as_ref();
             pythons.is_none_or(|it| it.contains(&environment.python))
-                && platforms.is_none_or(|it| it.contains(&environment.platform))
         })
     }
 
@@ -90,11 +87,10 @@ impl Wishes {
 
     /// The projects as requirements, each with the environments that it is for.
     pub(super) fn lines(&self) -> impl Iterator<Item = String> {
-        self.dependency.iter().map(|wish| {
-            let platforms = wish.platforms.as_ref().unwrap_or(&self.platforms);
-            let platforms = platforms.iter().map(|it| it.sys_platform());
-            let platforms = platforms.map(|it| format!("sys_platform == '{it}'"));
-            let platforms = platforms.format(" or ");
+        let platforms = self.platforms.iter().map(|it| it.sys_platform());
+        let platforms = platforms.map(|it| format!("sys_platform == '{it}'"));
+        let platforms = platforms.format(" or ").to_string();
+        self.dependency.iter().map(move |wish| {
             let pythons = wish.pythons.iter().flatten();
             let pythons = pythons.map(|it| format!("python_version == '{it}'"));
             let what = format!("{}{}", wish.name, wish.version);
@@ -183,13 +179,13 @@ mod tests {
     #[test]
     fn a_dependency_may_be_of_some_environments() {
         let text = "pythons = ['3.10', '3.11']\nplatforms = ['linux', 'windows']\n\
-            [[dependency]]\nname = 'tomli'\nreason = 'x'\npythons = ['3.10']\nplatforms = ['linux']\n";
+            [[dependency]]\nname = 'tomli'\nreason = 'x'\npythons = ['3.10']\n";
         let wishes = Wishes::parse(text).unwrap();
         let having = wishes.environments().into_iter();
         let having: Vec<String> = having
             .filter(|it| wishes.of(*it).count() == 1)
             .map(|it| format!("{it}"))
             .collect();
-        assert_eq!(having, ["3.10-linux"]);
+        assert_eq!(having, ["3.10-linux", "3.10-windows"]);
     }
 }

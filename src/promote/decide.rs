@@ -18,7 +18,7 @@ use crate::{
     set::SetFile,
     target::Target,
     version::PromotionGoal,
-    wheel::Archive,
+    wheel::{Archive, Record},
 };
 
 /// What is asked of a promotion.
@@ -140,16 +140,38 @@ fn planned(
         change.from != change.to && !leave.iter().any(|it| it.matches(path.as_str()))
     });
     refusals.extend(leftovers.map(|path| format!("`{path}` of `{}`", package.file.name())));
-    let (copies, bytes) = package.copied(&texts, change)?;
+    if let CandidateForm::Wheel {
+        archive, record, ..
+    } = &package.form
+    {
+        ensure_recorded(archive, record)?;
+    }
     Ok(PlannedPromotion {
         file: package.file.path.clone(),
         name,
         becomes,
         edits: texts.keys().cloned().collect(),
-        copies,
-        bytes,
+        size: package.file.size,
         texts,
     })
+}
+
+/// Fails unless RECORD lists every member with its size: what is copied keeps the digest that it has there.
+fn ensure_recorded(archive: &Archive, record: &Record) -> Result<()> {
+    let rows = record.rows().iter().map(|row| (&row.path, row.len));
+    let rows: BTreeMap<&RelPath, Option<u64>> = rows.collect();
+    for (path, member) in &archive.members {
+        let row = rows.get(path);
+        ensure!(
+            row.is_some() || archive.is_record(path),
+            No(format!("`{path}` is not in RECORD"))
+        );
+        ensure!(
+            row.copied().flatten().is_none_or(|len| len == member.len),
+            No(format!("`{path}` does not have the size that RECORD says"))
+        );
+    }
+    Ok(())
 }
 
 /// The directory of the metadata under the other version.
@@ -172,36 +194,5 @@ impl CandidatePackage {
             }
             CandidateForm::Sdist(_) => Ok(path.clone()),
         }
-    }
-
-    /// How many files are copied as they are, and their bytes.
-    fn copied(
-        &self,
-        texts: &BTreeMap<RelPath, String>,
-        change: &VersionChange,
-    ) -> Result<(usize, u64)> {
-        let (archive, record) = match &self.form {
-            CandidateForm::Wheel {
-                archive, record, ..
-            } => (archive, record),
-            CandidateForm::Sdist(sdist) => {
-                let copied = sdist.files.iter().filter(|it| !texts.contains_key(&it.0));
-                let lens = copied.map(|(_, bytes)| bytes.len() as u64).collect_vec();
-                return Ok((lens.len(), lens.iter().sum()));
-            }
-        };
-        let listed: BTreeSet<&RelPath> = record.rows().iter().map(|row| &row.path).collect();
-        let (mut copies, mut bytes) = (0, 0);
-        for (path, member) in &archive.members {
-            ensure!(
-                listed.contains(path) || archive.is_record(path),
-                No(format!("`{path}` is not in RECORD"))
-            );
-            if !texts.contains_key(&self.renamed(path, change)?) && !archive.is_record(path) {
-                copies += 1;
-                bytes += member.bytes.end.saturating_sub(member.bytes.start);
-            }
-        }
-        Ok((copies, bytes))
     }
 }

@@ -148,62 +148,51 @@ impl CandidatePackage {
     fn read(set: &LocalSet, file: &SetFile, change: &VersionChange) -> Result<Self> {
         let name: PackageFilename = file.name().parse()?;
         let source = File::open(set.root.join(&file.path))?;
-        let mut package = Self {
-            file: file.clone(),
-            form: CandidateForm::Sdist(SdistFiles {
-                files: Vec::new(),
-                time: 0,
-            }),
-            name,
-            texts: BTreeMap::new(),
-            leftovers: Vec::new(),
-        };
-        if package.name.tag.is_none() {
-            let sdist = read_sdist(BufReader::new(source), &package.name.top().parse()?)?;
-            for (path, bytes) in &sdist.files {
-                package.look(path, bytes.len() as u64, change, || Ok(bytes.clone()))?;
+        let (mut texts, mut leftovers) = (BTreeMap::new(), Vec::new());
+        // Keeps a text that names the version, and notes one that should not.
+        let mut look = |path: &RelPath, len: u64, bytes: &dyn Fn() -> Result<Vec<u8>>| {
+            let policy = VersionTexts::builtin();
+            if policy.form(path.as_str()).is_some() {
+                let text = String::from_utf8(bytes()?);
+                let text = text.map_err(|_| anyhow!("`{path}` is not UTF-8"))?;
+                texts.insert(path.clone(), text);
+            } else if policy.is_searched(path.as_str(), len) && change.is_left_in(&bytes()?) {
+                leftovers.push(path.clone());
             }
-            package.form = CandidateForm::Sdist(sdist);
-            return Ok(package);
-        }
-        let archive = Archive::read(BufReader::new(&source))?;
-        let bytes = |path: &RelPath, most: u64| {
-            let bytes = archive.bytes(&source, path, most)?;
-            bytes.with_context(|| format!("no `{path}`"))
+            Result::<()>::Ok(())
         };
-        for (path, member) in &archive.members {
-            package
-                .look(path, member.len, change, || bytes(path, LONGEST_TEXT))
-                .with_context(|| format!("failed to read `{path}`"))?;
-        }
-        let metadata = |name: &str, most| bytes(&archive.dist_info.join(&name.parse()?), most);
-        let record = Record::parse(&metadata("RECORD", LONGEST_RECORD)?)?;
-        let wheel = metadata("WHEEL", LONGEST_TEXT)?;
-        let wheel: WheelFacts = String::from_utf8_lossy(&wheel).parse()?;
-        package.form = CandidateForm::Wheel {
-            archive: Box::new(archive),
-            record,
-            generator: wheel.generator,
+        let form = if name.tag.is_none() {
+            let sdist = read_sdist(BufReader::new(source), &name.top().parse()?)?;
+            for (path, bytes) in &sdist.files {
+                look(path, bytes.len() as u64, &|| Ok(bytes.clone()))?;
+            }
+            CandidateForm::Sdist(sdist)
+        } else {
+            let archive = Archive::read(BufReader::new(&source))?;
+            let bytes = |path: &RelPath, most: u64| {
+                let bytes = archive.bytes(&source, path, most)?;
+                bytes.with_context(|| format!("no `{path}`"))
+            };
+            for (path, member) in &archive.members {
+                look(path, member.len, &|| bytes(path, LONGEST_TEXT))
+                    .with_context(|| format!("failed to read `{path}`"))?;
+            }
+            let metadata = |name: &str, most| bytes(&archive.dist_info.join(&name.parse()?), most);
+            let record = Record::parse(&metadata("RECORD", LONGEST_RECORD)?)?;
+            let wheel = metadata("WHEEL", LONGEST_TEXT)?;
+            let wheel: WheelFacts = String::from_utf8_lossy(&wheel).parse()?;
+            CandidateForm::Wheel {
+                archive: Box::new(archive),
+                record,
+                generator: wheel.generator,
+            }
         };
-        Ok(package)
-    }
-
-    /// Keeps a text that names the version, and notes one that should not.
-    fn look(
-        &mut self,
-        path: &RelPath,
-        len: u64,
-        change: &VersionChange,
-        bytes: impl Fn() -> Result<Vec<u8>>,
-    ) -> Result<()> {
-        let policy = VersionTexts::builtin();
-        if policy.form(path.as_str()).is_some() {
-            let text = String::from_utf8(bytes()?);
-            let text = text.map_err(|_| anyhow!("`{path}` is not UTF-8"))?;
-            self.texts.insert(path.clone(), text);
-        } else if policy.is_searched(path.as_str(), len) && change.is_left_in(&bytes()?) {
-            self.leftovers.push(path.clone());
-        }
-        Ok(())
+        Ok(Self {
+            file: file.clone(),
+            name,
+            form,
+            texts,
+            leftovers,
+        })
     }
 }

@@ -51,9 +51,8 @@ pub struct PlannedPromotion {
     pub becomes: String,
     /// The files that change, by their new paths.
     pub edits: Vec<RelPath>,
-    /// How many of its other files are copied as they are, and their bytes.
-    pub copies: usize,
-    pub bytes: u64,
+    /// How many bytes it has.
+    pub size: u64,
     #[serde(skip)]
     pub(super) texts: BTreeMap<RelPath, String>,
 }
@@ -121,16 +120,13 @@ impl fmt::Display for PromotionPlan {
                 writeln!(f, "  {file}")?;
             }
         }
-        let bytes: u64 = self.packages.iter().map(|it| it.bytes).sum();
-        let (packages, edits) = (
-            many(self.packages.len(), "package"),
-            self.packages.iter().map(|it| it.edits.len()).sum(),
-        );
-        let copies = many(self.packages.iter().map(|it| it.copies).sum(), "file");
-        let (edits, bytes) = (many(edits, "file"), size(bytes));
+        let bytes: u64 = self.packages.iter().map(|it| it.size).sum();
+        let edits = self.packages.iter().map(|it| it.edits.len()).sum();
+        let (packages, edits) = (many(self.packages.len(), "package"), many(edits, "file"));
+        let bytes = size(bytes);
         writeln!(
             f,
-            "\n{packages}: {edits} edited, {copies} copied as they are ({bytes})"
+            "\n{packages} ({bytes}): {edits} edited, all others copied as they are"
         )
     }
 }
@@ -144,7 +140,6 @@ impl fmt::Display for PlannedPromotion {
         for path in &self.edits {
             writeln!(f, "  edits     {path}")?;
         }
-        let (copies, bytes) = (many(self.copies, "file"), size(self.bytes));
-        writeln!(f, "  copies    {copies} ({bytes})")
+        Ok(())
     }
 }

@@ -17,7 +17,7 @@ use crate::{
     atomic::AtomicFile,
     console::{World, many, size},
     digest::Sha256,
-    error::{Context as _, No, Result, ensure},
+    error::{Context as _, Result},
     package::assemble::{AssembleSettings, ChangedFile, EditedContent, WheelEdit, pipeline},
     parallel,
     relpath::RelPath,
@@ -49,7 +49,7 @@ pub fn write(
         directory,
         world: &quiet,
     };
-    let bytes: u64 = plan.packages.iter().map(|it| it.bytes).sum();
+    let bytes: u64 = plan.packages.iter().map(|it| it.size).sum();
     let progress = world
         .console
         .progress("Promoting", directory.display(), bytes);
@@ -61,13 +61,13 @@ pub fn write(
         let (name, bytes) = (&planned.name, size(written.size));
         let edits = many(planned.edits.len(), "file");
         let facts = format!("{name}: {bytes}, {edits} edited");
-        progress.inc(planned.bytes);
+        progress.inc(planned.size);
         world.console.status("Promoted", facts);
         Ok(written)
     };
     // The largest first: one that comes last is written alone.
-    let largest = plan.packages.iter().sorted_by_key(|it| Reverse(it.bytes));
-    let largest: Vec<_> = largest.collect();
+    let largest = plan.packages.iter();
+    let largest = largest.sorted_by_key(|it| Reverse(it.size)).collect_vec();
     let mut files = parallel::map(&largest, jobs, &world.stop, promote)?;
     for path in &plan.copied {
         files.push(writer.copy(path)?);
@@ -206,13 +206,6 @@ impl PromotionWriter<'_> {
         let source = self.set.root.join(&package.file.path);
         let rows = record.rows().iter();
         let rows: BTreeMap<&RelPath, _> = rows.map(|it| (&it.path, it)).collect();
-        for (path, member) in &archive.members {
-            let len = rows.get(path).and_then(|row| row.len);
-            ensure!(
-                len.is_none_or(|len| len == member.len),
-                No(format!("`{path}` does not have the size that RECORD says"))
-            );
-        }
         let dist_info = dist_info(archive, &self.plan.change)?;
         let digest = |path: &RelPath| rows.get(path).and_then(|row| row.digest);
         let name = planned.name.clone();

@@ -156,7 +156,7 @@ fn a_dry_run_names_every_key() {
       rocm/core/whl-next/rocm-sdk-libraries/index.html
       rocm/core/whl-next/rocm/index.html
 
-    6 packages: 16 files edited, 166 files copied as they are (2.25 MiB)
+    6 packages (2.25 MiB): 16 files edited, all others copied as they are
     ");
 }
 
