@@ -16,8 +16,8 @@ use super::{
 use crate::{
     artifact::Component,
     console::shell_word,
-    error::{Hint as _, Result, anyhow, ensure},
-    fetch::{FetchJob, FetchRequest, LazyGitHub, OutputForm, RunFilter, Search, SourceKind, Wish},
+    error::{Hint as _, Result, ensure},
+    fetch::{FetchRequest, LazyGitHub, OutputForm, Search, SourceKind, Wish},
     run::{Platform, Run, RunId, Workflow},
     version::ReleaseType,
 };
@@ -36,14 +36,13 @@ use crate::{
   rocwheel fetch --pr 1234 blas --components lib,dev --output-dir artifacts")]
 pub struct FetchArgs {
     /// Regular expressions: fetch only archives whose name matches one of them
-    #[arg(value_name = "PATTERN", value_parser = pattern, conflicts_with = "all_artifacts")]
+    #[arg(value_name = "PATTERN", conflicts_with = "all_artifacts")]
     include: Vec<Regex>,
     /// Regular expressions: skip archives whose name matches one of them
     #[arg(
         long,
         value_name = "PATTERN",
         num_args = 1..,
-        value_parser = pattern,
         conflicts_with = "all_artifacts"
     )]
     exclude: Vec<Regex>,
@@ -107,12 +106,26 @@ struct IdleFlags {
 
 pub fn run(args: &FetchArgs, world: &World) -> Result<()> {
     args.choice.ensure_readable()?;
-    args.ensure_a_run()?;
-    let request = args.choice.request(args.wish(), &args.settings, world)?;
+    let wish = Wish {
+        include: args.include.clone(),
+        exclude: args.exclude.clone(),
+        components: args.components.iter().copied().collect(),
+        only: args.only.clone(),
+        ..Wish::default()
+    };
+    let mut request = args.choice.request(wish, &args.settings, world)?;
     if args.find {
-        return args.find(&request, world);
+        // A run that was named is described even if it is not enough for packages.
+        request.allow_incomplete |= request.search.is_none();
+        let found = request.find(world)?;
+        if let Some(silence) = found.silence() {
+            world.console.note(silence);
+        }
+        args.outputs.append(&found.outputs())?;
+        return world.console.answer(&found);
     }
-    let job = request.decide(&args.output_dir, args.form(), args.dry_run, world)?;
+    let form = args.form();
+    let job = request.decide(&args.output_dir, form, args.dry_run, world)?;
     args.outputs.append(&job.found.outputs())?;
     if !args.dry_run {
         job.carry_out(world)?;
@@ -123,53 +136,17 @@ pub fn run(args: &FetchArgs, world: &World) -> Result<()> {
     if args.dry_run || !world.console.is_watched() {
         return world.console.answer(&job);
     }
-    args.answer_in_short(&job, world)
+    world.console.data(job.in_short())?;
+    if form != OutputForm::Merged {
+        let artifacts = shell_word(&args.output_dir.to_string_lossy());
+        world.console.next(format!(
+            "rocwheel build --artifact-dir {artifacts} --output-dir packages"
+        ));
+    }
+    Ok(())
 }
 
 impl FetchArgs {
-    /// Fails if no run was named, but a pattern looks like the id of one.
-    fn ensure_a_run(&self) -> Result<()> {
-        let mut patterns = self.include.iter().map(Regex::as_str);
-        let is_id = |it: &&str| it.len() > 4 && it.bytes().all(|it| it.is_ascii_digit());
-        match patterns.find(is_id) {
-            Some(id) if !self.choice.knows_a_run() => Err(anyhow!(
-                "no run was named, and `{id}` is a pattern for archive names"
-            ))
-            .hint(format!("pass `--run-id {id}`")),
-            _ => Ok(()),
-        }
-    }
-
-    fn find<'a>(&self, request: &FetchRequest<'a>, world: &'a World) -> Result<()> {
-        let found = request.find(world)?;
-        if let Some(silence) = found.silence() {
-            world.console.note(silence);
-        }
-        self.outputs.append(&found.outputs())?;
-        world.console.answer(&found)
-    }
-
-    fn answer_in_short(&self, job: &FetchJob<'_>, world: &World) -> Result<()> {
-        world.console.data(job.in_short())?;
-        if self.form() != OutputForm::Merged {
-            let artifacts = shell_word(&self.output_dir.to_string_lossy());
-            world.console.next(format!(
-                "rocwheel build --artifact-dir {artifacts} --output-dir packages"
-            ));
-        }
-        Ok(())
-    }
-
-    fn wish(&self) -> Wish {
-        Wish {
-            include: self.include.clone(),
-            exclude: self.exclude.clone(),
-            components: self.components.iter().copied().collect(),
-            only: self.only.clone(),
-            ..Wish::default()
-        }
-    }
-
     fn form(&self) -> OutputForm {
         if self.no_extract {
             OutputForm::Packed
@@ -222,11 +199,22 @@ pub struct FetchSettings {
         value_parser = at_least_one
     )]
     downloads: NonZeroUsize,
-    /// Time limit for all downloads together: `90s`, `30m`, `2h`
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    download_timeout: Option<Duration>,
-    #[command(flatten)]
-    filter: FilterArgs,
+    /// Take only a run that has an artifact whose name matches this regular expression; can be
+    /// given several times
+    #[arg(long, value_name = "PATTERN", help_heading = "Run options")]
+    require_artifact: Vec<Regex>,
+    /// Take only a run that has ended with success
+    #[arg(long, help_heading = "Run options")]
+    require_successful_run: bool,
+    /// How many of the newest runs of a branch are considered
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "20",
+        value_parser = clap::value_parser!(u16).range(1..=500),
+        help_heading = "Run options"
+    )]
+    max_commits: u16,
     /// Workflow whose runs are searched
     #[arg(
         long,
@@ -269,21 +257,6 @@ struct SearchArgs {
     latest: bool,
 }
 
-/// What a run has to be, so that it is taken. A search goes on to older runs.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Run options")]
-struct FilterArgs {
-    /// Take only a run that has an artifact whose name matches this regular expression; can be
-    /// given several times
-    #[arg(long, value_name = "PATTERN", value_parser = pattern)]
-    require_artifact: Vec<Regex>,
-    #[command(flatten)]
-    run: RunFilter,
-    /// How many of the newest runs of a branch are considered
-    #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u16).range(1..=500))]
-    max_commits: u16,
-}
-
 impl ChoiceArgs {
     /// The request for `fetch`. `wish` may limit it to some of the artifacts of the run. Tells
     /// what environment variables decide.
@@ -303,16 +276,17 @@ impl ChoiceArgs {
             targets: selection.targets,
             ..wish
         };
-        let request = self.run.request(wish, settings)?;
-        Ok(FetchRequest {
-            allow_incomplete: self.allow_incomplete,
-            ..request
-        })
+        self.run.request(wish, self.allow_incomplete, settings)
     }
 }
 
 impl RunChoice {
-    fn request<'a>(&'a self, wish: Wish, settings: &'a FetchSettings) -> Result<FetchRequest<'a>> {
+    fn request<'a>(
+        &'a self,
+        wish: Wish,
+        allow_incomplete: bool,
+        settings: &'a FetchSettings,
+    ) -> Result<FetchRequest<'a>> {
         let search = self.search.get();
         let run = self.run.run().ok().cloned();
         ensure!(
@@ -337,8 +311,8 @@ impl RunChoice {
             run,
             search,
             workflow: settings.workflow.clone(),
-            most_runs: settings.filter.max_commits.into(),
-            filter: settings.filter.run,
+            most_runs: settings.max_commits.into(),
+            needs_success: settings.require_successful_run,
             context: self.run.context()?,
             platform: self.run.platform(),
             wait: self.wait,
@@ -347,12 +321,11 @@ impl RunChoice {
             access: settings.access.access(None)?,
             github: LazyGitHub::new(github),
             wish: Wish {
-                required: settings.filter.require_artifact.clone(),
+                required: settings.require_artifact.clone(),
                 ..wish
             },
-            allow_incomplete: false,
+            allow_incomplete,
             downloads: settings.downloads,
-            time: settings.download_timeout,
         })
     }
 
@@ -381,7 +354,7 @@ impl RunChoice {
             let run = self.run.run()?;
             return self.run.resolve(run, &settings.github, world);
         }
-        let request = self.request(Wish::default(), settings)?;
+        let request = self.request(Wish::default(), false, settings)?;
         request.search_run(world, has)
     }
 
@@ -437,34 +410,5 @@ impl SearchArgs {
         let latest = self.latest.then_some(Search::Latest);
         let pull = self.pr.map(Search::Pull);
         commit.or(branch).or(pull).or(latest)
-    }
-}
-
-/// Parses a regular expression. Only the last line of the error says what is wrong with it.
-fn pattern(text: &str) -> Result<Regex, String> {
-    Regex::new(text).map_err(|error| {
-        let text = error.to_string();
-        let last = text.lines().last().unwrap_or_default();
-        let reason = last.trim_start_matches("error: ");
-        format!("not a regular expression: {reason}")
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_no_pattern_is_refused_in_words() {
-        let refused = ["(", "a{2,1}", "(?=x)", "[z-a]"].map(|text| {
-            let error = pattern(text).unwrap_err();
-            format!("{text} {error}")
-        });
-        insta::assert_snapshot!(refused.join("\n"), @"
-        ( not a regular expression: unclosed group
-        a{2,1} not a regular expression: invalid repetition count range, the start must be <= the end
-        (?=x) not a regular expression: look-around, including look-ahead and look-behind, is not supported
-        [z-a] not a regular expression: invalid character class range, the start must be <= the end
-        ");
     }
 }

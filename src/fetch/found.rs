@@ -7,7 +7,7 @@ use itertools::Itertools as _;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{query::Choice, search::Candidate};
+use super::query::Choice;
 use crate::{
     console::size,
     github::WorkflowRun,
@@ -35,12 +35,11 @@ impl FoundRun {
     /// `silence` is why GitHub did not tell about the run.
     pub(super) fn new(
         run: Run,
-        candidate: &Candidate,
+        github: Option<&WorkflowRun>,
         choice: &Choice,
         silence: Option<&str>,
     ) -> Self {
         let inventory = &choice.inventory;
-        let github = candidate.from_github.as_ref();
         let told = |get: fn(&WorkflowRun) -> Option<&String>| github.and_then(get);
         let kinds = Buckets::builtin().release_types(&run.bucket);
         let kind = kinds.first().filter(|_| kinds.len() == 1);
@@ -59,7 +58,6 @@ impl FoundRun {
             "event": told(|it| it.event.as_ref()),
             "branch": told(|it| it.branch.as_ref()),
             "commit": told(|it| Some(&it.commit)),
-            "merge-commit": candidate.merge_commit,
             "repository": run.repository.to_string(),
             "head-repository": github.and_then(|it| it.head_repository()),
             "fork": github.map(|it| it.facts(&run.repository).origin == RunOrigin::Fork),
@@ -81,7 +79,6 @@ impl FoundRun {
             "size": inventory.iter().map(|it| it.size).sum::<u64>(),
             "complete": choice.lacks.as_ref().map(Vec::is_empty),
             "lacks": choice.lacks.as_deref().unwrap_or_default(),
-            "remarks": choice.remarks,
             "note": silence,
         });
         let Value::Object(fields) = fields else {
@@ -111,7 +108,7 @@ impl FoundRun {
     /// comma-separated.
     pub fn outputs(&self) -> Vec<(String, String)> {
         // What is for people is no output of its own.
-        let is_long = |name: &str| ["schema", "lacks", "remarks", "note", "source"].contains(&name);
+        let is_long = |name: &str| ["schema", "lacks", "note", "source"].contains(&name);
         let short = self.fields.iter().filter(|(name, _)| !is_long(name));
         let outputs = short.map(|(name, value)| (format!("run-{name}"), text(value, ",")));
         let all = Value::Object(self.fields.clone()).to_string();

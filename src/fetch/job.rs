@@ -19,7 +19,7 @@ use super::{
     download::{DownloadContext, Received, receive},
     found::FoundRun,
     output::{FetchState, Fetched, OutputDir, OutputForm},
-    query::{Aim, FetchRequest, FoundArtifacts},
+    query::FetchRequest,
     source::{ArchiveSource, ArtifactArchive, Parcel, parcels},
 };
 use crate::{
@@ -29,15 +29,9 @@ use crate::{
         lock::{Lock, LockPurpose},
     },
     console::{World, few, many, rate, size, took},
-    error::{Error, Hint as _, No, Result, TimeOver, anyhow, hinted, hints, one_line},
+    error::{Error, Hint as _, No, Result, anyhow, hinted, hints, one_line},
     parallel,
 };
-
-/// Unpacked artifacts of ROCm are three to five times as large as their archives.
-const USUALLY: u64 = 4;
-
-/// The hint after a failed download.
-const AGAIN: &str = "run it again: what is whole is kept";
 
 /// Why a parcel is downloaded, or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -81,12 +75,12 @@ impl<'a> FetchRequest<'a> {
         is_dry_run: bool,
         world: &'a World,
     ) -> Result<FetchJob<'a>> {
-        let FoundArtifacts {
-            run: found,
-            source,
-            selection,
-        } = self.found(Aim::Fetch, world)?;
-        let parcels = parcels(&*source, selection.archives, QUESTIONS, &world.stop)?;
+        let (found, choice) = self.found(world)?;
+        for lack in choice.lacks.iter().flatten() {
+            world.console.warn(lack);
+        }
+        let source = choice.source;
+        let parcels = parcels(&*source, choice.selection.archives, QUESTIONS, &world.stop)?;
         // Take the lock before reading the state: until then, another fetch may change both the
         // state and the files.
         let lock = (!is_dry_run).then(|| Lock::take(to, LockPurpose::Fetch));
@@ -115,13 +109,6 @@ impl<'a> FetchRequest<'a> {
         if form == OutputForm::Merged && !job.output.is_tree {
             job.output.ensure_room_for_a_tree()?;
         }
-        let due = job.due().into_iter();
-        let unverified = due.filter(|parcel| !parcel.is_vouched_for()).count();
-        if unverified > 0 {
-            let count = many(unverified, "archive");
-            let text = format!("{count} without a digest: only the checksums inside are verified");
-            world.console.note(text);
-        }
         Ok(job)
     }
 }
@@ -134,30 +121,13 @@ impl FetchJob<'_> {
         {
             lock.ensure_writable()?;
         }
-        let Some(time) = self.request.time else {
-            return self.deliver(world);
-        };
-        let delivered = world.stop.within(time, || self.deliver(world));
-        delivered.map_err(|error| {
-            if !error.is::<TimeOver>() {
-                return error;
-            }
-            let text = format!("not everything was fetched in {}", took(time));
-            hinted(
-                No(text),
-                format!("{AGAIN}; or allow more with `--download-timeout`"),
-            )
-        })
-    }
-
-    fn deliver(&self, world: &World) -> Result<()> {
         if self.output.is_tree {
             return Ok(());
         }
         let (wanted, packages) = (self.wanted(), self.request.wish.packages());
         let mut due = self.due();
         if !due.is_empty() {
-            self.check_space(world)?;
+            self.check_space()?;
         }
         let mut state = self.output.state.clone();
         let archives = due.iter().flat_map(|parcel| &parcel.members);
@@ -177,28 +147,18 @@ impl FetchJob<'_> {
         Ok(())
     }
 
-    /// Fails if the archives alone do not fit. If only the estimate for their contents does not
-    /// fit, it is a warning, because the exact size is known only after unpacking.
-    fn check_space(&self, world: &World) -> Result<()> {
+    /// Fails if not even the archives fit. How much they need unpacked is known only afterwards.
+    fn check_space(&self) -> Result<()> {
         let (root, needed) = (&self.output.root, self.size());
-        let place = root.display();
         // Some systems do not report the free space. Try then: a full disk fails later anyway.
-        let free = atomic::free_space(root).unwrap_or(u64::MAX);
-        let is_packed = self.output.form == OutputForm::Packed;
-        let (needs, has) = (size(needed), size(free));
-        if needed > free {
-            let more = if is_packed {
-                ""
-            } else {
-                " for the archives and more unpacked"
-            };
-            let error = anyhow!("not enough space for `{place}`: needs {needs}{more}, has {has}");
-            return Err(error).hint("choose another directory, or fetch less");
-        }
-        if !is_packed && needed.saturating_mul(USUALLY) > free {
-            world.console.warn(format!("`{place}` may be too small: needs {needs} for the archives and several times as much unpacked, has {has}"));
-        }
-        Ok(())
+        let Some(free) = atomic::free_space(root).filter(|free| *free < needed) else {
+            return Ok(());
+        };
+        let (place, needs, has) = (root.display(), size(needed), size(free));
+        Err(anyhow!(
+            "not enough space for `{place}`: needs {needs} for the archives alone, has {has}"
+        ))
+        .hint("choose another directory, or fetch less")
     }
 
     /// Downloads the due parcels. A failed parcel does not end the others; all failures are
@@ -252,7 +212,7 @@ impl FetchJob<'_> {
             ));
         }
         if !failures.is_empty() {
-            return Err(together(&failures, due.len(), AGAIN));
+            return Err(together(&failures, due.len()));
         }
         let (count, all) = (many(due.len(), "archive"), size(bytes));
         let speed = speed(bytes, start.elapsed());
@@ -418,10 +378,10 @@ fn speed(bytes: u64, time: Duration) -> String {
 }
 
 /// One error for all failed parcels, with one line for each.
-fn together(failures: &[Error], tried: usize, again: &str) -> Error {
+fn together(failures: &[Error], tried: usize) -> Error {
     let lines: BTreeSet<String> = failures.iter().map(one_line).collect();
     let mut advice: BTreeSet<String> = failures.iter().flat_map(hints).collect();
-    advice.insert(again.to_owned());
+    advice.insert("run it again: what is whole is kept".to_owned());
     let (failed, tried) = (failures.len(), many(tried, "archive"));
     let title = format!("{failed} of {tried} not fetched");
     let error = Error::new(No::list(title, lines, usize::MAX));

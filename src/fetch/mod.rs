@@ -1,6 +1,6 @@
 //! Fetches the artifacts of a run into a directory, each in one stream from its source to the disk.
 //!
-//! `search` lists the runs that may be meant, `query` chooses one and its source, and `found`
+//! `query` chooses a run, of those that `search` lists or the one that is named, and its source; `found`
 //! tells about it. `source` and `run_artifacts` list its archives; `select`
 //! decides which of them are wanted, and whether they are enough. `job` compares these with the
 //! directory of `output`, and downloads what is due.
@@ -22,6 +22,6 @@ pub use self::{
     output::{OutputForm, fetched_for},
     query::{FetchRequest, SourceKind},
     run_artifacts::{LazyGitHub, open_artifact, storage_client},
-    search::{RunFilter, Search},
+    search::Search,
     select::Wish,
 };

@@ -14,14 +14,14 @@ use itertools::Itertools as _;
 use super::{
     found::FoundRun,
     run_artifacts::{LazyGitHub, RunArtifacts},
-    search::{Candidate, RunFilter, Search},
-    select::{ArchiveSelection, Completeness, Wish, select, subset},
+    search::Search,
+    select::{ArchiveSelection, Wish, lacks, select, subset},
     source::{ArchiveSource, ArtifactArchive, StoreSource},
 };
 use crate::{
     console::{World, few, many, took},
     error::{Context as _, Error, Exit, Hint as _, No, Result, anyhow, hinted, message, one_line},
-    github::GitHub,
+    github::WorkflowRun,
     location::Key,
     package::catalog::Catalog,
     parallel,
@@ -49,7 +49,8 @@ pub struct FetchRequest<'a> {
     pub workflow: Workflow,
     /// How many runs of a branch are considered.
     pub most_runs: usize,
-    pub filter: RunFilter,
+    /// Take only a run that has ended with success.
+    pub needs_success: bool,
     pub context: RunContext,
     pub platform: Platform,
     /// How long to wait for artifacts that are not uploaded yet.
@@ -63,8 +64,6 @@ pub struct FetchRequest<'a> {
     /// Fetch even if the artifacts are not enough to build packages.
     pub allow_incomplete: bool,
     pub downloads: NonZeroUsize,
-    /// Time limit for all downloads together.
-    pub time: Option<Duration>,
 }
 
 /// Who keeps the artifacts of a run.
@@ -78,27 +77,18 @@ pub enum SourceKind {
     GitHub,
 }
 
-/// What a run is looked for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Aim {
-    Fetch,
-    /// Only to tell about it.
-    Find,
-}
-
-/// A run that was found, the source of its artifacts, and those that are selected.
-pub(super) struct FoundArtifacts<'a> {
-    pub run: FoundRun,
-    pub source: Arc<dyn ArchiveSource + 'a>,
-    pub selection: ArchiveSelection,
-}
-
-/// A run with the places that may have its artifacts, in the order in which they are searched.
-struct LocatedRun<'a> {
-    candidate: Candidate,
+/// A run that may be meant, with the places that may have its artifacts, in the order in which they are
+/// searched.
+struct Candidate<'a> {
+    reference: RunReference,
+    /// What GitHub reported about it, if it was asked.
+    from_github: Option<WorkflowRun>,
     run: Run,
     sources: Vec<Arc<dyn ArchiveSource + 'a>>,
 }
+
+/// A run, and what GitHub reported about it, if it was asked.
+type KnownRun = (RunReference, Option<WorkflowRun>);
 
 /// What was chosen of a run.
 pub(super) struct Choice<'a> {
@@ -108,42 +98,42 @@ pub(super) struct Choice<'a> {
     pub selection: ArchiveSelection,
     /// What packages lack; `None` if only a part of the run is wanted.
     pub lacks: Option<Vec<String>>,
-    pub remarks: Vec<String>,
 }
 
 /// No run has what is wanted.
 struct Missed<'a> {
-    newest: LocatedRun<'a>,
-    /// What the newest one lacks.
+    newest: Candidate<'a>,
     error: Error,
-    /// A line for each run.
-    skipped: Vec<String>,
-    /// What they are the runs of.
-    what: String,
+}
+
+impl Candidate<'_> {
+    /// Whether it may still upload something, as far as is known.
+    fn may_get_more(&self) -> bool {
+        let run = self.from_github.as_ref();
+        !self.run.id.is_local() && run.is_none_or(|run| run.conclusion().is_none())
+    }
 }
 
 impl<'a> FetchRequest<'a> {
-    /// Finds the run, and tells everything that is known about it. A search takes the run that
-    /// [`decide`](Self::decide) would take; a run that was named may be incomplete.
+    /// Finds the run, and tells everything that is known about it.
     pub fn find(&self, world: &'a World) -> Result<FoundRun> {
-        Ok(self.found(Aim::Find, world)?.run)
+        Ok(self.found(world)?.0)
     }
 
     /// The newest run of a search for which `has` succeeds; its artifacts do not matter. With `--wait`,
     /// the newest of all if that may still get what none has.
     pub fn search_run(&self, world: &'a World, has: &dyn Fn(&Run) -> Result<()>) -> Result<Run> {
         match self.first(world, |it| has(&it.run))? {
-            Ok((located, ())) => Ok(located.run),
-            Err(missed) if self.wait.is_some() && missed.newest.candidate.status().is_some() => {
-                announce(&missed.skipped, world);
+            Ok((candidate, ())) => Ok(candidate.run),
+            Err(missed) if self.wait.is_some() && missed.newest.may_get_more() => {
                 Ok(missed.newest.run)
             }
-            Err(missed) => Err(self.refusal(missed)),
+            Err(missed) => Err(missed.error),
         }
     }
 
     /// Takes the first candidate that has what is wanted. If none has it, waits for the newest.
-    pub(super) fn found(&self, aim: Aim, world: &'a World) -> Result<FoundArtifacts<'a>> {
+    pub(super) fn found(&self, world: &'a World) -> Result<(FoundRun, Choice<'a>)> {
         // With `--wait`, the directory may be created meanwhile.
         if let Some(directory) = &self.input_dir
             && self.wait.is_none()
@@ -152,114 +142,97 @@ impl<'a> FetchRequest<'a> {
             return Err(anyhow!("not a directory: `{}`", directory.display()))
                 .hint("check `--input-dir`");
         }
-        let (mut located, choice) = match self.first(world, |it| self.choose(it, aim, world))? {
-            Ok(found) => found,
-            Err(missed) if missed.skipped.len() > 1 && self.wait.is_none() => {
-                return Err(self.refusal(missed));
+        let choose = |it: &Candidate<'a>| self.choose(it, world);
+        let (mut candidate, choice) = match (self.first(world, choose)?, self.wait) {
+            (Ok(found), _) => found,
+            (Err(missed), Some(wait)) if missed.newest.may_get_more() => {
+                self.wait_for(missed.newest, wait, world)?
             }
-            Err(missed) => {
-                if missed.skipped.len() > 1 {
-                    announce(&missed.skipped, world);
-                }
-                self.wait_for(missed, aim, world)?
-            }
+            (Err(missed), _) => return Err(missed.error),
         };
-        let silence = self.ask_about(&mut located, world);
-        Ok(FoundArtifacts {
-            run: FoundRun::new(located.run, &located.candidate, &choice, silence.as_deref()),
-            source: choice.source,
-            selection: choice.selection,
-        })
+        let silence = self.ask_about(&mut candidate, world);
+        let from_github = candidate.from_github.as_ref();
+        let found = FoundRun::new(candidate.run, from_github, &choice, silence.as_deref());
+        Ok((found, choice))
     }
 
     /// The first candidate for which `attempt` succeeds.
     fn first<T>(
         &self,
         world: &'a World,
-        attempt: impl Fn(&LocatedRun<'a>) -> Result<T>,
-    ) -> Result<Result<(LocatedRun<'a>, T), Missed<'a>>> {
+        attempt: impl Fn(&Candidate<'a>) -> Result<T>,
+    ) -> Result<Result<(Candidate<'a>, T), Missed<'a>>> {
+        let announce = |skipped: &[String]| {
+            for line in skipped {
+                world.console.note(format!("skipped run {line}"));
+            }
+        };
         let (mut newest, mut skipped) = (None, Vec::new());
-        let (candidates, what) = self.candidates(world)?;
-        for candidate in candidates {
-            let located = self.open(candidate, world)?;
+        let (runs, what) = self.runs(world)?;
+        for (reference, from_github) in runs {
+            let candidate = self.open(reference, from_github, world)?;
             // `Exit::No` means that this run lacks what is wanted, so the next candidate may have
             // it. Any other error, such as a failed connection, ends the search.
-            let is_wanted = self.filter.check(located.candidate.from_github.as_ref());
-            match is_wanted.and_then(|()| attempt(&located)) {
+            match self.check(&candidate).and_then(|()| attempt(&candidate)) {
                 Err(error) if Exit::of(&error) == Exit::No => {
-                    skipped.push(located.candidate.skip_reason(&error));
-                    newest = newest.or(Some((located, error)));
+                    let github = candidate.from_github.as_ref();
+                    let facts = github.map(|run| format!(" ({:.12}, {})", run.commit, run.state()));
+                    let (id, facts) = (&candidate.reference.id, facts.unwrap_or_default());
+                    skipped.push(format!("{id}{facts}: {}", message(&error)));
+                    newest.get_or_insert((candidate, error));
                 }
                 answer => {
-                    announce(&skipped, world);
-                    return Ok(Ok((located, answer?)));
+                    announce(&skipped);
+                    return Ok(Ok((candidate, answer?)));
                 }
             }
         }
-        let (newest, error) = newest.context("no run may be meant")?;
-        Ok(Err(Missed {
-            newest,
-            error,
-            skipped,
-            what,
-        }))
-    }
-
-    /// The error for a search in which no run has what is wanted.
-    fn refusal(&self, missed: Missed) -> Error {
-        let Missed {
-            newest,
-            mut error,
-            skipped,
-            what,
-        } = missed;
+        let (newest, mut error) = newest.context("no run may be meant")?;
+        if self.wait.is_some() && newest.may_get_more() {
+            announce(&skipped);
+        }
         if skipped.len() > 1 {
             let count = skipped.len();
             let title = format!("none of the {count} newest runs {what} has what is wanted");
-            error = Error::new(No::list(title, skipped, MOST_LINES));
-            if let Some(search) = &self.search {
-                error = hinted(error, search.hint());
-            }
+            let hint = "`rocwheel fetch --find` looks at more runs with `--max-commits`, or at others with `--branch`, `--workflow` and `--platform`";
+            error = hinted(Error::new(No::list(title, skipped, MOST_LINES)), hint);
         }
-        let candidate = &newest.candidate;
-        match candidate.status() {
-            Some(status) => {
-                let id = &candidate.run.id;
-                let hint = format!("run {id} is `{status}`: pass `--wait 2h` to wait for it");
-                hinted(error, hint)
+        let error = match &newest.from_github {
+            Some(run) if self.search.is_none() || run.conclusion().is_none() => {
+                hinted(error, outlook(run))
             }
-            None => error,
-        }
+            _ => error,
+        };
+        Ok(Err(Missed { newest, error }))
     }
 
-    /// The runs that are meant, at least one, the newest first; and what they are the runs of. With
+    /// The runs that are meant, at least one, the newest first, and what they are the runs of. With
     /// `--input-dir` and no run, the only one is a local run.
-    fn candidates(&self, world: &'a World) -> Result<(Vec<Candidate>, String)> {
+    fn runs(&self, world: &'a World) -> Result<(Vec<KnownRun>, String)> {
         let Some(search) = &self.search else {
             return Ok((vec![self.named(world)?], String::new()));
         };
         let repository = self.context.repository(&RunId::local().into())?;
         let github = self.github.get(world)?;
-        let found = search.runs(github, &repository, &self.workflow, self.most_runs)?;
-        let what = format!("of `{}` {}", self.workflow, found.what);
-        if found.runs.is_empty() {
+        let (runs, what) = search.runs(github, &repository, &self.workflow, self.most_runs)?;
+        let what = format!("of `{}` {what}", self.workflow);
+        if runs.is_empty() {
             return Err(No(format!("no run {what} in `{repository}`"))).hint(
                 "`rocwheel fetch --find` looks at others with `--workflow` and `--repository`",
             );
         }
-        let candidates = found.runs.into_iter().map(|from_github| Candidate {
-            run: RunReference {
+        let runs = runs.into_iter().map(|from_github| {
+            let reference = RunReference {
                 repository: Some(repository.clone()),
                 ..from_github.id.clone().into()
-            },
-            from_github: Some(from_github),
-            merge_commit: found.merge_commit.clone(),
+            };
+            (reference, Some(from_github))
         });
-        Ok((candidates.collect(), what))
+        Ok((runs.collect(), what))
     }
 
     /// The run that the user named. GitHub is asked about it if its state matters.
-    fn named(&self, world: &'a World) -> Result<Candidate> {
+    fn named(&self, world: &'a World) -> Result<KnownRun> {
         let run = match &self.run {
             None if self.input_dir.is_some() => RunId::local().into(),
             run => run
@@ -267,46 +240,51 @@ impl<'a> FetchRequest<'a> {
                 .context("no run was named")
                 .hint("pass `--run-id` with an id or the address of a run")?,
         };
-        let from_github = if self.filter.is_set() {
-            let repository = self.context.repository(&run)?;
-            Some(self.github.get(world)?.run(&repository, &run.id)?)
-        } else {
-            None
-        };
-        Ok(Candidate {
-            run,
-            from_github,
-            merge_commit: None,
-        })
+        if !self.needs_success {
+            return Ok((run, None));
+        }
+        let repository = self.context.repository(&run)?;
+        let from_github = self.github.get(world)?.run(&repository, &run.id)?;
+        Ok((run, Some(from_github)))
     }
 
-    fn open(&self, mut candidate: Candidate, world: &'a World) -> Result<LocatedRun<'a>> {
-        let run = self.resolve(&mut candidate, world)?;
-        Ok(LocatedRun {
-            sources: self.sources(&run, world)?,
-            candidate,
-            run,
-        })
+    /// Fails if the run has to have ended with success and has not.
+    fn check(&self, candidate: &Candidate) -> Result<()> {
+        let from_github = candidate.from_github.as_ref();
+        match from_github
+            .filter(|_| self.needs_success)
+            .map(WorkflowRun::state)
+        {
+            None | Some("success") => Ok(()),
+            Some(state) => Err(No(format!("the run is `{state}`")))
+                .hint("take another run, or leave out `--require-successful-run`"),
+        }
     }
 
     /// The run with the bucket and the prefix of its outputs. Asks GitHub about it if its place
     /// depends on whose code it built (a fork has another bucket), except where no bucket is
     /// searched.
-    fn resolve(&self, candidate: &mut Candidate, world: &'a World) -> Result<Run> {
-        let Candidate {
-            run, from_github, ..
-        } = candidate;
-        let resolved = self.context.resolve(run, self.platform, |repository| {
-            let from_github = match from_github {
-                Some(from_github) => from_github,
-                None if self.input_dir.is_some() || self.source_kind == SourceKind::GitHub => {
-                    return Ok(RunFacts::default());
-                }
-                None => from_github.insert(self.github.get(world)?.run(repository, &run.id)?),
-            };
-            Ok(from_github.facts(repository))
-        })?;
-        for assumption in &resolved.assumed {
+    fn open(
+        &self,
+        reference: RunReference,
+        mut from_github: Option<WorkflowRun>,
+        world: &'a World,
+    ) -> Result<Candidate<'a>> {
+        let run = self
+            .context
+            .resolve(&reference, self.platform, |repository| {
+                let from_github = match &from_github {
+                    Some(from_github) => from_github,
+                    None if self.input_dir.is_some() || self.source_kind == SourceKind::GitHub => {
+                        return Ok(RunFacts::default());
+                    }
+                    None => {
+                        from_github.insert(self.github.get(world)?.run(repository, &reference.id)?)
+                    }
+                };
+                Ok(from_github.facts(repository))
+            })?;
+        for assumption in &run.assumed {
             // What the bucket of the release type has confirms it: if it has nothing, the hint names
             // the others. No bucket is read for a directory.
             let is_confirmed = matches!(assumption, Assumption::ReleaseType(..));
@@ -314,27 +292,39 @@ impl<'a> FetchRequest<'a> {
                 world.console.note(format!("assumed that {assumption}"));
             }
         }
-        Ok(resolved)
+        Ok(Candidate {
+            sources: self.sources(&run, world)?,
+            reference,
+            from_github,
+            run,
+        })
     }
 
     /// Completes what is known about a run that was chosen. Nothing depends on it, so GitHub is
     /// asked once and need not answer. Returns why it did not tell, in that case.
-    fn ask_about(&self, located: &mut LocatedRun, world: &'a World) -> Option<String> {
-        let (run, candidate) = (&mut located.run, &mut located.candidate);
+    fn ask_about(&self, candidate: &mut Candidate, world: &'a World) -> Option<String> {
+        let run = &mut candidate.run;
         if candidate.from_github.is_none() {
-            if run.id.is_local() {
-                return Some("GitHub knows nothing about a local run".to_owned());
+            let unasked = [
+                (run.id.is_local(), "GitHub knows nothing about a local run"),
+                (
+                    self.input_dir.is_some(),
+                    "GitHub was not asked about the run, because of `--input-dir`",
+                ),
+                (
+                    self.context.is_offline,
+                    "GitHub was not asked about the run, because of `--offline`",
+                ),
+            ];
+            if let Some((_, why)) = unasked.into_iter().find(|(is_so, _)| *is_so) {
+                return Some(why.to_owned());
             }
-            for (flag, is_given) in [
-                ("--input-dir", self.input_dir.is_some()),
-                ("--offline", self.context.is_offline),
-            ] {
-                if is_given {
-                    let why = format!("GitHub was not asked about the run, because of `{flag}`");
-                    return Some(why);
-                }
-            }
-            match self.ask(world, |github| github.run(&run.repository, &run.id)) {
+            let ask = || {
+                let github = self.github.get(world)?.single_attempt()?;
+                let ask = || github.run(&run.repository, &run.id);
+                world.stop.within(BRIEF, ask)
+            };
+            match ask() {
                 Ok(from_github) => candidate.from_github = Some(from_github),
                 Err(error) => {
                     let why = one_line(&error);
@@ -342,32 +332,18 @@ impl<'a> FetchRequest<'a> {
                 }
             }
         }
-        let from_github = candidate.from_github.as_ref()?;
         // Where the place does not depend on it, only GitHub's answer tells that it is a fork's.
+        let from_github = candidate.from_github.as_ref()?;
         if from_github.facts(&run.repository).origin == RunOrigin::Fork {
             run.role = None;
-        }
-        let is_of_pull = from_github.event.as_deref() == Some("pull_request");
-        if candidate.merge_commit.is_none()
-            && let Some(number) = from_github.pull().filter(|_| is_of_pull)
-            && let Ok(pull) = self.ask(world, |github| github.pull(&run.repository, number))
-            && pull.head.sha == from_github.commit
-        {
-            candidate.merge_commit = pull.merge;
         }
         None
     }
 
-    /// Asks a question that may stay unanswered.
-    fn ask<T>(&self, world: &'a World, ask: impl FnOnce(&GitHub) -> Result<T>) -> Result<T> {
-        let github = self.github.get(world)?.single_attempt()?;
-        world.stop.within(BRIEF, || ask(&github))
-    }
-
     /// Selects from the first source that has any artifacts for the platform.
-    fn choose(&self, located: &LocatedRun<'a>, aim: Aim, world: &World) -> Result<Choice<'a>> {
+    fn choose(&self, candidate: &Candidate<'a>, world: &World) -> Result<Choice<'a>> {
         let mut unknown = BTreeSet::new();
-        for source in &located.sources {
+        for source in &candidate.sources {
             let inventory = source.inventory()?;
             unknown.extend(inventory.unknown);
             if inventory.archives.is_empty() {
@@ -382,9 +358,9 @@ impl<'a> FetchRequest<'a> {
                 let text = "ignored archives whose names are not those of artifacts";
                 world.console.note(format!("{text}: {names}"));
             }
-            return self.choose_from(Arc::clone(source), inventory.archives, aim, world);
+            return self.choose_from(Arc::clone(source), inventory.archives);
         }
-        let places = located.sources.iter().join(", nor in ");
+        let places = candidate.sources.iter().join(", nor in ");
         let names = few(unknown.iter().map(|name| format!("`{name}`")));
         let only = if unknown.is_empty() {
             String::new()
@@ -393,7 +369,7 @@ impl<'a> FetchRequest<'a> {
         };
         let message = format!("no artifacts for {} in {places}{only}", self.platform);
         // Neither the id of a run nor GitHub tells its release type, which decides its bucket.
-        let (reference, run) = (&located.candidate.run, &located.run);
+        let (reference, run) = (&candidate.reference, &candidate.run);
         let others = self.context.other_buckets(reference, run);
         let flags = others.iter().map(|flag| format!("`{flag}`"));
         let hint = match self.source_kind {
@@ -409,7 +385,12 @@ impl<'a> FetchRequest<'a> {
                 flags.format(" or ")
             ),
         };
-        Err(hinted(No(message), hint))
+        let error = hinted(No(message), hint);
+        if candidate.from_github.is_none() && candidate.may_get_more() && self.input_dir.is_none() {
+            let hint = "if the run is still in progress, pass `--wait 2h` to wait for it";
+            return Err(hinted(error, hint));
+        }
+        Err(error)
     }
 
     /// The selected archives. Fails if packages need more, unless `--allow-incomplete` is set.
@@ -417,8 +398,6 @@ impl<'a> FetchRequest<'a> {
         &self,
         source: Arc<dyn ArchiveSource + 'a>,
         inventory: Vec<ArtifactArchive>,
-        aim: Aim,
-        world: &World,
     ) -> Result<Choice<'a>> {
         let (wish, platform) = (&self.wish, self.platform);
         let mut selection = select(&inventory, wish)?;
@@ -429,81 +408,58 @@ impl<'a> FetchRequest<'a> {
             selection.narrow(&subset, &inventory);
             of = Some(subset);
         }
-        let found = Completeness::of(&selection, &inventory, &catalog, platform, of.as_ref())?;
-        if aim == Aim::Fetch {
-            for remark in &found.remarks {
-                world.console.note(remark);
+        let lacks = if selection.is_part {
+            None
+        } else {
+            Some(lacks(
+                &selection,
+                &inventory,
+                &catalog,
+                platform,
+                of.as_ref(),
+            )?)
+        };
+        match lacks.as_deref() {
+            Some(lacks @ [_, ..]) if !self.allow_incomplete => {
+                let text = format!("not enough for packages: {}", lacks.join("; "));
+                Err(No(text)).hint("pass `--allow-incomplete` to fetch anyway")
             }
+            _ => Ok(Choice {
+                source,
+                inventory,
+                selection,
+                lacks,
+            }),
         }
-        if self.allow_incomplete {
-            for lack in found.lacks.iter().filter(|_| aim == Aim::Fetch) {
-                world.console.warn(lack);
-            }
-        } else if aim == Aim::Fetch || self.search.is_some() {
-            found.require()?;
-        }
-        let (lacks, remarks) = (found.lacks, found.remarks);
-        Ok(Choice {
-            lacks: (!selection.is_part).then_some(lacks),
-            remarks,
-            source,
-            inventory,
-            selection,
-        })
     }
 
-    /// Tries again until the newest run has what is wanted, has ended, or the time is up.
+    /// Tries again until the run has what is wanted, has ended, or the time is up.
     fn wait_for(
         &self,
-        missed: Missed<'a>,
-        aim: Aim,
+        mut candidate: Candidate<'a>,
+        wait: Duration,
         world: &'a World,
-    ) -> Result<(LocatedRun<'a>, Choice<'a>)> {
-        let Missed {
-            newest: mut located,
-            mut error,
-            ..
-        } = missed;
-        if located.run.id.is_local() || self.input_dir.is_some() && self.wait.is_none() {
-            return Err(error);
-        }
-        let attempt = |located: &LocatedRun<'a>| {
-            self.filter.check(located.candidate.from_github.as_ref())?;
-            self.choose(located, aim, world)
-        };
-        let wait = self.wait.unwrap_or_default();
-        let start = Instant::now();
-        let github = self.github.get(world)?;
+    ) -> Result<(Candidate<'a>, Choice<'a>)> {
+        let (start, github) = (Instant::now(), self.github.get(world)?);
         loop {
-            let run = &located.run;
-            let now = match github.run(&run.repository, &run.id) {
-                // Without `--wait`, GitHub is only asked for a better hint. If that fails, the
-                // missing artifacts are still the error to report.
-                Err(_) if wait.is_zero() => return Err(error),
-                now => located.candidate.from_github.insert(now?),
-            };
-            if let Some(how) = now.conclusion() {
-                let page = now.page.as_deref().unwrap_or_default();
-                let hint = format!("the run has ended (`{how}`), nothing more will come: {page}");
-                // The artifact may have been uploaded between the last attempt and this answer.
-                return match attempt(&located) {
-                    Ok(choice) => Ok((located, choice)),
-                    Err(_) => Err(hinted(error, hint)),
-                };
-            }
+            // The run is asked about first: if it has ended, the attempt sees all that it has uploaded.
+            let run = &candidate.run;
+            let now = github.run(&run.repository, &run.id)?;
             let left = wait.saturating_sub(start.elapsed());
-            if left.is_zero() {
-                let status = now.state();
-                let hint = format!("the run is `{status}`, so it may still come: pass `--wait 2h`");
-                return Err(error).hint(hint);
+            let is_last = now.conclusion().is_some() || left.is_zero();
+            let hint = outlook(&now);
+            candidate.from_github = Some(now);
+            let attempt = self.check(&candidate);
+            let error = match attempt.and_then(|()| self.choose(&candidate, world)) {
+                Err(error) if Exit::of(&error) == Exit::No => error,
+                choice => return Ok((candidate, choice?)),
+            };
+            if is_last {
+                return Err(hinted(error, hint));
             }
             let text = format!("for at most {}: {}", took(left), message(&error));
             world.console.status("Waiting", text);
             parallel::sleep(&world.stop, pause(wait, github.has_token()).min(left))?;
-            error = match attempt(&located) {
-                Err(error) if Exit::of(&error) == Exit::No => error,
-                choice => return Ok((located, choice?)),
-            };
         }
     }
 
@@ -536,7 +492,6 @@ impl<'a> FetchRequest<'a> {
                 run: run.clone(),
                 after_bucket: !sources.is_empty(),
                 inside: Mutex::default(),
-                announced: Mutex::default(),
             }));
         }
         Ok(sources)
@@ -555,10 +510,15 @@ impl<'a> FetchRequest<'a> {
     }
 }
 
-/// Tells which runs were skipped, and why.
-fn announce(skipped: &[String], world: &World) {
-    for line in skipped {
-        world.console.note(format!("skipped run {line}"));
+/// Whether a run may still get what it lacks.
+fn outlook(run: &WorkflowRun) -> String {
+    let (id, page) = (&run.id, run.page.as_deref().unwrap_or_default());
+    match run.conclusion() {
+        Some(how) => format!("the run has ended (`{how}`), nothing more will come: {page}"),
+        None => format!(
+            "run {id} is `{}`: pass `--wait 2h` to wait for it",
+            run.state()
+        ),
     }
 }
 

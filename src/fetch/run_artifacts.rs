@@ -22,7 +22,7 @@ use super::source::{
 use crate::{
     artifact::ArchiveName,
     console::World,
-    error::{Context as _, Error, Exit, No, Result, Stop, hinted, hints, one_line},
+    error::{Context as _, Error, Exit, Hint as _, No, Result, Stop, hints, one_line},
     github::{ApiSettings, GitHub, RunArtifact},
     parallel,
     relpath::RelPath,
@@ -120,20 +120,9 @@ pub(super) struct RunArtifacts<'a> {
     /// The archives in each inspected artifact, by its id. They are cached: an artifact never
     /// changes.
     pub inside: Mutex<BTreeMap<u64, Inventory>>,
-    pub announced: Mutex<BTreeSet<String>>,
 }
 
 impl RunArtifacts<'_> {
-    /// Prints a note once, even if the artifacts are listed repeatedly while waiting.
-    fn announce(&self, text: String) {
-        let announced = self.announced.lock();
-        let mut announced = announced.unwrap_or_else(PoisonError::into_inner);
-        if !announced.contains(&text) {
-            self.world.console.note(&text);
-            announced.insert(text);
-        }
-    }
-
     fn list(&self) -> Result<Inventory> {
         let github = self.github.get(self.world)?;
         let mut artifacts = github.artifacts(&self.run.repository, &self.run.id)?;
@@ -141,16 +130,14 @@ impl RunArtifacts<'_> {
         artifacts.sort_by_key(|artifact| artifact.id);
         let (kept, expired): (Vec<_>, Vec<_>) = artifacts.into_iter().partition(|it| !it.expired);
         if kept.is_empty() && !expired.is_empty() {
-            let times = expired.iter().filter_map(|it| it.expires_at.as_deref());
-            let last = times.max().map(|at| format!(", the last at {at}"));
-            let message = format!("{self} have expired{}", last.unwrap_or_default());
-            let hint = "take a newer run, or have its jobs run again";
-            return Err(hinted(No(message), hint));
+            return Err(No(format!("{self} have expired")))
+                .hint("take a newer run, or have its jobs run again");
         }
         if !expired.is_empty() {
             let names = expired.iter().map(|it| format!("`{}`", it.name));
             let names = names.sorted().join(", ");
-            self.announce(format!("expired, and so left out: {names}"));
+            let note = format!("expired, and so left out: {names}");
+            self.world.console.note(note);
         }
         let mut inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = |it: &&RunArtifact| !inside.contains_key(&it.id);
@@ -163,19 +150,11 @@ impl RunArtifacts<'_> {
             |artifact, found| drop(inside.insert(artifact.id, found)),
         )?;
         // If several artifacts have the same archive, the one uploaded last is used.
-        let mut archives: BTreeMap<String, ArtifactArchive> = BTreeMap::new();
         let found = || kept.iter().filter_map(|it| inside.get(&it.id));
-        for newer in found().flat_map(|it| &it.archives) {
-            let name = newer.name.to_string();
-            if let Some(older) = archives.insert(name.clone(), newer.clone())
-                && !is_like(&older, newer)
-            {
-                self.announce(format!(
-                    "`{name}` is in `{}` and in `{}`, which was uploaded last and counts",
-                    older.key, newer.key
-                ));
-            }
-        }
+        let archives: BTreeMap<String, ArtifactArchive> = found()
+            .flat_map(|it| &it.archives)
+            .map(|it| (it.name.to_string(), it.clone()))
+            .collect();
         Ok(Inventory {
             archives: one_each(archives.into_values()),
             unknown: found().flat_map(|it| it.unknown.clone()).collect(),
@@ -241,7 +220,8 @@ impl ArchiveSource for RunArtifacts<'_> {
             let hints = Some(hints).filter(|it| !it.is_empty());
             let hints = hints.map(|it| format!(" ({it})")).unwrap_or_default();
             let error = one_line(&error);
-            self.announce(format!("only the bucket was looked in: {error}{hints}"));
+            let note = format!("only the bucket was looked in: {error}{hints}");
+            self.world.console.note(note);
             Ok(Inventory::default())
         })
     }
@@ -252,13 +232,6 @@ impl ArchiveSource for RunArtifacts<'_> {
         let whole = 0..artifact.size;
         self.github.open(&self.run, artifact, whole, self.world)
     }
-}
-
-/// Whether two archives are the same: size and CRC-32 are equal. Only members of zip files have a
-/// CRC-32 in the listing.
-fn is_like(one: &ArtifactArchive, other: &ArtifactArchive) -> bool {
-    let facts = |archive: &ArtifactArchive| archive.zipped.map(|it| (it.size, it.crc32));
-    facts(one).is_some() && facts(one) == facts(other)
 }
 
 /// Whether an artifact may have archives for a platform. Jobs for Linux and Windows upload to one
@@ -300,7 +273,6 @@ pub(super) fn archives(
         let member = ZipMember {
             index,
             size: entry.size(),
-            crc32: entry.crc32(),
         };
         archives.push((name, member));
     }

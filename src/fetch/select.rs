@@ -9,7 +9,7 @@ use regex::Regex;
 use super::source::ArtifactArchive;
 use crate::{
     artifact::{ArtifactName, Component, TherockManifest},
-    console::{few, many},
+    console::many,
     error::{Error, No, Result, hinted, message},
     package::{
         Subset,
@@ -17,7 +17,7 @@ use crate::{
         naming::DistributionMode,
     },
     run::{ArtifactGroup, Platform},
-    target::{Scope, TargetTable, missing},
+    target::{Scope, TargetTable},
 };
 
 /// What the user asked for. The default selects everything.
@@ -43,12 +43,10 @@ pub struct Wish {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ArchiveSelection {
     pub archives: Vec<ArtifactArchive>,
-    /// The targets and families asked for, without features; `None` if all were.
-    pub scopes: Option<BTreeSet<Scope>>,
+    /// Whether the user named targets or families.
+    pub is_for_named: bool,
     /// Whether patterns or components leave out a part of what the run has for these.
     pub is_part: bool,
-    /// Targets of the families asked for that the run has nothing for.
-    pub absent: BTreeSet<Scope>,
 }
 
 /// One group, family or target that the user named, and the scopes that it stands for.
@@ -98,8 +96,7 @@ pub(super) fn select(inventory: &[ArtifactArchive], wish: &Wish) -> Result<Archi
     }
     Ok(ArchiveSelection {
         archives: archives.into_iter().cloned().collect(),
-        absent: absent(&scopes().collect(), &asked),
-        scopes: (!asked.is_empty()).then(|| asked.into_iter().flat_map(|it| it.1).collect()),
+        is_for_named: !asked.is_empty(),
         is_part: wish.is_part(),
     })
 }
@@ -186,129 +183,50 @@ fn scopes_of(name: &str, inventory: &[ArtifactArchive]) -> Result<BTreeSet<Scope
     }
 }
 
-/// The targets of the requested families that no archive is for, neither one of the target nor one
-/// of the family.
-fn absent(there: &BTreeSet<&Scope>, asked: &[Asked]) -> BTreeSet<Scope> {
-    let is_there_whole = |scope: &Scope| matches!(scope, Scope::Family(_)) && there.contains(scope);
-    let wanted = asked.iter().map(|(_, scopes)| scopes);
-    let divided = wanted.filter(|scopes| !scopes.iter().any(is_there_whole));
-    let absent = divided.flat_map(|scopes| {
-        let targets = scopes.iter().filter_map(|scope| match scope {
-            Scope::Target(target) => Some(target.clone()),
-            Scope::Family(_) | Scope::Generic => None,
+/// What the selection lacks compared with what the packages are made of, so that they cannot be built.
+/// A `subset` has been checked for device code already.
+pub(super) fn lacks(
+    selection: &ArchiveSelection,
+    inventory: &[ArtifactArchive],
+    catalog: &Catalog,
+    platform: Platform,
+    subset: Option<&Subset>,
+) -> Result<Vec<String>> {
+    let device = catalog.only(PackageKind::Device)?;
+    let mode = mode(inventory, device);
+    let artifacts: Vec<&ArtifactName> = names_of(&selection.archives).collect();
+    let mut lacks = Vec::new();
+    let manifest = TherockManifest::ARTIFACT;
+    if !artifacts.iter().any(|it| it.to_string() == manifest) {
+        lacks.push(format!("no `{manifest}`, which says what was built"));
+    }
+    if subset.is_none_or(Subset::is_for_all) {
+        let required = catalog.packages().iter().filter(|package| {
+            let is_runtime = package.kind == PackageKind::Runtime;
+            package.ships_on(platform) && package.required && is_runtime
         });
-        missing(&targets.collect::<Vec<_>>(), there.iter().copied())
-    });
-    absent.map(Scope::Target).collect()
-}
-
-/// What the selection lacks compared with what the packages are made of.
-pub(super) struct Completeness<'a> {
-    /// The packages that ship on the platform.
-    packages: Vec<&'a PackageSpec>,
-    device: &'a PackageSpec,
-    mode: DistributionMode,
-    /// Without these, packages cannot be built.
-    pub lacks: Vec<String>,
-    /// Without these, packages can be built but are incomplete.
-    pub remarks: Vec<String>,
-}
-
-impl<'a> Completeness<'a> {
-    pub(super) fn of(
-        selection: &ArchiveSelection,
-        inventory: &[ArtifactArchive],
-        catalog: &'a Catalog,
-        platform: Platform,
-        subset: Option<&Subset>,
-    ) -> Result<Self> {
-        let device = catalog.only(PackageKind::Device)?;
-        let packages = catalog.packages().iter();
-        let mut found = Self {
-            packages: packages.filter(|it| it.ships_on(platform)).collect(),
-            device,
-            mode: mode(inventory, device),
-            lacks: Vec::new(),
-            remarks: Vec::new(),
+        let takes = |package: &PackageSpec, artifact: &ArtifactName| {
+            package.takes(artifact, mode, Some(&artifact.scope))
         };
-        if !selection.absent.is_empty() {
-            let absent = few(selection.absent.iter().map(Scope::to_string));
-            let remark = format!("the run has nothing for {absent}");
-            found.remarks.push(remark);
-        }
-        if selection.is_part {
-            return Ok(found);
-        }
-        let artifacts: Vec<&ArtifactName> = names_of(&selection.archives).collect();
-        let manifest = TherockManifest::ARTIFACT;
-        if !artifacts.iter().any(|it| it.to_string() == manifest) {
-            let lack = format!("no `{manifest}`, which says what was built");
-            found.lacks.push(lack);
-        }
-        if subset.is_none_or(Subset::is_for_all) {
-            found.required(&artifacts);
-        }
-        // For `--only`, `subset` has already checked that there is device code for the packages.
-        if subset.is_none() && found.mode == DistributionMode::Split {
-            let lacks = catalog.only_with_xnack(artifacts.iter().copied())?;
-            found.lacks.extend(lacks);
-            found.targets(selection.scopes.is_some(), &artifacts);
-        }
-        Ok(found)
+        let lacking = required.filter(|package| !artifacts.iter().any(|it| takes(package, it)));
+        lacks.extend(lacking.map(|it| format!("no artifact for `{}`", it.dist_name(mode, None))));
     }
-
-    /// Fails if anything is lacking.
-    pub(super) fn require(&self) -> Result<()> {
-        if self.lacks.is_empty() {
-            return Ok(());
-        }
-        let message = format!("not enough for packages: {}", self.lacks.join("; "));
-        let hint = "pass `--allow-incomplete` to fetch anyway";
-        Err(hinted(No(message), hint))
-    }
-
-    fn takes(&self, package: &PackageSpec, artifact: &ArtifactName) -> bool {
-        package.takes(artifact, self.mode, Some(&artifact.scope))
-    }
-
-    /// Checks that there is an artifact for each required package.
-    fn required(&mut self, artifacts: &[&ArtifactName]) {
-        let lacking = self.packages.iter().filter(|it| {
-            it.required
-                && it.kind == PackageKind::Runtime
-                && !artifacts.iter().any(|artifact| self.takes(it, artifact))
-        });
-        let names = lacking.map(|it| it.dist_name(self.mode, None));
-        let lacks: Vec<_> = names.map(|it| format!("no artifact for `{it}`")).collect();
-        self.lacks.extend(lacks);
-    }
-
-    /// Checks that each target has device code. A target that lacks an artifact which other targets
-    /// have is only a remark.
-    fn targets(&mut self, are_named: bool, artifacts: &[&ArtifactName]) {
-        let mut targets: BTreeMap<Scope, BTreeSet<&str>> = BTreeMap::new();
-        for artifact in artifacts {
-            if let Scope::Target(_) = &artifact.scope {
-                let own = targets.entry(artifact.scope.base()).or_default();
-                if self.device.takes_component(artifact, self.mode) {
-                    own.insert(&artifact.name);
+    if subset.is_none() && mode == DistributionMode::Split {
+        lacks.extend(catalog.only_with_xnack(artifacts.iter().copied())?);
+        // A target that nobody asked for may have only tests.
+        if selection.is_for_named {
+            let mut has_code: BTreeMap<Scope, bool> = BTreeMap::new();
+            for artifact in artifacts {
+                if let Scope::Target(_) = &artifact.scope {
+                    *has_code.entry(artifact.scope.base()).or_default() |=
+                        device.takes_component(artifact, mode);
                 }
             }
-        }
-        let all: BTreeSet<&str> = targets.values().flatten().copied().collect();
-        for (target, own) in &targets {
-            let missing: Vec<_> = all.difference(own).map(|it| format!("`{it}`")).collect();
-            if own.is_empty() && are_named {
-                self.lacks.push(format!("no device code for `{target}`"));
-            } else if own.is_empty() {
-                self.remarks.push(format!("`{target}` has no device code"));
-            } else if !missing.is_empty() {
-                let missing = few(missing.into_iter());
-                let remark = format!("`{target}` has no {missing}, which other targets have");
-                self.remarks.push(remark);
-            }
+            let without = has_code.iter().filter(|(_, has_code)| !**has_code);
+            lacks.extend(without.map(|(target, _)| format!("no device code for `{target}`")));
         }
     }
+    Ok(lacks)
 }
 
 /// The packages of these names, for the targets that the selection has device code for.

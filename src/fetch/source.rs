@@ -65,7 +65,6 @@ pub(super) struct ZipMember {
     pub index: usize,
     /// Size when unpacked.
     pub size: u64,
-    pub crc32: u32,
 }
 
 /// A place that has the archives of a run.

@@ -49,19 +49,12 @@ pub struct WorkflowRun {
     /// The file of the workflow, `.github/workflows/ci.yml`.
     #[serde(rename = "path")]
     pub workflow: Option<String>,
-    /// Empty if they come from a fork.
-    pull_requests: Option<Vec<PullNumber>>,
     head_repository: Option<HeadRepository>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 struct HeadRepository {
     full_name: Option<String>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-struct PullNumber {
-    number: u64,
 }
 
 fn run_id<'de, D: Deserializer<'de>>(from: D) -> Result<RunId, D::Error> {
@@ -88,33 +81,20 @@ impl WorkflowRun {
         self.head_repository.as_ref()?.full_name.as_deref()
     }
 
-    /// The pull request that the run is for, if there is exactly one.
-    pub fn pull(&self) -> Option<u64> {
-        match self.pull_requests.as_deref() {
-            Some([only]) => Some(only.number),
-            _ => None,
-        }
-    }
-
     /// What the place of its outputs depends on. `repository` is that of the run.
     pub fn facts(&self, repository: &Repository) -> RunFacts {
         RunFacts::new(repository, self.head_repository(), self.updated_at.clone())
     }
 }
 
-/// A pull request.
-#[derive(Debug, Deserialize)]
-pub struct PullRequest {
-    pub head: Commit,
-    /// What GitHub merged its head to: the commit that its workflows check out.
-    #[serde(rename = "merge_commit_sha")]
-    pub merge: Option<String>,
+#[derive(Deserialize)]
+struct PullRequest {
+    head: Commit,
 }
 
-/// A commit: of a pull request, the newest one of its branch.
-#[derive(Debug, Deserialize)]
-pub struct Commit {
-    pub sha: String,
+#[derive(Deserialize)]
+struct Commit {
+    sha: String,
 }
 
 #[derive(Deserialize)]
@@ -134,8 +114,6 @@ pub struct RunArtifact {
     pub sha256: Option<Sha256>,
     /// Whether it cannot be downloaded any more.
     pub expired: bool,
-    /// As GitHub writes times.
-    pub expires_at: Option<String>,
 }
 
 /// Reads `sha256:...`. A digest of another algorithm is ignored.
@@ -171,9 +149,12 @@ impl GitHub {
         Ok(commit?.sha)
     }
 
-    pub fn pull(&self, repository: &Repository, number: u64) -> Result<PullRequest> {
-        self.get(&format!("/repos/{repository}/pulls/{number}"))
-            .with_context(|| format!("failed to look up pull request {number} of `{repository}`"))
+    /// The newest commit of the branch of a pull request.
+    pub fn head_of_pull(&self, repository: &Repository, number: u64) -> Result<String> {
+        let pull: Result<PullRequest> = self.get(&format!("/repos/{repository}/pulls/{number}"));
+        let pull = pull
+            .with_context(|| format!("failed to look up pull request {number} of `{repository}`"));
+        Ok(pull?.head.sha)
     }
 
     pub fn default_branch(&self, repository: &Repository) -> Result<String> {

@@ -312,7 +312,7 @@ fn a_missing_thing_is_named() {
     let workflow = "gone.yml".parse().unwrap();
     let said = [
         github.commit(&of, "nothing").unwrap_err(),
-        github.pull(&of, 12).unwrap_err(),
+        github.head_of_pull(&of, 12).unwrap_err(),
         github.default_branch(&of).unwrap_err(),
         github
             .runs(&of, &workflow, RunsOf::Commit("abc"), 9)
@@ -336,7 +336,7 @@ fn names_of_commits_and_pull_requests_are_resolved() {
     let (github, _) = connect(&fake, None);
     let of = "ROCm/TheRock".parse().unwrap();
     assert_eq!(github.commit(&of, "release/2.12").unwrap(), "abc");
-    assert_eq!(github.pull(&of, 12).unwrap().head.sha, "def");
+    assert_eq!(github.head_of_pull(&of, 12).unwrap(), "def");
     assert_eq!(github.default_branch(&of).unwrap(), "trunk");
     assert_eq!(fake.paths().len(), 3);
 }

@@ -346,20 +346,3 @@ fn a_directory_is_fetched_to_by_one_at_a_time() {
     assert!(!lock.exists());
     remote.is_whole();
 }
-
-#[test]
-#[ignore = "slow"]
-fn slow_downloads_are_an_error_and_the_next_fetch_does_the_rest() {
-    let remote = Remote::new(shared());
-    let part = "/rocgdb_run_generic.tar.zst?";
-    remote.proxy.breaks("GET", part, 1, Fault::Stall(10));
-    let said = refusal(&remote.fetch("--download-timeout 3s"));
-    assert_eq!(
-        said,
-        "1: not everything was fetched in 3.0 s | hint: run it again: what is whole is kept; or allow more with `--download-timeout`\n"
-    );
-    let left = super::tree::tree(&remote.out());
-    assert!(left.keys().all(|path| !path.contains(".part")), "{left:?}");
-    remote.fetch("--download-timeout 1h").done();
-    remote.is_whole();
-}

@@ -39,7 +39,7 @@ fn a_disk_that_is_too_small_is_an_error_before_anything_is_fetched() {
     let said = said.replace(fixture.out().to_str().unwrap(), "OUT");
     let said = said.split_once("error: ").unwrap().1;
     insta::assert_snapshot!(sizes.replace_all(said, "SIZE"), @"
-    not enough space for `OUT`: needs SIZE for the archives and more unpacked, has SIZE
+    not enough space for `OUT`: needs SIZE for the archives alone, has SIZE
 
     hint: choose another directory, or fetch less
     ");

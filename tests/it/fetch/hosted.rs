@@ -167,13 +167,9 @@ fn an_archive_in_two_artifacts_is_taken_from_the_later_one() {
     hosted.upload(31, "again", ZIP, &again);
     let damaged = ("blas_lib_gfx942.tar.zst".to_owned(), b"damaged".to_vec());
     hosted.upload(5, "older", ZIP, &stored(damaged));
-    let said = fetch(&Fixture::new(), &hosted, "").done();
-    for note in [
-        "note: `blas_lib_gfx942.tar.zst` is in `older` and in `stored`, which was uploaded last and counts",
-        "note: `base_lib_generic.tar.zst` is in `base_lib_generic.tar.zst` and in `again`, which was uploaded last and counts",
-    ] {
-        said.says(note);
-    }
+    let fixture = Fixture::new();
+    fetch(&fixture, &hosted, "").done();
+    assert_eq!(fixture.names(), stems(sample()));
 }
 
 #[test]
@@ -185,15 +181,13 @@ fn expired_artifacts_differ_from_missing_ones() {
         for (id, name) in (1..).zip(names) {
             let mut expired = artifact(id, name, b"x");
             expired["expired"] = json!(true);
-            expired["expires_at"] = json!(format!("2026-01-0{id}T00:00:00Z"));
             hosted.list(expired);
         }
-        has_ended(&hosted.api);
         said += &refusal(&fetch(&fixture, &hosted, ""));
     }
     insta::assert_snapshot!(said, @"
-    1: GitHub's artifacts of run 7 of ROCm/TheRock have expired, the last at 2026-01-02T00:00:00Z | hint: the run has ended (`success`), nothing more will come: https://github.com/ROCm/TheRock/actions/runs/7 | hint: take a newer run, or have its jobs run again
-    1: no artifacts for linux in GitHub's artifacts of run 7 of ROCm/TheRock | hint: the run has ended (`success`), nothing more will come: https://github.com/ROCm/TheRock/actions/runs/7 | hint: check `--run-id` and `--platform`
+    1: GitHub's artifacts of run 7 of ROCm/TheRock have expired | hint: take a newer run, or have its jobs run again
+    1: no artifacts for linux in GitHub's artifacts of run 7 of ROCm/TheRock | hint: if the run is still in progress, pass `--wait 2h` to wait for it | hint: check `--run-id` and `--platform`
     ");
     let mut hosted = hosted(sample());
     let mut expired = artifact(40, "old-logs", b"x");
@@ -238,7 +232,7 @@ fn a_hostile_zip_file_does_no_harm() {
     2: failed to read artifact `slips` | caused by: a member that must not be unpacked | caused by: a path with `..`: "../../base_lib_generic.tar.zst"
     1: 1 of 1 archive not fetched | failed to fetch `bomb`: failed to read `base_lib_generic.tar.zst` in the zip file: File is larger than its declared uncompressed size | hint: run it again: what is whole is kept
     1: 1 of 1 archive not fetched | failed to fetch `damaged`: failed to read `base_lib_generic.tar.zst` in the zip file: Invalid checksum | hint: run it again: what is whole is kept
-    1: no artifacts for linux in GitHub's artifacts of run 7 of ROCm/TheRock | hint: check `--run-id` and `--platform`
+    1: no artifacts for linux in GitHub's artifacts of run 7 of ROCm/TheRock | hint: if the run is still in progress, pass `--wait 2h` to wait for it | hint: check `--run-id` and `--platform`
     "#);
 }
 
