@@ -5,10 +5,6 @@ use std::{
     hash::{BuildHasher as _, RandomState},
     io::{self, Read},
     ops::Range,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
     time::Duration,
 };
 
@@ -56,28 +52,24 @@ impl Failures {
 #[derive(Debug)]
 pub struct Failed<E> {
     error: E,
-    /// How many attempts such a failure is worth.
-    attempts: u32,
+    may_pass: bool,
 }
 
 impl<E> Failed<E> {
     /// Another attempt would fail in the same way.
     pub fn lasting(error: E) -> Self {
-        Self { error, attempts: 0 }
+        Self {
+            error,
+            may_pass: false,
+        }
     }
 
     /// Another attempt may succeed.
     pub fn passing(error: E) -> Self {
         Self {
             error,
-            attempts: u32::MAX,
+            may_pass: true,
         }
-    }
-
-    /// Such a failure is not worth more attempts than this.
-    #[must_use]
-    pub fn after(self, attempts: u32) -> Self {
-        Self { attempts, ..self }
     }
 }
 
@@ -99,48 +91,10 @@ pub async fn retry<T, E>(
 ) -> Result<T, E> {
     let mut failures = Failures::default();
     loop {
-        let failed = match attempt().await {
+        match attempt().await {
             Ok(it) => return Ok(it),
-            Err(failed) => failed,
-        };
-        let attempts = backoff.attempts.min(failed.attempts);
-        let backoff = Backoff {
-            attempts,
-            ..backoff
-        };
-        failures.sleep(&backoff, failed.error).await?;
-    }
-}
-
-/// Whether a host has ever answered. Clones share it.
-///
-/// If the name of a host does not resolve, there is mostly no network, or the name is wrong: both
-/// stay so for longer than the pauses. After an answer the name is right, and the failure passes.
-#[derive(Clone, Debug, Default)]
-pub struct HasAnswered(Arc<AtomicBool>);
-
-impl HasAnswered {
-    pub fn get(&self) -> bool {
-        self.0.load(Relaxed)
-    }
-
-    /// Call it after every request. It never forgets an answer, as that may be the one to another
-    /// request in parallel.
-    pub fn note(&self, is_answered: bool) {
-        self.0.fetch_or(is_answered, Relaxed);
-    }
-
-    /// The attempts for a request to this host that failed in this way.
-    #[must_use]
-    pub fn patience(&self, backoff: Backoff, error: &(dyn Error + 'static)) -> Backoff {
-        let attempts = if self.get() || !is_unresolved(error) {
-            backoff.attempts
-        } else {
-            backoff.attempts.min(2)
-        };
-        Backoff {
-            attempts,
-            ..backoff
+            Err(failed) if failed.may_pass => failures.sleep(&backoff, failed.error).await?,
+            Err(failed) => return Err(failed.error),
         }
     }
 }
@@ -153,12 +107,6 @@ impl Backoff {
         let random = RandomState::new().hash_one(failures) % 1024;
         longest / 2 + longest / 2048 * u32::try_from(random).unwrap_or(0)
     }
-}
-
-/// Whether a request failed because the name of its host does not resolve.
-pub(crate) fn is_unresolved(error: &(dyn Error + 'static)) -> bool {
-    let mut causes = anyhow::Chain::new(error);
-    causes.any(|cause| cause.to_string().contains("dns error"))
 }
 
 /// An object on a server that can be read from any offset.
@@ -273,23 +221,5 @@ mod tests {
         assert_eq!(failures.pause(&backoff), None);
         failures.forget();
         assert!(failures.pause(&backoff).is_some());
-    }
-
-    #[test]
-    fn a_name_that_does_not_resolve_is_asked_for_twice_unless_it_did_before() {
-        let backoff = Backoff {
-            attempts: 5,
-            pause: Duration::ZERO,
-        };
-        let host = HasAnswered::default();
-        let attempts = |text: &'static str| {
-            let error = anyhow::anyhow!(text).context("client error (Connect)");
-            host.patience(backoff, error.as_ref()).attempts
-        };
-        let both = || [attempts("dns error"), attempts("connection refused")];
-        assert_eq!(both(), [2, 5]);
-        host.clone().note(true);
-        host.note(false);
-        assert_eq!(both(), [5, 5]);
     }
 }

@@ -24,7 +24,7 @@ use crate::{
     error::{Context as _, Result, Secret, Stop, last_cause},
     location::{Key, encode_path, percent_decode},
     parallel,
-    retry::{Backoff, ChunkReader, Download, Failed, Failures, HasAnswered, RangeSource, retry},
+    retry::{Backoff, ChunkReader, Download, Failed, Failures, RangeSource, retry},
     store::{
         Body, Depth, Object, PutOptions, Span, Store, StoreError, StoreFailureKind, content_range,
     },
@@ -44,7 +44,6 @@ const BACKOFF: Backoff = Backoff {
 pub struct HttpClient {
     client: Client,
     backoff: Backoff,
-    has_answered: HasAnswered,
     stop: Stop,
 }
 
@@ -76,7 +75,6 @@ impl HttpClient {
         Ok(Self {
             client,
             backoff,
-            has_answered: HasAnswered::default(),
             stop,
         })
     }
@@ -120,9 +118,7 @@ impl HttpClient {
             for (name, value) in headers.iter().filter_map(|(name, it)| Some((name, (*it)?))) {
                 request = request.header(name, value);
             }
-            let answer = request.send().await.map_err(reqwest::Error::without_url);
-            self.has_answered.note(answer.is_ok());
-            let (kind, cause) = match answer {
+            let (kind, cause) = match request.send().await.map_err(reqwest::Error::without_url) {
                 Ok(answer) if answer.status().is_success() => return Ok(answer),
                 Ok(answer) => {
                     let kind = match answer.status().as_u16() {
@@ -138,11 +134,7 @@ impl HttpClient {
                     (kind, format!("the server answers {}", answer.status()))
                 }
                 Err(cause) if cause.is_redirect() => (StoreFailureKind::Failed, last_cause(&cause)),
-                Err(cause) => {
-                    let attempts = self.has_answered.patience(self.backoff, &cause).attempts;
-                    let error = error(StoreFailureKind::Unavailable).caused_by(last_cause(&cause));
-                    return Err(Failed::passing(error).after(attempts));
-                }
+                Err(cause) => (StoreFailureKind::Unavailable, last_cause(&cause)),
             };
             let error = error(kind).caused_by(cause);
             Err(if kind == StoreFailureKind::Unavailable {

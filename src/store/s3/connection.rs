@@ -31,12 +31,8 @@ use crate::{
     error::Stop,
     location::Bucket,
     parallel,
-    retry::{HasAnswered, is_unresolved},
     store::{StoreError, StoreFailureKind},
 };
-
-/// The pause before a host that did not resolve is tried once more.
-const ONCE_MORE: Duration = Duration::from_secs(1);
 
 pub(super) struct Connection {
     clients: RwLock<Clients>,
@@ -51,8 +47,6 @@ pub(super) struct Connection {
     pub(super) is_private: bool,
     /// Set once a read with credentials was denied and the same read without them succeeded.
     reads_unsigned: AtomicBool,
-    /// Set once the server has answered.
-    has_answered: HasAnswered,
     stop: Stop,
 }
 
@@ -108,13 +102,9 @@ impl Connection {
         // Amazon's wildcard certificate covers one label before the endpoint, and so does not cover the
         // name of a bucket with dots.
         let in_path = endpoint.is_some() || bucket.as_str().contains('.');
-        let has_answered = HasAnswered::default();
-        let classifier = WaitClassifier {
-            has_answered: has_answered.clone(),
-        };
         let client = |config: &SdkConfig| {
             let config = config::Builder::from(config).force_path_style(in_path);
-            Client::from_conf(config.retry_classifier(classifier.clone()).build())
+            Client::from_conf(config.retry_classifier(WaitClassifier).build())
         };
         let signed = credentials.map(|credentials| {
             let config = unsigned.to_builder().credentials_provider(credentials);
@@ -134,7 +124,6 @@ impl Connection {
             key_id,
             bucket: bucket.clone(),
             reads_unsigned: AtomicBool::new(false),
-            has_answered,
             stop,
         })
     }
@@ -222,17 +211,7 @@ impl Connection {
         request: &impl Fn(Client) -> F,
     ) -> Result<T, StoreError> {
         let clients = self.clients();
-        let mut answer = request(client(clients.clone())).await.map_err(plain);
-        // A name server that is busy answers the second time.
-        if !self.has_answered.get() {
-            if answer.as_ref().is_err_and(|error| is_unresolved(error)) {
-                tokio::time::sleep(ONCE_MORE).await;
-                answer = request(client(clients.clone())).await.map_err(plain);
-            }
-            let is_answered = |error| status(error).is_some();
-            let answered = answer.as_ref().map_or_else(is_answered, |_| true);
-            self.has_answered.note(answered);
-        }
+        let answer = request(client(clients.clone())).await.map_err(plain);
         let others = match &answer {
             // A 400 without a body does not say what is wrong: the response to a HEAD has none, and
             // so does not name the right region. An empty listing is asked for, whose error does.

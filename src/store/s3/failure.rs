@@ -16,7 +16,6 @@ use itertools::Itertools as _;
 
 use crate::{
     error::last_cause,
-    retry::{HasAnswered, is_unresolved},
     store::{StoreError, StoreFailureKind},
 };
 
@@ -146,29 +145,14 @@ fn one_line(text: &str) -> String {
     visible.take(300).collect()
 }
 
-/// Decides about retries where the SDK does not decide well.
-///
-/// - It recognizes throttling by the HTTP status alone, and waits as many seconds as `Retry-After`
-///   says.
-/// - A host that does not resolve is mostly a wrong name, or there is no network. The SDK would take
-///   half a minute to say so. Once the host has answered, the same failure passes.
-#[derive(Clone, Debug)]
-pub(super) struct WaitClassifier {
-    /// Whether the server has answered before.
-    pub has_answered: HasAnswered,
-}
+/// Recognizes throttling by the HTTP status alone, and waits as many seconds as `Retry-After` says.
+#[derive(Debug)]
+pub(super) struct WaitClassifier;
 
 impl ClassifyRetry for WaitClassifier {
     fn classify_retry(&self, context: &InterceptorContext) -> RetryAction {
         let Some(response) = context.response() else {
-            let failed = context.output_or_error().and_then(Result::err);
-            let unanswered = failed.and_then(|error| error.as_connector_error());
-            let is_new = !self.has_answered.get();
-            return if is_new && unanswered.is_some_and(|error| is_unresolved(error)) {
-                RetryAction::RetryForbidden
-            } else {
-                RetryAction::NoActionIndicated
-            };
+            return RetryAction::NoActionIndicated;
         };
         let status = response.status().as_u16();
         action(status, response.headers().get("retry-after"))

@@ -202,30 +202,6 @@ fn a_download_is_taken_up_where_it_ended_at_a_new_address() {
     }
 }
 
-/// A name server that is overloaded fails for a while.
-#[test]
-fn a_name_that_does_not_resolve_after_an_answer_is_asked_for_longer() {
-    let nowhere = Reply::redirect(302, "http://storage.invalid/kept/5");
-    let mut hosted = Hosted::new();
-    hosted.upload_as(5, "a", b"0123456789", ten_bytes().cut_after(4));
-    for _ in 0..2 {
-        hosted.api.on(&route(5), nowhere.clone());
-    }
-    hosted.keep(5, ten_bytes());
-    hosted.ready();
-    let (github, _) = connect(&hosted.api, None);
-    assert_eq!(read(&github).unwrap(), b"0123456789");
-    // A name that never was one is asked for twice.
-    let mut hosted = Hosted::new();
-    hosted.list(artifact(5, "a", b"0123456789"));
-    hosted.api.on(&route(5), nowhere);
-    hosted.ready();
-    let (github, _) = connect(&hosted.api, None);
-    assert!(read(&github).is_err());
-    let asked = hosted.api.paths().into_iter().filter(|it| *it == route(5));
-    assert_eq!(asked.count(), 2);
-}
-
 #[test]
 fn an_unreadable_artifact_is_reported_without_its_address() {
     let empty = |status| Reply::bytes("text/plain", b"").status(status);

@@ -5,11 +5,7 @@ use std::time::{Duration, Instant};
 use rocwheel::{
     error::Stop,
     location::Bucket,
-    store::{
-        Condition, Depth, PutOptions, Store as _, StoreFailureKind,
-        http::HttpStore,
-        s3::{Access, S3Store, Signing},
-    },
+    store::{Condition, Depth, PutOptions, Store as _, StoreFailureKind, http::HttpStore},
 };
 
 use super::{SECRET, broken, fault::Fault, key, keys, options, server::Server, shown, store};
@@ -132,32 +128,4 @@ fn a_web_server_that_is_busy_is_asked_again() {
     assert_eq!(asked("bucket/a"), StoreFailureKind::Denied);
     assert_eq!(asked("bucket/b"), StoreFailureKind::Unavailable);
     assert_eq!((proxy.count("/bucket/a"), proxy.count("/bucket/b")), (2, 5));
-}
-
-#[test]
-#[ignore = "slow"]
-fn a_host_that_does_not_resolve_is_an_error_at_once() {
-    let begun = Instant::now();
-    let host = "http://rocwheel-test.invalid";
-    let access = Access {
-        endpoint: Some(host.parse().unwrap()),
-        signing: Signing::Never,
-        ..Access::default()
-    };
-    let bucket: Bucket = "bucket".parse().unwrap();
-    let stop = Stop::default();
-    let s3 = S3Store::connect(bucket, &access, stop.clone()).unwrap();
-    let web = HttpStore::connect(host.parse().unwrap(), stop).unwrap();
-    for error in [
-        s3.list(None, Depth::All).unwrap_err(),
-        web.head(&key("a")).unwrap_err(),
-    ] {
-        assert_eq!(error.kind(), StoreFailureKind::Unavailable);
-    }
-    // Each of the two is asked twice. A name server that is slow to say no takes a while.
-    assert!(
-        begun.elapsed() < Duration::from_secs(15),
-        "{:?}",
-        begun.elapsed()
-    );
 }
