@@ -3,17 +3,11 @@
 //! Each has a test of its own, and the module a name that comes first: these are the longest
 //! tests, and the one that starts last has no other test beside it to fill the cores.
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-    process::Command,
-};
-
+use crate::support::prelude::*;
 use crate::{
     python::{NEWEST, TESTS, legacy, succeed, write_sdists},
     support::{
-        long,
-        place::{TEMPORARY, text},
+        place::TEMPORARY,
         published::{once, publish},
     },
 };
@@ -58,12 +52,11 @@ fn python_3_14_passes() {
 fn test_with(minor: u32) {
     let pythons = pythons();
     let newest = pythons.keys().next_back().copied();
+    let advice = "no Python from 3.10 on with `venv`: install `python3-venv`";
+    assert!(newest.is_some(), "{advice}");
+    let is_newest = newest >= Some(NEWEST) || !long::is_on();
     assert!(
-        newest.is_some(),
-        "no Python from 3.10 on with `venv`: install `python3-venv`"
-    );
-    assert!(
-        !long::is_on() || newest >= Some(NEWEST),
+        is_newest,
         "no Python 3.{NEWEST}: use `tests/python/newest.sh`"
     );
     if newest != Some(minor) && long::is_left_out() {
@@ -86,29 +79,23 @@ fn test_with(minor: u32) {
     let legacy = once("python-legacy", |root| {
         let run = root.join("run");
         legacy::write_run(&run, &[("gfx942", "gfx94X-dcgpu")]);
-        publish(
-            root,
-            &[&["--artifact-dir", text(&run)], &version[..]].concat(),
-        );
+        let run = ["--artifact-dir", text(&run)];
+        publish(root, &[run, version].concat());
     });
-    succeed(
-        Command::new(environment(minor, python).join("bin/python"))
-            .args(["-B", "-m", "pytest", "--numprocesses", "2", "-m", tests])
-            .args(["--rootdir", TESTS, TESTS])
-            .env("ROCWHEEL_SDISTS", sdists)
-            .env("ROCWHEEL_PUBLISHED", split.join("local-linux/python"))
-            .env(
-                "ROCWHEEL_PUBLISHED_LEGACY",
-                legacy.join("local-linux/python"),
-            ),
-    );
+    let mut pytest = Command::new(environment(minor, python).join("bin/python"));
+    pytest.args(["-B", "-m", "pytest", "--numprocesses", "2", "-m", tests]);
+    pytest
+        .args(["--rootdir", TESTS, TESTS])
+        .env("ROCWHEEL_SDISTS", sdists);
+    let place = |root: PathBuf| root.join("local-linux/python");
+    pytest.env("ROCWHEEL_PUBLISHED", place(split));
+    succeed(pytest.env("ROCWHEEL_PUBLISHED_LEGACY", place(legacy)));
 }
 
 /// The Pythons of this machine, one for each minor version.
 fn pythons() -> BTreeMap<u32, PathBuf> {
-    let mut candidates: Vec<PathBuf> = (10..20)
-        .map(|minor| PathBuf::from(format!("python3.{minor}")))
-        .collect();
+    let candidates = (10..20).map(|minor| PathBuf::from(format!("python3.{minor}")));
+    let mut candidates: Vec<PathBuf> = candidates.collect();
     candidates.push("python3".into());
     let home = std::env::var_os("HOME").unwrap_or_default();
     let versions = Path::new(&home).join(".pyenv/versions");
@@ -131,11 +118,8 @@ fn usable(python: &Path) -> Option<(u32, PathBuf)> {
 /// An environment with what the tests need, made again whenever that changes.
 fn environment(minor: u32, python: &Path) -> PathBuf {
     let requirements = Path::new(TESTS).join("requirements.txt");
-    let wanted = format!(
-        "{}\n{}",
-        python.display(),
-        fs_err::read_to_string(&requirements).unwrap()
-    );
+    let wanted = fs_err::read_to_string(&requirements).unwrap();
+    let wanted = format!("{}\n{wanted}", python.display());
     let place = Path::new(TEMPORARY).join(format!("python-3.{minor}"));
     let stamp = place.join("requirements.stamp");
     if fs_err::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
@@ -145,11 +129,9 @@ fn environment(minor: u32, python: &Path) -> PathBuf {
         fs_err::remove_dir_all(&place).unwrap();
     }
     succeed(Command::new(python).args(["-m", "venv"]).arg(&place));
-    succeed(
-        Command::new(place.join("bin/python"))
-            .args(["-m", "pip", "install", "--quiet", "--requirement"])
-            .arg(&requirements),
-    );
+    let mut pip = Command::new(place.join("bin/python"));
+    pip.args(["-m", "pip", "install", "--quiet", "--requirement"]);
+    succeed(pip.arg(&requirements));
     fs_err::write(&stamp, wanted).unwrap();
     place
 }

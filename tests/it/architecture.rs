@@ -69,10 +69,8 @@ fn read<'a>(file: &'a str, text: &'a str) -> Source<'a> {
     static USE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\buse\s+([^;()]+);").unwrap());
     let module = file.trim_start_matches("src/").trim_end_matches(".rs");
     let ends = ["/mod", "lib", "main"];
-    let module = ends
-        .iter()
-        .find_map(|end| module.strip_suffix(end))
-        .unwrap_or(module);
+    let room = ends.iter().find_map(|end| module.strip_suffix(end));
+    let module = room.unwrap_or(module);
     let lines = |text: &str| "\n".repeat(text.matches('\n').count());
     let code = TEXT.replace_all(text, |it: &regex::Captures| lines(&it[0]));
     let code = USE.replace_all(&code, |it: &regex::Captures| {
@@ -140,9 +138,8 @@ fn without_tests(code: &str) -> String {
 fn matches<'a>(code: &'a str, pattern: &Regex) -> Vec<(usize, regex::Captures<'a>)> {
     let line = |at: usize| code[..at].matches('\n').count() + 1;
     let found = pattern.captures_iter(code);
-    found
-        .map(|it| (line(it.get(0).unwrap().start()), it))
-        .collect()
+    let lines = found.map(|it| (line(it.get(0).unwrap().start()), it));
+    lines.collect()
 }
 
 /// A module uses only the paragraphs of `src/lib.rs` above its own.
@@ -189,9 +186,8 @@ fn world(files: &[Source]) -> Vec<String> {
     // Modules in files of their own that are compiled for tests only.
     let modules = |file: &Source, code: &str| -> Vec<String> {
         let names = declared.captures_iter(code);
-        names
-            .map(|it| format!("{}/{}", file.module, &it[1]))
-            .collect()
+        let modules = names.map(|it| format!("{}/{}", file.module, &it[1]));
+        modules.collect()
     };
     let tests = files.iter().flat_map(|file| {
         let shipped = modules(file, &file.shipped);
@@ -205,15 +201,12 @@ fn world(files: &[Source]) -> Vec<String> {
         let except = Regex::new(may.except).unwrap();
         for file in files {
             let is_test = tests.iter().any(|test| is_in(file.module, test));
-            let is_excused = may.who.iter().any(|who| is_in(file.module, who));
+            let is_excused = may.who.split(' ').any(|who| is_in(file.module, who));
             if is_excused || is_test && may.tests_too {
                 continue;
             }
-            let code = if may.tests_too {
-                &file.shipped
-            } else {
-                &file.code
-            };
+            let whole = [&file.code, &file.shipped];
+            let code = whole[usize::from(may.tests_too)];
             let code = except.replace_all(code, "");
             for (line, way) in matches(&code, &how) {
                 let way = way[0].trim_matches(|it: char| !it.is_alphanumeric() && it != '_');
@@ -233,12 +226,9 @@ fn planted(files: &[(&str, &str)]) -> String {
     for (file, text) in files {
         house.insert((*file).to_owned(), format!("//! Planted.\n{text}"));
     }
-    let advice = |line: &&str| !line.starts_with("    ");
-    violations(&house)
-        .lines()
-        .filter(advice)
-        .collect::<Vec<_>>()
-        .join("\n")
+    let found = violations(&house);
+    let found = found.lines().filter(|line| !line.starts_with("    "));
+    found.collect::<Vec<_>>().join("\n")
 }
 
 #[test]

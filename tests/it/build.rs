@@ -1,21 +1,7 @@
 //! `build` as a process: the same bytes everywhere, the whole set or nothing.
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-    process::Command,
-};
-
-use rocwheel::digest::Sha256;
-
-use crate::{
-    judges::tool,
-    support::{
-        place,
-        program::{ROCWHEEL, succeed},
-        published::{self, TestSet, sets},
-    },
-};
+use crate::support::place;
+use crate::support::prelude::*;
 
 mod archives;
 pub(crate) mod built;
@@ -28,6 +14,7 @@ pub(crate) mod reuse;
 mod trouble;
 mod windows;
 
+pub(crate) use crate::support::place::contents as files;
 pub(crate) use windows::artifacts_and_flags as windows_artifacts;
 
 /// The sample as archives, below a directory of this test's own.
@@ -45,9 +32,8 @@ fn build(place: &Path, dest: &str) -> Command {
     let mut command = Command::new(ROCWHEEL);
     command
         .args(["--quiet", "build", "--artifact-dir"])
-        .arg(place.join("in"))
-        .arg("--dest-dir")
-        .arg(place.join(dest));
+        .arg(place.join("in"));
+    command.arg("--dest-dir").arg(place.join(dest));
     command
 }
 
@@ -56,16 +42,6 @@ fn refusal(command: &mut Command, code: i32) -> String {
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(code), "{stderr}");
     stderr
-}
-
-pub(crate) fn files(dist: &Path) -> BTreeMap<String, Vec<u8>> {
-    let entries = fs_err::read_dir(dist).unwrap().map(Result::unwrap);
-    entries
-        .map(|entry| {
-            let name = entry.file_name().into_string().unwrap();
-            (name, fs_err::read(entry.path()).unwrap())
-        })
-        .collect()
 }
 
 #[test]
@@ -78,11 +54,8 @@ fn are_the_same_for_any_machine(set: &TestSet) {
     succeed(build(&place, "a").args(["--jobs", "1"]));
     // Directories, made in another order, where the first build had archives.
     let artifacts = place.join("a/artifacts");
-    let mut names: Vec<_> = fs_err::read_dir(&artifacts)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name())
-        .collect();
-    names.sort();
+    let names = fs_err::read_dir(&artifacts).unwrap();
+    let names: BTreeSet<_> = names.map(|entry| entry.unwrap().file_name()).collect();
     let again = place.join("again");
     fs_err::create_dir(&again).unwrap();
     for name in names.iter().rev() {
@@ -93,19 +66,13 @@ fn are_the_same_for_any_machine(set: &TestSet) {
     for (dest, umask) in [("b", "000"), ("c", "077")] {
         let inner = build(&place, dest);
         let mut shell = Command::new("sh");
-        shell
-            .args(["-c", "umask $0; exec \"$@\"", umask])
-            .arg(inner.get_program())
-            .args(inner.get_args())
-            .args(["--jobs", "4"])
-            .current_dir("/")
-            .env("TZ", "Asia/Kathmandu")
-            .env("LANG", "C");
+        shell.args(["-c", "umask $0; exec \"$@\"", umask]);
+        shell.arg(inner.get_program()).args(inner.get_args());
+        shell.args(["--jobs", "4"]).current_dir("/");
+        shell.env("TZ", "Asia/Kathmandu").env("LANG", "C");
         succeed(&mut shell);
-        assert!(
-            files(&place.join("a/dist")) == files(&place.join(dest).join("dist")),
-            "{umask}"
-        );
+        let [one, other] = ["a", dest].map(|it| files(&place.join(it).join("dist")));
+        assert!(one == other, "{umask}");
     }
 }
 
@@ -144,10 +111,7 @@ fn another_set_is_replaced_only_when_asked() {
     succeed(&mut build(&place, "out"));
     let before = files(&place.join("out/dist"));
     let said = refusal(build(&place, "out").args(["--version", "2.0"]), 2);
-    assert!(
-        said.contains("that this set does not have") && said.contains("--clean"),
-        "{said}"
-    );
+    assert_has!(said, "that this set does not have", "--clean");
     assert!(before == files(&place.join("out/dist")));
     succeed(build(&place, "out").args(["--version", "2.0", "--clean"]));
     let after = files(&place.join("out/dist"));
@@ -159,13 +123,13 @@ fn input_that_cannot_become_a_set_is_refused_before_anything_is_made() {
     let place = place("wrong");
     let list = |flag, value| refusal(build(&place, "out").args([flag, value]), 2);
     let said = list("--linux-amdgpu-families", "gfx942,gfx950");
-    assert!(said.contains("no device code for `gfx950`"), "{said}");
+    assert_has!(said, "no device code for `gfx950`");
     let said = list("--only", "gpu");
-    assert!(said.contains("no package `gpu`"), "{said}");
+    assert_has!(said, "no package `gpu`");
     fs_err::remove_file(place.join("in/base_lib_generic.tar.zst")).unwrap();
     fs_err::remove_dir_all(place.join("out")).unwrap();
     let said = refusal(&mut build(&place, "out"), 2);
-    assert!(said.contains("therock_manifest.json"), "{said}");
+    assert_has!(said, "therock_manifest.json");
     assert!(!place.join("out/dist").exists());
 }
 
@@ -192,10 +156,7 @@ for path in sys.argv[1:]:
     for dist in sets().map(TestSet::dist) {
         let wheels = files(&dist).into_keys().filter(|name| name.contains("py3"));
         let wheels = wheels.map(|name| dist.join(name));
-        succeed(
-            Command::new(tool("python"))
-                .args(["-c", script])
-                .args(wheels),
-        );
+        let mut python = Command::new(tool("python"));
+        succeed(python.args(["-c", script]).args(wheels));
     }
 }

@@ -1,16 +1,9 @@
 //! `check`: the sample has no finding, and a set with one thing broken has that one.
 
-use std::{path::PathBuf, process::Output};
-
 use rocwheel::elf::launcher;
 
-use crate::support::{
-    linker::SharedObject,
-    members::{Members, record, unzip, zipped},
-    place::copy_files,
-    program::command as rocwheel,
-    published,
-};
+use crate::support::prelude::*;
+use crate::support::program::{command as rocwheel, rocwheel as run};
 
 mod asserted;
 mod baseline;
@@ -46,15 +39,9 @@ impl Set {
     /// The only package whose name begins like this.
     fn package(&self, start: &str) -> PathBuf {
         let names = fs_err::read_dir(self.0.path()).unwrap();
-        let paths = names.map(|entry| entry.unwrap().path());
-        let is_it = |path: &PathBuf| {
-            path.file_name()
-                .unwrap()
-                .to_str()
-                .unwrap()
-                .starts_with(start)
-        };
-        paths.filter(is_it).min().unwrap()
+        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let name = names.filter(|name| name.starts_with(start)).min();
+        self.0.path().join(name.unwrap())
     }
 
     fn remove(&self, start: &str) {
@@ -93,26 +80,26 @@ impl Set {
 
     /// Writes the pages of the set.
     fn index(&self) {
-        let output = rocwheel()
-            .args(["index", "--no-check"])
-            .arg(self.0.path())
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{output:?}");
+        succeed(rocwheel().args(["index", "--no-check"]).arg(self.0.path()));
     }
 
-    fn check(&self, arguments: &[&str]) -> Output {
-        let mut command = rocwheel();
-        command.arg("check").arg(self.0.path()).args(arguments);
-        command.output().unwrap()
+    fn place(&self) -> &str {
+        self.0.path().to_str().unwrap()
+    }
+
+    /// Adds a small module, and a line of RECORD.
+    fn add(&self, start: &str, member: &str) {
+        self.edit(start, |members| add(members, member, "x = 1\n"));
+    }
+
+    fn check(&self, arguments: &[&str]) -> Outcome {
+        run(&[&["check", self.place()], arguments].concat())
     }
 
     /// The findings alone, with the exit code before them.
     fn found(&self, arguments: &[&str]) -> String {
-        let output = self.check(arguments);
-        let stdout = String::from_utf8(output.stdout).unwrap();
+        let Outcome { code, stdout, .. } = self.check(arguments);
         let stdout = stdout.replace("-0.0.1.dev0-py3-none-linux_x86_64", "");
-        let code = output.status.code().unwrap();
         // How many findings each rule has stands behind them.
         match stdout.split_once("\n\n") {
             Some((findings, _)) => format!("exit {code}\n{findings}\n"),
@@ -146,10 +133,8 @@ fn add(members: &mut Members, name: &str, bytes: impl Into<Vec<u8>>) {
 
 fn replace(members: &mut Members, end: &str, from: &str, to: &str) {
     let bytes = &mut member(members, end).2;
-    *bytes = String::from_utf8(bytes.clone())
-        .unwrap()
-        .replace(from, to)
-        .into_bytes();
+    let text = String::from_utf8(bytes.clone()).unwrap();
+    *bytes = text.replace(from, to).into_bytes();
 }
 
 fn library(soname: &str) -> SharedObject {

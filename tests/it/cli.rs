@@ -1,9 +1,7 @@
 //! What the binary says when nothing is built yet: help, versions, refusals, and its manners.
 
-use std::process::Command;
-
-use crate::support::program::{self, Outcome, succeed};
-use regex::Regex;
+use crate::support::prelude::*;
+use crate::support::program;
 
 /// The binary in an environment that holds only `variables`: `NO_COLOR=1 CI=true`.
 fn command(variables: &str, arguments: &[&str]) -> Command {
@@ -20,14 +18,19 @@ fn run(variables: &str, arguments: &[&str]) -> Outcome {
     Outcome::of(command(variables, arguments).output().unwrap())
 }
 
-/// Code and both streams, for one snapshot.
+/// Code and streams, for one snapshot. What is on stdout is marked.
 fn shown(variables: &str, arguments: &[&str]) -> String {
-    let said = run(variables, arguments);
-    let text = format!(
-        "exit {}\n--- stdout\n{}--- stderr\n{}",
-        said.code, said.stdout, said.stderr
-    );
-    text.replace('\u{1b}', "^")
+    let Outcome {
+        code,
+        stdout,
+        stderr,
+    } = run(variables, arguments);
+    let stdout = if stdout.is_empty() {
+        stdout
+    } else {
+        format!("--- stdout\n{stdout}--- stderr\n")
+    };
+    format!("exit {code}\n{stdout}{stderr}").replace('\u{1b}', "^")
 }
 
 #[test]
@@ -35,10 +38,6 @@ fn no_arguments_are_answered_with_help_on_stderr() {
     let outcome = run("", &[]);
     assert_eq!((outcome.code, outcome.stdout.as_str()), (2, ""));
     assert_eq!(outcome.stderr, run("", &["-h"]).stdout);
-}
-
-#[test]
-fn help_is_data() {
     let long = run("", &["--help"]);
     assert_eq!((long.code, long.stderr.as_str()), (0, ""));
     assert!(long.stdout.contains("\nExit codes: 0 success, "));
@@ -60,39 +59,12 @@ fn the_version_may_name_a_commit() {
 }
 
 #[test]
-fn an_unknown_command_is_a_usage_error() {
-    insta::assert_snapshot!(shown("", &["completion"]), @"
-    exit 2
-    --- stdout
-    --- stderr
-    error: unrecognized subcommand 'completion'
-
-      tip: some similar subcommands exist: 'promote', 'completions'
-
-    Usage: rocwheel [OPTIONS] <COMMAND>
-
-    For more information, try '--help'.
-    ");
-}
-
-#[test]
-fn an_unknown_flag_is_a_usage_error() {
-    insta::assert_snapshot!(shown("", &["man", "--vebose"]), @r"
-    exit 2
-    --- stdout
-    --- stderr
-    error: unexpected argument '--vebose' found
-
-      tip: a similar argument exists: '--verbose'
-
-    Usage: rocwheel man --verbose... [VERB]
-
-    For more information, try '--help'.
-    ");
-}
-
-#[test]
-fn a_usage_error_can_be_json() {
+fn a_usage_error_has_advice_and_can_be_json() {
+    let said = shown("", &["completion"]);
+    assert_has!(
+        said,
+        "exit 2\nerror: unrecognized subcommand 'completion'\n\n  tip: some similar"
+    );
     insta::assert_snapshot!(shown("", &["--format", "json", "man", "--vebose"]), @r#"
     exit 2
     --- stdout
@@ -138,8 +110,6 @@ fn a_usage_error_is_annotated_in_actions() {
     let arguments = ["man", "x\n::add-mask::y\n##[error]z"];
     insta::assert_snapshot!(shown("GITHUB_ACTIONS=true NO_COLOR=1", &arguments), @r"
     exit 2
-    --- stdout
-    --- stderr
     error: no such verb: `x
     \::add-mask::y
     ##\[error]z`
@@ -153,8 +123,6 @@ fn a_usage_error_is_annotated_in_actions() {
 fn a_bad_variable_is_named_but_not_for_a_bad_flag() {
     insta::assert_snapshot!(shown("ROCWHEEL_FORMAT=yaml", &["man"]), @"
     exit 2
-    --- stdout
-    --- stderr
     error: invalid value 'yaml' for '--format <FORMAT>'
       [possible values: text, json, github]
 
@@ -188,19 +156,14 @@ fn a_group_that_ci_does_not_have_is_refused_by_every_command() {
     for verb in ["fetch", "pipeline", "place", "summary", "upload"] {
         let outcome = run("", &[&[verb, "--run-id", "7"][..], &group].concat());
         assert_eq!(outcome.code, 2, "{verb}");
-        let nearest = "did you mean `gfx94X-dcgpu`?";
-        assert!(
-            outcome.stderr.contains(nearest),
-            "{verb}: {}",
-            outcome.stderr
-        );
+        assert_has!(outcome.stderr, "did you mean `gfx94X-dcgpu`?");
     }
 }
 
 #[test]
 fn a_flag_has_its_way_against_a_variable_that_contradicts_it() {
     let read = upload("", &["--multi-target"]);
-    assert!(read.contains("nowhere"), "{read}");
+    assert_has!(read, "nowhere");
     let group = "ARTIFACT_GROUP=gfx94X-dcgpu";
     assert_eq!(upload(group, &["--multi-target"]), read);
     // TheRock's jobs pass both: the group of such a set is only a name.
@@ -240,11 +203,8 @@ fn colors_come_when_asked_for_and_go_when_unwanted() {
         let help = run(variables, &[flags, &["--help"]].concat()).stdout;
         assert_eq!(help.contains('\u{1b}'), expected, "{variables:?} {flags:?}");
         let error = run(variables, &[flags, &["frobnicate"]].concat()).stderr;
-        assert_eq!(
-            error.contains('\u{1b}'),
-            expected,
-            "{variables:?} {flags:?}"
-        );
+        let is_coloured = error.contains('\u{1b}');
+        assert_eq!(is_coloured, expected, "{variables:?} {flags:?}");
     }
 }
 
@@ -264,17 +224,12 @@ fn each_shell_gets_its_script() {
     # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
     using namespace System.Management.Automation
     ");
-    insta::assert_snapshot!(shown("", &["completions", "tcsh"]), @r"
-    exit 2
-    --- stdout
-    --- stderr
-    error: invalid value 'tcsh' for '<SHELL>'
-      [possible values: bash, elvish, fish, powershell, zsh]
-
-      tip: a similar value exists: 'zsh'
-
-    For more information, try '--help'.
-    ");
+    let said = shown("", &["completions", "tcsh"]);
+    assert_has!(
+        said,
+        "exit 2\nerror: invalid value 'tcsh'",
+        "tip: a similar value exists: 'zsh'"
+    );
 }
 
 #[cfg(unix)]
@@ -305,14 +260,6 @@ fn manual_pages_are_roff() {
     .SH NAME
     rocwheel\-completions \- Print a completion script for a shell
     "#);
-    insta::assert_snapshot!(shown("", &["man", "frobnicate"]), @r"
-    exit 2
-    --- stdout
-    --- stderr
-    error: no such verb: `frobnicate`
-
-    hint: `rocwheel --help` lists the verbs
-    ");
 }
 
 #[test]
@@ -328,16 +275,14 @@ fn a_reader_who_left_is_no_error() {
 #[test]
 fn a_full_disk_is_an_error() {
     let full = fs_err::File::create("/dev/full").unwrap();
-    let output = command("", &["man"])
-        .stdout(full.into_parts().0)
-        .output()
-        .unwrap();
+    let full = full.into_parts().0;
+    let output = command("", &["man"]).stdout(full).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8(output.stderr).unwrap();
-    let parts = [
+    assert_has!(
+        said,
         "standard output\n",
         "No space left on device",
-        "hint: free disk space",
-    ];
-    assert!(parts.iter().all(|part| said.contains(part)), "{said}");
+        "hint: free disk space"
+    );
 }

@@ -1,14 +1,7 @@
 //! `diff`: a set differs from itself in nothing, and a changed one in what was changed.
 
-use std::path::Path;
-
-use crate::support::web::{Manner, Server};
-use crate::support::{
-    members::{Members, record, unzip, zipped},
-    place::{copy_files, text},
-    program::{Outcome, command, rocwheel, succeed},
-    published::{self, sets},
-};
+use crate::support::prelude::*;
+use crate::support::{noise, web::Manner};
 
 /// The sample in another version.
 fn other_version() -> std::path::PathBuf {
@@ -32,9 +25,8 @@ fn changed(changes: &[(&str, Edit)]) -> tempfile::TempDir {
     let place = tempfile::tempdir().unwrap();
     copy_files(&published::sample().dist(), place.path());
     for (name, edit) in changes {
-        let path = place
-            .path()
-            .join(format!("{name}-0.0.1.dev0-py3-none-linux_x86_64.whl"));
+        let name = format!("{name}-0.0.1.dev0-py3-none-linux_x86_64.whl");
+        let path = place.path().join(name);
         let mut members = unzip(&fs_err::read(&path).unwrap());
         edit(&mut members);
         record(&mut members);
@@ -67,10 +59,7 @@ fn a_set_does_not_differ_from_itself_nor_from_one_of_other_threads() {
 fn two_versions_differ_only_if_versions_count() {
     let (before, after) = (published::sample().dist(), other_version());
     let said = diff(&before, &after, &["--exit-code"]).ok();
-    assert!(
-        said.starts_with("nothing differs in 7 packages of "),
-        "{said}"
-    );
+    assert_has!(said, "nothing differs in 7 packages of ");
     let exact = ["--exact", "--exit-code", "--format", "json"];
     let exact = diff(&before, &after, &exact);
     assert_eq!(exact.code, 1);
@@ -89,10 +78,8 @@ fn each_change_is_a_line() {
         ("rocm_sdk_core", |members| {
             members.retain(|it| !it.0.ends_with("bin/hipconfig"));
             member(members, "bin/rocm-smi").1 = 0o100_644;
-            let moved = member(members, "share/hip/version");
-            moved.0 = moved
-                .0
-                .replace("share/hip/version", "share/hip/moved/version");
+            let moved = &mut member(members, "share/hip/version").0;
+            *moved = moved.replace("share/hip/", "share/hip/moved/");
         }),
         ("rocm_sdk_device_gfx942", |members| {
             members.retain(|it| !it.0.ends_with("blas_lib_gfx942.kpack"));
@@ -137,7 +124,7 @@ fn each_change_is_a_line() {
       new     rocm-profiler: Requires-Dist: numpy>=2
     ");
     let top = shown(&["--top", "1"]);
-    assert!(top.contains("… and 2 more: `--top 0` shows all"), "{top}");
+    assert_has!(top, "… and 2 more: `--top 0` shows all");
     assert_eq!(diff(before.path(), after.path(), &["--exit-code"]).code, 1);
 }
 
@@ -169,33 +156,15 @@ fn a_summary_shows_what_changed_since_the_baseline() {
     assert_eq!(said["changes"]["packages"], different["packages"]);
 }
 
-/// Bytes that do not shrink.
-fn noise(len: usize) -> Vec<u8> {
-    let mut state = 1_u64;
-    let next = |_| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()[3]
-    };
-    (0..len).map(next).collect()
-}
-
 #[test]
 #[ignore = "slow"]
 fn of_sets_elsewhere_only_the_ends_are_read() {
-    let large: Edit = |members| {
+    fn large(members: &mut Members, len: usize) {
         let name = "_rocm_sdk_libraries/lib/liblarge.so.1".to_owned();
-        members.insert(0, (name, 0o100_755, noise(24 << 20)));
-    };
-    let larger: Edit = |members| {
-        let name = "_rocm_sdk_libraries/lib/liblarge.so.1".to_owned();
-        members.insert(0, (name, 0o100_755, noise((24 << 20) + 1)));
-    };
-    let (before, after) = (
-        changed(&[("rocm_sdk_libraries", large)]),
-        changed(&[("rocm_sdk_libraries", larger)]),
-    );
+        members.insert(0, (name, 0o100_755, noise(1, len)));
+    }
+    let edits: [Edit; 2] = [|it| large(it, 24 << 20), |it| large(it, (24 << 20) + 1)];
+    let [before, after] = edits.map(|edit| changed(&[("rocm_sdk_libraries", edit)]));
     for place in [&before, &after] {
         succeed(command().args(["index", "--no-check", text(place.path())]));
     }
@@ -204,7 +173,7 @@ fn of_sets_elsewhere_only_the_ends_are_read() {
     let said = rocwheel(&places).ok();
     let line =
         "  changed         +1 B  rocm-sdk-libraries: _rocm_sdk_libraries/lib/liblarge.so.1\n";
-    assert!(said.contains(line), "{said}");
+    assert_has!(said, line);
     for server in &servers {
         assert!(server.sent() < 4 << 20, "{}", server.sent());
     }
@@ -229,24 +198,12 @@ fn a_version_is_chosen_on_an_index() {
     let (before, after) = (version("0.0.1.dev0"), version("0.0.1rc1"));
     let said = rocwheel(&["diff", &before, &after, "--no-progress"]).ok();
     assert!(said.starts_with("nothing differs in 7 packages"), "{said}");
-    let json = [
-        "diff",
-        &before,
-        &index,
-        "--exact",
-        "--no-progress",
-        "--format",
-        "json",
-    ];
-    let said: serde_json::Value = serde_json::from_str(&rocwheel(&json).ok()).unwrap();
+    let said = rocwheel(&["diff", &before, &index, "--exact", "--format=json"]).ok();
+    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
     assert_eq!(said["before"]["versions"][0], "0.0.1.dev0");
     // The newest.
     assert_eq!(said["after"]["versions"][0], "0.0.1rc1");
     let wrong = rocwheel(&["diff", &version("9.0.0"), &after, "--no-progress"]);
     assert_eq!(wrong.code, 2);
-    assert!(
-        wrong.stderr.contains("has no packages of version 9.0.0"),
-        "{}",
-        wrong.stderr
-    );
+    assert_has!(wrong.stderr, "has no packages of version 9.0.0");
 }

@@ -2,18 +2,7 @@
 
 mod migrate;
 
-use std::{
-    collections::BTreeSet,
-    fs::Permissions,
-    os::unix::fs::PermissionsExt as _,
-    path::{Path, PathBuf},
-    process::Command,
-};
-
-use crate::support::{
-    long,
-    program::{ROCWHEEL, succeed},
-};
+use crate::support::prelude::*;
 
 /// In an empty directory, as a reader would: each command finds what the ones before it left.
 #[test]
@@ -30,22 +19,18 @@ fn every_command_of_the_readme_runs_and_runs_again() {
             ["cargo", "test"] | ["cargo", "install", ..] => continue,
             _ => panic!("an example that no test knows how to run: {command}"),
         };
-        let output = Command::new(ROCWHEEL)
-            .args(arguments)
-            .current_dir(place.path())
-            .env("AWS_EC2_METADATA_DISABLED", "true")
-            .env_remove("GITHUB_ACTIONS")
-            .env_remove("GITHUB_STEP_SUMMARY")
-            .env_remove("GITHUB_OUTPUT")
-            .output()
-            .unwrap();
-        assert!(
-            output.status.success(),
-            "{command}\n{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        assert!(!output.stdout.is_empty(), "{command}: says nothing");
+        let mut run = Command::new(ROCWHEEL);
+        let said = outside(run.args(arguments).current_dir(place.path()));
+        assert!(!said.is_empty(), "{command}: says nothing");
     }
+}
+
+/// What a command prints outside of a workflow and of a cloud.
+fn outside(command: &mut Command) -> Vec<u8> {
+    for variable in ["GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT"] {
+        command.env_remove(variable);
+    }
+    succeed(command.env("AWS_EC2_METADATA_DISABLED", "true")).stdout
 }
 
 /// What `cargo` does for a newcomer, in the directory of a clone: `run` and `install` only find that the
@@ -65,9 +50,7 @@ esac
 /// As a newcomer: the lines as they are printed, in their order, in a clean clone.
 #[test]
 fn every_line_of_the_readme_runs_in_a_clean_clone() {
-    if long::is_left_out() {
-        return;
-    }
+    only_in_long!();
     let place = tempfile::tempdir().unwrap();
     let (clone, programs) = (place.path().join("rocwheel"), place.path().join("bin"));
     let mut git = Command::new("git");
@@ -77,8 +60,7 @@ fn every_line_of_the_readme_runs_in_a_clean_clone() {
         .replace("CARGO", env!("CARGO"))
         .replace("ROCWHEEL", ROCWHEEL);
     let cargo = programs.join("cargo");
-    fs_err::write(&cargo, script).unwrap();
-    fs_err::set_permissions(&cargo, Permissions::from_mode(0o755)).unwrap();
+    write_program(&cargo, script);
     let path = std::env::var("PATH").unwrap();
     let path = format!("{}:{path}", programs.display());
     for line in commands(&clone.join("README.md")) {
@@ -87,14 +69,8 @@ fn every_line_of_the_readme_runs_in_a_clean_clone() {
             .args(["-ec", &line])
             .current_dir(&clone)
             .env("PATH", &path);
-        shell.env("AWS_EC2_METADATA_DISABLED", "true");
-        for variable in ["GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT"] {
-            shell.env_remove(variable);
-        }
-        assert!(
-            !succeed(&mut shell).stdout.is_empty() || line.starts_with("cargo"),
-            "{line}"
-        );
+        let is_silent = outside(&mut shell).is_empty();
+        assert!(!is_silent || line.starts_with("cargo"), "{line}");
     }
 }
 
@@ -103,11 +79,8 @@ fn every_link_of_the_pages_leads_to_a_file() {
     let mut broken = Vec::new();
     for page in pages() {
         let text = fs_err::read_to_string(&page).unwrap();
-        for link in text
-            .split("](")
-            .skip(1)
-            .filter_map(|rest| rest.split(')').next())
-        {
+        let links = text.split("](").skip(1);
+        for link in links.filter_map(|rest| rest.split(')').next()) {
             let file = link.split('#').next().unwrap_or_default();
             if file.is_empty() || file.contains("://") {
                 continue;
@@ -156,10 +129,7 @@ fn architecture_names_the_crates_of_the_manifest() {
     let text = rows.collect::<Vec<_>>().join("\n");
     let named: BTreeSet<&str> = text.split('`').skip(1).step_by(2).collect();
     let missing: Vec<_> = used.difference(&named).collect();
-    assert!(
-        missing.is_empty(),
-        "not in docs/architecture.md: {missing:?}"
-    );
+    assert!(missing.is_empty(), "not on the page: {missing:?}");
     let code = ["Cargo.toml", "cargo run", "cargo test"];
     let gone = named.difference(&used).filter(|it| !code.contains(it));
     let gone: Vec<_> = gone.collect();
@@ -169,14 +139,13 @@ fn architecture_names_the_crates_of_the_manifest() {
 /// `benches/all.py draw` makes both of what `run` measured.
 #[test]
 fn tables_and_pictures_are_of_the_same_measurements() {
-    let output = Command::new("python3")
-        .current_dir(root())
-        .args(["benches/all.py", "draw", "--check"])
-        .env("PYTHONDONTWRITEBYTECODE", "1")
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let mut python = Command::new("python3");
+    python.args(["benches/all.py", "draw", "--check"]);
+    succeed(
+        python
+            .current_dir(root())
+            .env("PYTHONDONTWRITEBYTECODE", "1"),
+    );
 }
 
 /// Whether a text is a path below one of our directories. Those with capitals stand for others.
@@ -211,14 +180,7 @@ fn every_command_line_of_the_pages_has_flags_that_exist() {
             "FAMILY" | "GROUP" => "gfx94X-dcgpu".to_owned(),
             word => word.replace("BUCKET", "bucket").replace('…', "bucket/key"),
         };
-        let output = Command::new(ROCWHEEL)
-            .env_clear()
-            .args(words.map(value))
-            .arg("--help")
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "rocwheel {line}\n{said}");
+        succeed(command().args(words.map(value)).arg("--help"));
     }
 }
 
@@ -228,14 +190,11 @@ pub(crate) fn commands(page: &Path) -> Vec<String> {
 
 /// The lines after `$ ` in the console examples of a page.
 pub(crate) fn commands_of(text: &str) -> Vec<String> {
-    let examples = text
-        .split("```console\n")
-        .skip(1)
-        .filter_map(|rest| rest.split("```").next());
-    examples
-        .flat_map(str::lines)
-        .filter_map(|line| line.strip_prefix("$ ").map(str::to_owned))
-        .collect()
+    let examples = text.split("```console\n").skip(1);
+    let examples = examples.filter_map(|rest| rest.split("```").next());
+    let lines = examples.flat_map(str::lines);
+    let commands = lines.filter_map(|line| line.strip_prefix("$ "));
+    commands.map(str::to_owned).collect()
 }
 
 fn pages() -> Vec<PathBuf> {

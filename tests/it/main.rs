@@ -7,6 +7,9 @@
     reason = "the names are made by these tests"
 )]
 
+#[macro_use]
+mod support;
+
 mod action;
 mod all_pythons;
 mod architecture;
@@ -34,7 +37,6 @@ mod python;
 mod s3;
 mod store;
 mod summary;
-mod support;
 mod targets;
 mod terminal;
 mod version;

@@ -1,14 +1,11 @@
 //! What only the odd set has, and every set through verbs that have no tests of their own place.
 
-use std::{collections::BTreeMap, ffi::OsString, path::Path, process::Command};
+use std::ffi::OsString;
 
-use rocwheel::digest::Sha256;
-
+use crate::support::prelude::*;
 use crate::support::{
     odd::{ABSOLUTE, write_foreign_wheels},
-    place::{copy_files, text},
-    program::{command, rocwheel, succeed},
-    published::{odd, sets},
+    published::odd,
 };
 
 #[test]
@@ -18,14 +15,9 @@ fn absolute_symlinks_in_archives_are_left_out_with_a_note() {
     let [bucket, fetched, output] = ["bucket", "fetched", "out"].map(|it| place.path().join(it));
     let input = bucket.join("7-linux");
     odd().write_archives(&input);
-    let mut fetch = vec!["fetch", "--run-id", "7", "--platform", "linux"];
-    fetch.extend([
-        "--amdgpu-targets",
-        "gfx942,gfx1010,gfx1012,gfx1100",
-        "--input-dir",
-        text(&bucket),
-    ]);
-    fetch.extend(["--output-dir", text(&fetched)]);
+    let fetch = "fetch --run-id 7 --platform linux --amdgpu-targets gfx942,gfx1010,gfx1012,gfx1100";
+    let places = ["--input-dir", text(&bucket), "--output-dir", text(&fetched)];
+    let fetch: Vec<&str> = fetch.split(' ').chain(places).collect();
     rocwheel(&fetch).ok();
     let of = ["build", "--only", "meta", "--dest-dir", text(&output)];
     for artifacts in [&input, &fetched] {
@@ -46,7 +38,7 @@ fn a_directory_beside_its_archive_makes_the_same_packages_by_any_number_of_threa
         set.write_archives(&input);
         for artifact in ["base_run_generic", "blas_lib_gfx942"] {
             let from = set.artifacts().join(artifact);
-            succeed(Command::new("cp").arg("-a").arg(from).arg(&input));
+            copy_tree(&from, &input);
             // A build that is still writing it: as an archive it could not be read.
             for archive in [".tar.zst", ".tar.xz"].map(|end| format!("{artifact}{end}")) {
                 if input.join(&archive).exists() {
@@ -92,7 +84,7 @@ fn every_set_is_uploaded_to_a_directory_once_and_described() {
         rocwheel(&["check", text(&place), "--fail-on", "warning"]).ok();
         let summary = rocwheel(&["summary", text(&place)]).ok();
         for target in set.targets {
-            assert!(summary.contains(&set.install_line(target)), "{summary}");
+            assert_has!(summary, &set.install_line(target));
         }
     }
 }
@@ -137,26 +129,19 @@ fn the_families_of_the_odd_set_have_archives_for_one_generic_part() {
 fn libraries_whose_archives_are_nowhere_are_named_by_build() {
     let place = tempfile::tempdir().unwrap();
     let [input, output] = ["in", "out"].map(|it| place.path().join(it));
-    let from = sets()[0].artifacts();
-    succeed(Command::new("cp").arg("-a").arg(from).arg(&input));
-    let build = || {
-        rocwheel(&[
-            "build",
-            "--artifact-dir",
-            text(&input),
-            "--dest-dir",
-            text(&output),
-        ])
-    };
-    assert!(!build().stderr.contains("include-hidden-files"));
-    succeed(
-        Command::new("find")
-            .arg(&input)
-            .args(["-depth", "-name", ".kpack"])
-            .args(["-exec", "rm", "-r", "{}", "+"]),
-    );
-    let said = build().stderr;
-    assert!(said.contains("include-hidden-files: true"), "{said}");
+    copy_tree(&sets()[0].artifacts(), &input);
+    let line = [
+        "build",
+        "--artifact-dir",
+        text(&input),
+        "--dest-dir",
+        text(&output),
+    ];
+    assert_lacks!(rocwheel(&line).stderr, "include-hidden-files");
+    let mut find = Command::new("find");
+    find.arg(&input).args(["-depth", "-name", ".kpack"]);
+    succeed(find.args(["-exec", "rm", "-r", "{}", "+"]));
+    assert_has!(rocwheel(&line).stderr, "include-hidden-files: true");
 }
 
 /// Without the artifact of one library for one target, nothing is published.
@@ -175,6 +160,6 @@ fn a_library_without_code_for_a_target_of_the_set_stops_a_pipeline() {
     let of = ["pipeline", "--artifact-dir", text(&input)];
     let done = rocwheel(&[&of[..], &["--output-dir", text(&output)]].concat());
     assert_eq!(done.code, 1, "{}", done.stderr);
-    assert!(done.stderr.contains("RW303"), "{}", done.stderr);
+    assert_has!(done.stderr, "RW303");
     assert!(!output.join("local-linux").exists());
 }

@@ -1,21 +1,9 @@
 //! Every set, from artifacts to packages that real installers install and Python imports.
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-    process::{Command, Output},
-};
+use std::process::Output;
 
-use crate::{
-    judges::tool,
-    support::{
-        long, odd,
-        place::{self, text},
-        program::{self, command},
-        published::{self, TestSet, sets, sets_in_turn},
-        web::{Server, Site},
-    },
-};
+use crate::support::prelude::*;
+use crate::support::{odd, place, program, published::sets_in_turn};
 
 mod from_run;
 mod keys;
@@ -75,12 +63,9 @@ fn the_last_lines_say_how_to_install_what_was_made() {
 /// Installs a set by pip, all of its targets, and returns the Python that has it.
 fn pip(set: &TestSet, place: &str, source: &[&str]) -> PathBuf {
     let python = environment(&format!("pip-{place}-{}", set.name));
-    succeed(
-        Command::new(&python)
-            .args(["-m", "pip", "install", "--quiet"])
-            .args(source)
-            .arg(set.requirement()),
-    );
+    let mut pip = Command::new(&python);
+    pip.args(["-m", "pip", "install", "--quiet"]).args(source);
+    succeed(pip.arg(set.requirement()));
     python
 }
 
@@ -97,14 +82,8 @@ fn pip_installs_every_set_from_a_directory() {
 fn pip_installs_every_set_over_http() {
     for set in sets_in_turn(1) {
         let server = Server::start(Site::Directory(set.place()));
-        check(
-            set,
-            &pip(
-                set,
-                "http",
-                &["--index-url", &format!("{}simple/", server.url)],
-            ),
-        );
+        let index = format!("{}simple/", server.url);
+        check(set, &pip(set, "http", &["--index-url", &index]));
     }
 }
 
@@ -179,11 +158,10 @@ fn the_same_artifacts_give_the_same_bytes() {
         pipeline(&[&input[..], &["--output-dir", text(&out)]].concat());
         let (first, second) = (results(set.root()), results(&out));
         assert!(first.len() > 200, "{}", first.len());
-        let different: Vec<_> = first
+        let different = first
             .iter()
-            .filter(|(path, bytes)| second.get(*path) != Some(bytes))
-            .map(|(path, _)| path)
-            .collect();
+            .filter(|(path, bytes)| second.get(*path) != Some(bytes));
+        let different: Vec<_> = different.map(|(path, _)| path).collect();
         assert!(different.is_empty(), "{}: {different:?}", set.name);
         assert_eq!(first.len(), second.len());
     }
@@ -204,18 +182,8 @@ fn a_second_run_into_the_same_directory_changes_nothing() {
 }
 
 fn pipeline(arguments: &[&str]) -> Output {
-    let output = try_pipeline(arguments);
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    output
-}
-
-fn try_pipeline(arguments: &[&str]) -> Output {
     let mut command = command();
-    command.arg("pipeline").args(arguments).output().unwrap()
+    program::succeed(command.arg("pipeline").args(arguments))
 }
 
 fn uv(set: &TestSet, place: &str, index: &str) -> PathBuf {
@@ -239,7 +207,7 @@ pub(crate) fn passes_its_own_tests(python: &Path) {
     let output = succeed(Command::new(python.with_file_name("rocm-sdk")).arg("test"));
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8(said).unwrap();
-    assert!(said.contains(" passed, 0 failed, "), "{said}");
+    assert_has!(said, " passed, 0 failed, ");
 }
 
 /// Asks an installation what only a whole one can answer.
@@ -254,11 +222,8 @@ fn check(set: &TestSet, python: &Path) {
         assert!(root.join(&file).exists(), "{}: {file}", set.name);
     }
     let compiler = succeed(Command::new(python.with_file_name("amdclang++")).arg("--help"));
-    assert!(
-        String::from_utf8(compiler.stdout)
-            .unwrap()
-            .contains("clang LLVM compiler")
-    );
+    let said = String::from_utf8(compiler.stdout).unwrap();
+    assert_has!(said, "clang LLVM compiler");
 }
 
 /// What the odd set has and the sample does not, where it is installed.
@@ -266,10 +231,10 @@ fn what_is_odd_works(set: &TestSet, python: &Path) {
     let root = root(python);
     for artifact in ["base_run_generic", "blas_lib_generic", "prim_dev_generic"] {
         for folder in ["", " (symlink)"].map(|end| format!("share/odd {artifact}{end}")) {
-            for name in odd::NAMES
+            let names = odd::NAMES
                 .iter()
-                .chain(&["hard link.txt", "symlink, 2.txt"])
-            {
+                .chain(&["hard link.txt", "symlink, 2.txt"]);
+            for name in names {
                 let file = root.join(&folder).join(name);
                 assert!(file.is_file(), "{}", file.display());
             }
@@ -303,59 +268,27 @@ fn what_is_odd_works(set: &TestSet, python: &Path) {
 /// The Python of a new environment that has pip and no setuptools to help it.
 pub(crate) fn environment(name: &str) -> PathBuf {
     let place = place(name);
-    succeed(
-        Command::new(tool("uv"))
-            .args([
-                "venv", "--quiet", "--clear", "--seed", "--python", "python3",
-            ])
-            .arg(&place),
-    );
+    let mut uv = Command::new(tool("uv"));
+    uv.args(["venv", "--quiet", "--clear", "--seed", "--python"]);
+    succeed(uv.arg("python3").arg(&place));
     place.join("bin/python")
 }
 
 pub(crate) fn succeed(command: &mut Command) -> Output {
     // Neither the user's index nor a cache may help.
-    for variable in [
-        "PIP_INDEX_URL",
-        "PIP_EXTRA_INDEX_URL",
-        "PIP_FIND_LINKS",
-        "UV_INDEX_URL",
-    ] {
-        command.env_remove(variable);
+    for variable in ["INDEX_URL", "EXTRA_INDEX_URL", "FIND_LINKS"] {
+        command.env_remove(format!("PIP_{variable}"));
     }
+    command.env_remove("UV_INDEX_URL");
     program::succeed(command.env("PIP_NO_CACHE_DIR", "1"))
 }
 
-/// Every file and link below a directory, with its bytes or its text.
+/// Every file and link below a directory, without what holds times of files.
 fn contents(root: &Path) -> BTreeMap<String, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    let mut waiting = vec![root.to_owned()];
-    while let Some(directory) = waiting.pop() {
-        for entry in fs_err::read_dir(&directory).unwrap() {
-            let path = entry.unwrap().path();
-            let name = path
-                .strip_prefix(root)
-                .unwrap()
-                .to_str()
-                .unwrap()
-                .to_owned();
-            let kind = fs_err::symlink_metadata(&path).unwrap();
-            if kind.is_dir() {
-                waiting.push(path);
-            } else if name.ends_with(".rocwheel-built.json")
-                || name.ends_with(".rocwheel-digests.json")
-                || name.ends_with(".rocwheel-sources.json")
-                || name.ends_with(".rocwheel-unpacked.json")
-            {
-                // They hold times of files.
-            } else if kind.is_symlink() {
-                let text = fs_err::read_link(&path).unwrap();
-                found.insert(name, text.to_str().unwrap().as_bytes().to_vec());
-            } else {
-                found.insert(name, fs_err::read(&path).unwrap());
-            }
-        }
-    }
+    let mut found = place::contents(root);
+    let remembered = ["built", "digests", "sources", "unpacked"];
+    let remembered = remembered.map(|of| format!(".rocwheel-{of}.json"));
+    found.retain(|name, _| !remembered.iter().any(|it| name.ends_with(it)));
     found
 }
 

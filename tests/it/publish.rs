@@ -16,19 +16,9 @@ mod repeat;
 mod stranger;
 mod turns;
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
-
-use crate::{
-    judges::tool,
-    support::{
-        place::TEMPORARY,
-        program::{Outcome, command, rocwheel},
-        sandbox::words,
-    },
-};
+pub(crate) use crate::support::place::tree;
+use crate::support::prelude::*;
+use crate::support::{place::TEMPORARY, sandbox::words};
 
 /// A judge that asks only the given addresses, and has no cache.
 pub(crate) fn judge(name: &str, arguments: &[&str]) -> Outcome {
@@ -48,6 +38,32 @@ pub(crate) fn judge(name: &str, arguments: &[&str]) -> Outcome {
         }
     }
     Outcome::of(command.output().unwrap())
+}
+
+/// pip as it is without settings and caches, with the words of a line and then these.
+pub(crate) fn pip(line: &str, more: &[&str]) -> Outcome {
+    let line = format!("{line} --isolated --no-cache-dir --quiet");
+    judge(
+        "pip",
+        &[&line.split(' ').collect::<Vec<_>>(), more].concat(),
+    )
+}
+
+/// `uv pip`, the same, for the Python of the judges.
+pub(crate) fn uv(line: &str, more: &[&str]) -> Outcome {
+    let python = tool("python");
+    let line = format!("pip {line} --no-cache --no-config --python");
+    let line = line.split(' ').chain([text(&python)]).collect::<Vec<_>>();
+    judge("uv", &[&line, more].concat())
+}
+
+/// What pip downloads with these arguments, in order.
+fn downloads(bench: &Bench, arguments: &[&str]) -> Vec<String> {
+    let to = bench.path("downloaded");
+    pip("download", &[&["--dest", &to], arguments].concat()).ok();
+    let files = tree(to.as_ref());
+    fs_err::remove_dir_all(to).unwrap();
+    files
 }
 
 /// A directory to work in, whose name would break a careless link.
@@ -98,23 +114,4 @@ impl Bench {
     pub(crate) fn path(&self, path: &str) -> String {
         self.root.join(path).to_str().unwrap().to_owned()
     }
-}
-
-/// Every file below a directory, by path, in order.
-pub(crate) fn tree(directory: &Path) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut open = vec![directory.to_owned()];
-    while let Some(next) = open.pop() {
-        for entry in fs_err::read_dir(next).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                open.push(path);
-            } else {
-                let path = path.strip_prefix(directory).unwrap();
-                found.push(path.to_str().unwrap().to_owned());
-            }
-        }
-    }
-    found.sort();
-    found
 }

@@ -1,18 +1,8 @@
 //! What `pip install rocwheel` will install: the sdist and the wheel of a release, with the program of this
 //! build in it.
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
-
-use crate::{
-    judges::tool,
-    support::{
-        long, place,
-        program::{ROCWHEEL, succeed},
-    },
-};
+use crate::support::place;
+use crate::support::prelude::*;
 
 const TARGET: &str = "x86_64-unknown-linux-musl";
 
@@ -20,20 +10,21 @@ const TARGET: &str = "x86_64-unknown-linux-musl";
 fn wheel(place: &Path) -> PathBuf {
     let program = place.join("rocwheel");
     succeed(Command::new("strip").arg("-o").arg(&program).arg(ROCWHEEL));
-    succeed(
-        Command::new(tool("maturin"))
-            .args(["sdist", "--out"])
-            .arg(place)
-            .env("SOURCE_DATE_EPOCH", "315532800")
-            .current_dir(env!("CARGO_MANIFEST_DIR")),
-    );
+    let root = env!("CARGO_MANIFEST_DIR");
+    let mut maturin = Command::new(tool("maturin"));
+    maturin
+        .args(["sdist", "--out"])
+        .arg(place)
+        .current_dir(root);
+    succeed(maturin.env("SOURCE_DATE_EPOCH", "315532800"));
     let top = concat!("rocwheel-", env!("CARGO_PKG_VERSION"));
-    let release = Path::new(env!("CARGO_MANIFEST_DIR")).join(".github/binary/release.py");
+    let sdist = place.join(format!("{top}.tar.gz"));
+    let mut release = Command::new("python3");
+    release.arg(Path::new(root).join(".github/binary/release.py"));
     succeed(
-        Command::new("python3")
-            .arg(release)
+        release
             .args(["wheel", TARGET])
-            .args([&program, &place.join(format!("{top}.tar.gz")), place]),
+            .args([&program, &sdist, place]),
     );
     let tags = "manylinux_2_17_x86_64.manylinux2014_x86_64.musllinux_1_1_x86_64";
     place.join(format!("{top}-py3-none-{tags}.whl"))
@@ -74,60 +65,41 @@ fn pips() -> Vec<&'static str> {
 
 #[test]
 fn the_wheel_of_a_release_is_a_program_for_every_installer() {
-    if long::is_left_out() {
-        return;
-    }
+    only_in_long!();
     let place = place::empty("pypi");
     let wheel = wheel(&place);
     for pip in pips() {
         let environment = environment(&place, pip);
-        succeed(
-            Command::new(environment.join("bin/python"))
-                .args(["-m", "pip", "install", "--quiet", "--no-index"])
-                .arg(&wheel),
-        );
+        let mut pip = Command::new(environment.join("bin/python"));
+        pip.args(["-m", "pip", "install", "--quiet", "--no-index"]);
+        succeed(pip.arg(&wheel));
         expect_program(&environment);
     }
-    let uv = || {
-        let mut command = Command::new(tool("uv"));
-        command
-            .args(["--offline", "--cache-dir"])
+    let uv = |line: &str, rest: &[&Path]| {
+        let mut uv = Command::new(tool("uv"));
+        uv.args(["--offline", "--cache-dir"])
             .arg(place.join("cache"));
-        command
+        succeed(uv.args(line.split(' ')).args(rest));
     };
     let environment = place.join("uv");
-    succeed(uv().arg("venv").arg(&environment));
+    uv("venv", &[&environment]);
     let python = environment.join("bin/python");
-    succeed(
-        uv().args(["pip", "install", "--python"])
-            .args([&python, &wheel]),
-    );
+    uv("pip install --python", &[&python, &wheel]);
     expect_program(&environment);
-    succeed(
-        uv().args(["tool", "run", "--from"])
-            .arg(&wheel)
-            .args(["rocwheel", "--version"]),
-    );
+    let run = ["rocwheel", "--version"].map(Path::new);
+    uv("tool run --from", &[&wheel, run[0], run[1]]);
 
     // A directory of its own, as tools do that bring packages along.
     let target = place.join("target");
-    succeed(
-        Command::new(tool("pip"))
-            .args(["install", "--quiet", "--no-index", "--target"])
-            .args([&target, &wheel]),
-    );
-    let module = ["-m", "rocwheel", "--version"];
-    succeed(
-        Command::new("python3")
-            .args(module)
-            .env("PYTHONPATH", &target),
-    );
+    let mut pip = Command::new(tool("pip"));
+    pip.args(["install", "--quiet", "--no-index", "--target"]);
+    succeed(pip.args([&target, &wheel]));
+    let mut module = Command::new("python3");
+    module.args(["-m", "rocwheel", "--version"]);
+    succeed(module.env("PYTHONPATH", &target));
 
     let typed = "from rocwheel import find_program\n\nprogram: str = find_program()\n";
-    succeed(
-        Command::new(tool("mypy"))
-            .args(["--strict", "--no-incremental", "--python-executable"])
-            .arg(&python)
-            .args(["-c", typed]),
-    );
+    let mut mypy = Command::new(tool("mypy"));
+    mypy.args(["--strict", "--no-incremental", "--python-executable"]);
+    succeed(mypy.arg(&python).args(["-c", typed]));
 }

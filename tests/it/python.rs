@@ -2,21 +2,15 @@
 
 pub(crate) mod legacy;
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-    sync::LazyLock,
-};
+use std::sync::LazyLock;
 
 use rocwheel::{
     package::{Catalog, DistributionMode, dist_info::DistInfo, selector, templates},
     target::{PlatformView, Scope},
 };
 
-use crate::{
-    judges::tool,
-    support::{place, program},
-};
+use crate::support::prelude::*;
+use crate::support::{place, program};
 
 const SOURCES: &str = "src/package/python";
 pub(crate) const TESTS: &str = "tests/python";
@@ -27,13 +21,9 @@ pub(crate) const NEWEST: u32 = 14;
 #[test]
 fn the_python_is_linted_and_formatted() {
     for arguments in [["check", "--no-cache"], ["format", "--check"]] {
-        succeed(Command::new(tool("ruff")).args(arguments).args([
-            "--config",
-            CONFIG,
-            SOURCES,
-            TESTS,
-            "tests/framework",
-        ]));
+        let mut ruff = Command::new(tool("ruff"));
+        ruff.args(arguments).args(["--config", CONFIG]);
+        succeed(ruff.args([SOURCES, TESTS, "tests/framework"]));
     }
 }
 
@@ -48,28 +38,20 @@ fn the_python_is_typed_on_both_platforms_and_every_version() {
     for name in ["rocm_build.py", "setup.py"] {
         fs_err::copy(builder.join(name), packages.join(name)).unwrap();
     }
-    let device = "device_build.py";
-    fs_err::copy(
-        Path::new(SOURCES).join("device").join(device),
-        packages.join(device),
-    )
-    .unwrap();
+    let device = Path::new(SOURCES).join("device/device_build.py");
+    fs_err::copy(device, packages.join("device_build.py")).unwrap();
+    let mypy = || {
+        let mut mypy = Command::new(tool("mypy"));
+        mypy.args(["--config-file", CONFIG, "--no-incremental"]);
+        mypy
+    };
     for version in ["3.10", &format!("3.{NEWEST}")] {
         for platform in ["linux", "win32"] {
-            succeed(
-                Command::new(tool("mypy"))
-                    .args(["--config-file", CONFIG, "--no-incremental"])
-                    .args(["--python-version", version, "--platform", platform])
-                    .arg(&packages),
-            );
+            let of = ["--python-version", version, "--platform", platform];
+            succeed(mypy().args(of).arg(&packages));
         }
     }
-    succeed(
-        Command::new(tool("mypy"))
-            .args(["--config-file", CONFIG, "--no-incremental"])
-            .env("MYPYPATH", &packages)
-            .arg(TESTS),
-    );
+    succeed(mypy().env("MYPYPATH", &packages).arg(TESTS));
 }
 
 fn write_package(packages: &Path, logical: &str) {

@@ -1,13 +1,6 @@
 //! `summary`: from each place that a set can be in, with what was found and what changed.
 
-use std::{collections::BTreeSet, path::Path};
-
-use crate::support::{
-    place::copy_files,
-    program::{Outcome, command, rocwheel, succeed},
-    published::{self, sets},
-    sandbox::Sandbox,
-};
+use crate::support::prelude::*;
 
 fn text(path: &Path) -> String {
     path.to_str().unwrap().to_owned()
@@ -26,15 +19,8 @@ fn programs_get_one_document() {
     let out = tempfile::tempdir().unwrap();
     let file = out.path().join("beside-json.md");
     let place = published();
-    let page = summary(&[
-        &place,
-        "--check",
-        "--format",
-        "json",
-        "--output",
-        &text(&file),
-    ])
-    .ok();
+    let file = text(&file);
+    let page = summary(&[&place, "--check", "--format=json", "--output", &file]).ok();
     assert!(fs_err::read_to_string(file).unwrap().starts_with("## ROCm"));
     let json: serde_json::Value = serde_json::from_str(&page).unwrap();
     assert_eq!(json["schema"], "rocwheel-summary-v1");
@@ -55,7 +41,7 @@ fn programs_get_one_document() {
     "gfx1100" with "uv, from the find-links page"
     "#);
     let command = lines[0]["command"].as_str().unwrap();
-    assert!(command.contains("device-gfx942"), "{command}");
+    assert_has!(command, "device-gfx942");
 }
 
 #[test]
@@ -91,20 +77,11 @@ fn a_set_is_the_same_wherever_it_is_named() {
         let named = say(&[&at]);
         assert_eq!(say(&["--packages-dir", &at]), named);
         let root = text(set.root());
-        let run = [
-            "--run-id",
-            "local",
-            "--platform",
-            "linux",
-            "--output-dir",
-            &root,
-        ];
+        let run = ["--run-id=local", "--platform=linux", "--output-dir", &root];
         let bucket = ["--bucket", "any", "--repository", "ROCm/TheRock"];
         assert_eq!(say(&[&run[..], &bucket].concat()), named);
-        assert!(
-            named.contains(index) && !named.contains("file://"),
-            "{named}"
-        );
+        assert_has!(named, index);
+        assert_lacks!(named, "file://");
         for target in set.targets {
             let line = set.install_line(target);
             assert!(named.contains(&line), "{line}\n{named}");
@@ -147,49 +124,29 @@ fn sizes_are_compared_with_a_directory_or_a_document() {
     };
     let found = changes(&text(old.path()));
     assert!(found[..2].contains(&"🟩 **new** |".to_owned()), "{found:?}");
-    assert!(
-        found[..2].iter().any(|change| change.starts_with("🔺 +")),
-        "{found:?}"
-    );
-    assert!(
-        found[2..].iter().all(|change| change == "unchanged |"),
-        "{found:?}"
-    );
+    let is_grown = |change: &String| change.starts_with("🔺 +");
+    assert!(found[..2].iter().any(is_grown), "{found:?}");
+    let is_same = |change: &String| change == "unchanged |";
+    assert!(found[2..].iter().all(is_same), "{found:?}");
     assert_eq!(changes(&text(&old.path().join("set.json"))), found);
     let same = changes(&at);
-    assert!(
-        same.iter().all(|change| change == "unchanged |"),
-        "{same:?}"
-    );
+    assert!(same.iter().all(is_same), "{same:?}");
 }
 
 #[test]
 fn a_set_with_errors_has_a_summary_that_says_so() {
-    let out = tempfile::tempdir().unwrap();
-    let page = text(&out.path().join("page.md"));
-    let arguments = [
-        "pipeline",
-        "--sample",
-        "--output-dir",
-        &text(out.path()),
-        "--require-targets",
-        "gfx90a",
-        "--step-summary",
-        &page,
-    ];
-    let refused = rocwheel(&arguments);
-    assert_eq!(refused.code, 1);
-    let page = fs_err::read_to_string(page).unwrap();
+    let t = Sandbox::new();
+    let line = "pipeline --sample --output-dir out --require-targets gfx90a --step-summary page.md";
+    assert_eq!(t.run(line).code, 1);
+    let page = t.read("page.md");
     let head: Vec<&str> = page.lines().take(3).collect();
     insta::assert_snapshot!(head.join("\n"), @"
     ## ROCm Python packages <code>0.0.1.dev0</code> for Linux
 
     ❌ **check: 1 error** Nothing was published.
     ");
-    assert!(
-        page.contains("RW304") && !page.contains("### Install"),
-        "{page}"
-    );
+    assert_has!(page, "RW304");
+    assert_lacks!(page, "### Install");
 }
 
 #[test]
@@ -203,45 +160,30 @@ fn packages_that_stay_with_a_run_need_no_index_and_have_no_address() {
     let named = ["--workflow-artifact", "kept", "--github-output", &outputs];
     let page = summary(&[&[&*at][..], &run, &named].concat()).ok();
     assert!(page.contains("gh run download 42 --repo ROCm/TheRock --name kept --dir kept"));
-    assert!(
-        !page.contains("file:") && !page.contains("set.json"),
-        "{page}"
-    );
+    assert_lacks!(page, "file:", "set.json");
     let outputs = fs_err::read_to_string(outputs).unwrap();
     let mut lines = outputs.lines();
     assert!(lines.next().unwrap().starts_with("package-index-url<<"));
     assert_eq!(lines.next(), Some(""));
-    assert!(outputs.contains("\n0.0.1.dev0\n"), "{outputs}");
+    assert_has!(outputs, "\n0.0.1.dev0\n");
+    let whole = published();
     let refused = [
-        summary(&[&at]).stderr,
-        summary(&["s3://bucket/x", "--workflow-artifact", "kept"]).stderr,
-        summary(&[&at, "--workflow-artifact", "a b"]).stderr,
+        &["s3://bucket/x", "--workflow-artifact", "kept"][..],
+        &[&at, "--workflow-artifact", "a b"],
+        &[],
+        &["s3://b", "--no-sign-request"],
+        &[&whole, "--findings", "Cargo.toml"],
+        &[&whole, "--baseline", "Cargo.toml"],
+        &[&whole, "--base-index", "https://u@host/"],
     ];
-    let refused = refused.concat().replace(&at, "HERE");
-    insta::assert_snapshot!(refused, @r#"
-    error: no index in `HERE`
-
-    hint: run `rocwheel index` on it, or pass `--index-url`
+    let refused = refused.map(|line| summary(line).stderr);
+    insta::assert_snapshot!(refused.concat(), @r#"
     error: the set is published: `s3://bucket/x`
 
     hint: `--workflow-artifact` is for packages in a directory
     error: invalid value 'a b' for '--workflow-artifact <NAME>': not a name of letters, digits, `-`, `_` and `.` that begins with a letter or digit: "a b"
 
     For more information, try '--help'.
-    "#);
-}
-
-#[test]
-fn what_cannot_be_told_is_said_in_words() {
-    let at = published();
-    let said = [
-        summary(&[]).stderr,
-        summary(&["s3://b", "--no-sign-request"]).stderr,
-        summary(&[&at, "--findings", "Cargo.toml"]).stderr,
-        summary(&[&at, "--baseline", "Cargo.toml"]).stderr,
-        summary(&[&at, "--base-index", "https://u@host/"]).stderr,
-    ];
-    insta::assert_snapshot!(said.concat(), @r#"
     error: no package set was named
 
     hint: pass a directory, `s3://bucket/prefix`, or `--run-id`
@@ -261,119 +203,88 @@ fn what_cannot_be_told_is_said_in_words() {
     "#);
 }
 
-/// The files of a step, in a directory of its own.
-struct Step {
-    directory: tempfile::TempDir,
+/// A step of a workflow, in a directory of its own.
+fn step() -> Sandbox {
+    let t = Sandbox::new();
+    let here = t.path("");
+    let t = t
+        .with("GITHUB_STEP_SUMMARY", "step.md")
+        .with("GITHUB_OUTPUT", "outputs");
+    t.with("RUNNER_TEMP", here)
 }
 
-impl Step {
-    fn new() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        Self { directory }
-    }
+fn read(t: &Sandbox, name: &str) -> Option<String> {
+    fs_err::read_to_string(t.path(name)).ok()
+}
 
-    fn path(&self, name: &str) -> String {
-        text(&self.directory.path().join(name))
-    }
-
-    fn read(&self, name: &str) -> Option<String> {
-        fs_err::read_to_string(self.path(name)).ok()
-    }
-
-    /// Runs a command as a step of a workflow.
-    fn run(&self, arguments: &[&str]) -> Outcome {
-        let mut command = command();
-        command.args(arguments);
-        command.env("GITHUB_STEP_SUMMARY", self.path("step.md"));
-        command.env("GITHUB_OUTPUT", self.path("outputs"));
-        command.env("RUNNER_TEMP", self.path(""));
-        Outcome::of(command.output().unwrap())
-    }
+/// Uploads the packages of a set to `to`.
+fn upload(set: &TestSet) -> String {
+    let packages = set.root().join("packages");
+    let packages = packages.display();
+    format!("upload --packages-dir '{packages}' --multi-target --output-dir to")
 }
 
 #[test]
 #[ignore = "slow"]
 fn an_upload_says_what_summary_says_about_the_published_set() {
     for set in sets() {
-        let (uploaded, again) = (Step::new(), Step::new());
-        let (packages, to) = (text(&set.root().join("packages")), uploaded.path("to"));
-        let upload = ["upload", "--packages-dir", &packages, "--multi-target"];
-        let upload = [&upload[..], &["--output-dir", &to]].concat();
-        uploaded.run(&upload).ok();
-        let page = uploaded.read("step.md").unwrap();
-        assert!(page.contains("✅ **check: OK, no problems**"), "{page}");
-        assert_eq!(uploaded.read("job_summary.md").unwrap(), page);
+        let (uploaded, again) = (step(), step());
+        uploaded.run(&upload(set)).ok();
+        let page = uploaded.read("step.md");
+        assert_has!(page, "✅ **check: OK, no problems**");
+        assert_eq!(uploaded.read("job_summary.md"), page);
+        let outputs = uploaded.read("outputs");
 
-        let place = format!("{to}/local-linux/python");
-        again.run(&["summary", &place, "--check"]).ok();
-        assert_eq!(again.read("step.md").unwrap(), page);
-        assert_eq!(again.read("job_summary.md").unwrap(), page);
-        assert_eq!(again.read("outputs"), uploaded.read("outputs"));
+        let place = uploaded.path("to/local-linux/python");
+        again
+            .run(&format!("summary '{}' --check", place.display()))
+            .ok();
+        assert_eq!(again.read("step.md"), page);
+        assert_eq!(again.read("job_summary.md"), page);
+        assert_eq!(again.read("outputs"), outputs);
 
         // Each step of a job appends to the same file.
-        uploaded.run(&upload).ok();
-        assert_eq!(uploaded.read("job_summary.md").unwrap(), page.repeat(2));
+        uploaded.run(&upload(set)).ok();
+        assert_eq!(uploaded.read("job_summary.md"), page.repeat(2));
 
-        let silent = Step::new();
-        silent.run(&[&upload[..], &["--no-summary"]].concat()).ok();
-        assert_eq!(
-            (silent.read("step.md"), silent.read("job_summary.md")),
-            (None, None)
-        );
-        assert_eq!(
-            silent.read("outputs"),
-            uploaded
-                .read("outputs")
-                .map(|it| it[..it.len() / 2].to_owned())
-        );
-        let told = Step::new();
-        told.run(&[&upload[..], &["--dry-run"]].concat()).ok();
-        assert_eq!((told.read("step.md"), told.read("outputs")), (None, None));
+        for (flag, said) in [("--no-summary", true), ("--dry-run", false)] {
+            let silent = step();
+            silent.run(&format!("{} {flag}", upload(set))).ok();
+            let pages = ["step.md", "job_summary.md"].map(|it| read(&silent, it));
+            assert_eq!(pages, [None, None], "{flag}");
+            assert_eq!(read(&silent, "outputs").is_some(), said, "{flag}");
+        }
     }
 }
 
 #[test]
 fn a_set_that_upload_refuses_has_a_summary_and_no_outputs() {
-    let step = Step::new();
-    let packages = step.directory.path().join("packages");
-    fs_err::create_dir_all(packages.join("dist")).unwrap();
-    copy_files(&published::sample().dist(), &packages.join("dist"));
+    let t = step();
+    let dist = t.path("packages/dist");
+    fs_err::create_dir_all(&dist).unwrap();
+    copy_files(&published::sample().dist(), &dist);
     let core = "rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl";
-    fs_err::remove_file(packages.join("dist").join(core)).unwrap();
-    let (from, to) = (text(&packages), step.path("to"));
-    let upload = [
-        "upload",
-        "--packages-dir",
-        &from,
-        "--multi-target",
-        "--output-dir",
-        &to,
-    ];
-    assert_eq!(step.run(&upload).code, 1);
-    let page = step.read("job_summary.md").unwrap();
-    assert!(page.contains("Nothing was published."), "{page}");
-    assert!(!page.contains("pip install"), "{page}");
-    assert_eq!(step.read("outputs"), None);
+    fs_err::remove_file(dist.join(core)).unwrap();
+    assert_eq!(
+        t.run("upload packages --multi-target --output-dir to").code,
+        1
+    );
+    let page = t.read("job_summary.md");
+    assert_has!(page, "Nothing was published.");
+    assert_lacks!(page, "pip install");
+    assert_eq!(read(&t, "outputs"), None);
 }
 
 #[test]
 fn a_directory_of_the_runner_that_is_not_there_costs_only_the_copy() {
-    let step = Step::new();
-    let from = text(&published::sample().root().join("packages"));
-    let (to, none) = (step.path("to"), step.path("none"));
-    let upload = [
-        "upload",
-        "--packages-dir",
-        &from,
-        "--multi-target",
-        "--output-dir",
-        &to,
-    ];
-    let outcome = step.run(&[&upload[..], &["--runner-temp", &none]].concat());
-    let said = "warning: the summary is not in `job_summary.md`";
-    assert!(outcome.stderr.contains(said), "{}", outcome.stderr);
-    outcome.ok();
-    assert!(step.read("step.md").is_some());
+    let t = step();
+    let upload = upload(published::sample());
+    let said = t.run(&format!("{upload} --runner-temp none")).done();
+    assert_has!(
+        said.stderr,
+        "warning: the summary is not in `job_summary.md`"
+    );
+    assert!(t.path("step.md").exists());
 }
 
 /// The pages count too: what `check` refuses, `summary --check` does not call good.
@@ -381,8 +292,7 @@ fn a_directory_of_the_runner_that_is_not_there_costs_only_the_copy() {
 fn a_summary_asks_what_check_asks() {
     let copy = tempfile::tempdir().unwrap();
     let set = copy.path().join("set");
-    let mut cp = std::process::Command::new("cp");
-    succeed(cp.arg("-a").arg(published::sample().place()).arg(&set));
+    copy_tree(&published::sample().place(), &set);
     let page = set.join("simple/rocm-sdk-core/index.html");
     let mut damaged = fs_err::read_to_string(&page).unwrap();
     let at = damaged.find("#sha256=").unwrap() + 8;
@@ -416,10 +326,8 @@ fn a_failing_set_shows_the_first_finding_of_each_rule_and_no_install_line() {
     let verdict = page.lines().position(|it| it.starts_with("❌ **check: "));
     let below = page.lines().skip(verdict.unwrap() + 2);
     let first: Vec<&str> = below.take_while(|it| it.starts_with("- ❌ <b>")).collect();
-    let shown: BTreeSet<&str> = first
-        .iter()
-        .map(|it| &it["- ❌ <b>".len()..][..5])
-        .collect();
+    let shown = first.iter().map(|it| &it["- ❌ <b>".len()..][..5]);
+    let shown: BTreeSet<&str> = shown.collect();
     assert_eq!(shown.len(), first.len(), "each rule once: {page}");
     let report = t.run("check set --format json");
     let report: serde_json::Value = serde_json::from_str(&report.stdout).unwrap();
@@ -427,7 +335,7 @@ fn a_failing_set_shows_the_first_finding_of_each_rule_and_no_install_line() {
     let errors = findings.filter(|it| it["severity"] == "error");
     let errors: BTreeSet<&str> = errors.map(|it| it["id"].as_str().unwrap()).collect();
     assert_eq!(shown, errors, "{page}");
-    assert!(!page.contains("pip install"), "{page}");
+    assert_lacks!(page, "pip install");
 }
 
 #[test]
@@ -435,10 +343,10 @@ fn quiet_hides_no_finding_and_no_warning() {
     let t = failing();
     assert!(t.run("-q check set").stdout.contains("RW201"));
     let refused = t.run("-q upload set --multi-target --output-dir out");
-    assert!(refused.stderr.contains("RW201"), "{}", refused.stderr);
+    assert_has!(refused.stderr, "RW201");
     t.write("step.md", "x".repeat(1000 * 1024));
     let summary = format!("-q summary '{}' --step-summary step.md", published());
     let said = t.run(&summary);
     let warning = "warning: the job summary is full";
-    assert!(said.stderr.contains(warning), "{}", said.stderr);
+    assert_has!(said.stderr, warning);
 }

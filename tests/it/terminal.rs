@@ -1,14 +1,9 @@
 //! What a person sees on a terminal, of 80 and 200 columns.
 
-use std::path::Path;
+use regex::Captures;
 
-use regex::{Captures, Regex};
-
-use crate::support::{
-    program::{ROCWHEEL, succeed},
-    published::sample,
-    screen::{Screen, shown},
-};
+use crate::support::prelude::*;
+use crate::support::screen::{Screen, shown};
 
 const WIDTHS: [usize; 2] = [80, 200];
 
@@ -83,14 +78,8 @@ fn a_fetch_prints_no_archive_twice() {
 #[ignore = "slow"]
 fn a_check_ends_with_a_table_of_rules() {
     let place = made();
-    fs_err::remove_file(
-        fs_err::read_dir(place.path().join("out/packages/dist"))
-            .unwrap()
-            .map(|it| it.unwrap().path())
-            .find(|it| it.to_str().unwrap().contains("rocm_sdk_core"))
-            .unwrap(),
-    )
-    .unwrap();
+    let core = "out/packages/dist/rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl";
+    fs_err::remove_file(place.path().join(core)).unwrap();
     insta::assert_snapshot!(screens(place.path(), "check out/packages", 1));
 }
 
@@ -100,16 +89,8 @@ fn a_build_shows_one_bar_with_its_parts() {
     let place = made();
     let line = "build --artifact-dir out/artifacts --dest-dir packages";
     let (_, screen) = run(80, place.path(), line);
-    let bars: Vec<&String> = screen
-        .erased
-        .iter()
-        .filter(|it| it.contains("Packing"))
-        .collect();
-    assert!(
-        bars.iter().any(|it| it.contains("/7] ")),
-        "{:?}",
-        screen.erased
-    );
+    let mut bars = screen.erased.iter().filter(|it| it.contains("Packing"));
+    assert!(bars.any(|it| it.contains("/7] ")), "{:?}", screen.erased);
 }
 
 /// The picture in the README. `ROCWHEEL_BLESS=1` draws it again.
@@ -130,8 +111,6 @@ fn the_picture_of_the_readme_shows_what_the_sample_prints() {
         fs_err::write(&file, &picture).unwrap();
     }
     let drawn = fs_err::read_to_string(&file).unwrap_or_default();
-    assert!(
-        drawn == picture,
-        "draw it again: ROCWHEEL_BLESS=1 cargo test --test it terminal::"
-    );
+    let advice = "draw it again: ROCWHEEL_BLESS=1 cargo test --test it terminal::";
+    assert!(drawn == picture, "{advice}");
 }

@@ -1,12 +1,7 @@
 //! `version`, and where `build` and `pipeline` find the version of artifacts.
 
-use std::path::Path;
-
-use crate::support::{
-    place,
-    program::{Outcome, command, rocwheel},
-    published,
-};
+use crate::support::place;
+use crate::support::prelude::*;
 
 const SHA: &str = "efed3c3b10a5cce8578f58f8eb288582c26d18c4";
 
@@ -59,10 +54,8 @@ fn a_line_of_a_workflow_needs_only_the_name_of_the_program() {
         ];
         version(checkout.path(), &variables, line).ok();
         let text = fs_err::read_to_string(&outputs).unwrap();
-        let lines: Vec<&str> = text
-            .lines()
-            .filter(|it| !it.starts_with("rocwheel_"))
-            .collect();
+        let lines = text.lines().filter(|it| !it.starts_with("rocwheel_"));
+        let lines: Vec<&str> = lines.collect();
         let values = lines
             .chunks(2)
             .filter(|it| it[0].contains("_package_version"));
@@ -151,24 +144,18 @@ fn what_is_missing_is_named_with_its_flag() {
         outcome.stderr.replace(place::text(&root), "ROOT")
     };
     let told = [
-        refusal(nowhere.path(), ""),
-        refusal(nowhere.path(), "--release-type nightly"),
-        refusal(nowhere.path(), "--release-type dev --base-version 7.0"),
-        refusal(
-            nowhere.path(),
-            "--release-type dev-bkc --base-version 7.0 --git-sha 0123abcd",
-        ),
-        refusal(
-            nowhere.path(),
-            "--release-type prerelease --base-version 7.0",
-        ),
-        refusal(
-            nowhere.path(),
-            "--release-type dev --base-version 7.0 --rc 1 --git-sha 0123abcd",
-        ),
-        refusal(&root, "--release-type nightly"),
+        "",
+        "--release-type nightly",
+        "--release-type dev --base-version 7.0",
+        "--release-type dev-bkc --base-version 7.0 --git-sha 0123abcd",
+        "--release-type prerelease --base-version 7.0",
+        "--release-type dev --base-version 7.0 --rc 1 --git-sha 0123abcd",
     ];
-    insta::assert_snapshot!(told.join("\n"), @"
+    let told = told
+        .map(|line| refusal(nowhere.path(), line) + "\n")
+        .concat();
+    let damaged = refusal(&root, "--release-type nightly");
+    insta::assert_snapshot!(told + &damaged, @"
     error: no release type was given, so the suffix is unknown
 
     hint: pass `--release-type`, or `--suffix` for one of your own
@@ -207,24 +194,15 @@ fn artifacts(name: &str, version: Option<&str>, has_base: bool) -> std::path::Pa
     let base = "base_lib_generic";
     fs_err::remove_file(place.join(format!("{base}.tar.zst"))).unwrap();
     let from = published::sample().artifacts().join(base);
-    let output = std::process::Command::new("cp")
-        .arg("-r")
-        .arg(from)
-        .arg(&place)
-        .status();
-    assert!(output.unwrap().success());
+    place::copy_tree(&from, &place);
     let stage = place.join(base).join("base/aux-overlay/stage");
     let path = stage.join("share/therock/therock_manifest.json");
     let text = fs_err::read_to_string(&path).unwrap();
     let mut manifest: serde_json::Value = serde_json::from_str(&text).unwrap();
-    match version {
-        Some(version) => manifest["rocm_package_version"] = version.into(),
-        None => drop(
-            manifest
-                .as_object_mut()
-                .unwrap()
-                .remove("rocm_package_version"),
-        ),
+    let key = "rocm_package_version";
+    manifest.as_object_mut().unwrap().remove(key);
+    if let Some(version) = version {
+        manifest[key] = version.into();
     }
     fs_err::write(path, manifest.to_string()).unwrap();
     if !has_base {
@@ -245,42 +223,26 @@ fn build_and_pipeline_find_the_version_alike() {
         ("nightly", Some("git"), true, "nightly", "pass `--version`"),
     ] {
         let from = artifacts(name, version, has_base);
-        let (from, to) = (
-            place::text(&from),
-            place::empty(&format!("version/{name}-to")),
-        );
-        let common = ["--artifact-dir", from, "--release-type", kind];
-        let dest = ["--dest-dir", place::text(&to), "--plan", "--format", "json"];
-        let output = [
+        let to = place::empty(&format!("version/{name}-to"));
+        let from = ["--artifact-dir", place::text(&from), "--release-type", kind];
+        let to = [
             "--output-dir",
             place::text(&to),
             "--dry-run",
-            "--format",
-            "json",
+            "--format=json",
         ];
-        let told = [
-            rocwheel(&[&["build"], &common[..], &dest].concat()),
-            rocwheel(&[&["pipeline"], &common[..], &output].concat()),
-        ];
-        for outcome in told {
+        for verb in ["build", "pipeline"] {
+            let outcome = rocwheel(&[&[verb], &from[..], &to].concat());
             let said = outcome.stderr;
             assert_eq!(outcome.code == 0, !expected.contains(' '), "{name}: {said}");
             if outcome.code != 0 {
                 assert!(said.contains(expected), "{name}: {said}");
                 continue;
             }
-            let sdist = format!("rocm-{expected}");
-            assert!(
-                outcome.stdout.contains(&sdist),
-                "{name}: {}",
-                outcome.stdout
-            );
+            assert_has!(outcome.stdout, &format!("rocm-{expected}"));
             let notes = said.matches("note: version ").count();
-            assert_eq!(
-                notes,
-                usize::from(version != Some("7.0rc1")),
-                "{name}: {said}"
-            );
+            let is_noted = version != Some("7.0rc1");
+            assert_eq!(notes, usize::from(is_noted), "{name}: {said}");
         }
     }
 }

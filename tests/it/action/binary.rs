@@ -1,15 +1,9 @@
 //! Where the action gets its binary: given, released or built.
 
-use std::{
-    os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
-    process::Command,
-};
-
-use rocwheel::digest::Sha256;
+use std::os::unix::fs::PermissionsExt;
 
 use super::runner::read;
-use crate::support::sandbox::Sandbox;
+use crate::support::prelude::*;
 
 const SCRIPT: &str = ".github/binary/obtain.sh";
 const DATA: &str = ".github/binary/release.txt";
@@ -75,7 +69,7 @@ fn runner(release: &str) -> Sandbox {
 /// Writes a file that can be executed.
 fn write(t: &Sandbox, name: &str, text: &str) -> PathBuf {
     let path = t.write(name, text);
-    fs_err::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+    write_program(&path, text);
     path
 }
 
@@ -150,10 +144,8 @@ fn what_was_not_released_is_not_run() {
     insta::assert_snapshot!(said.1, @"::error title=rocwheel::https://example.org/v9.9.9/rocwheel-linux is not what was released: its sha256 is 371ee1e216c6db0e75b5563ebf71ef0f20aefdaabf1b2a7aa1e6b0c9a730afc5 instead of 3cfc8d549dbe03a5bb5c088fff5526fcd20292f10c39883c7a89827eaa474455");
     assert_eq!(text(&t, "paths"), "");
     assert_eq!(text(&t, "outputs"), "");
-    let other = obtain(
-        &t,
-        &[("RUNNER_ARCH", "ARM64"), ("BUILD_FROM_SOURCE", "false")],
-    );
+    let arm = [("RUNNER_ARCH", "ARM64"), ("BUILD_FROM_SOURCE", "false")];
+    let other = obtain(&t, &arm);
     insta::assert_snapshot!(other.1, @"::error title=rocwheel::no release of rocwheel is for Linux-ARM64, and it is built where there is Rust: install it in an earlier step");
 }
 
@@ -168,28 +160,24 @@ fn what_the_release_workflow_writes_is_what_is_read() {
         };
         write(&t, &format!("work/built/{target}/rocwheel{ending}"), text);
     }
-    let output = Command::new("python3")
-        .arg(root().join(".github/binary/release.py"))
-        .args(["gather", DOWNLOADS])
-        .args(["built", "dist"])
-        .current_dir(t.path("work"))
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{output:?}");
+    let mut python = Command::new("python3");
+    python.arg(root().join(".github/binary/release.py"));
+    python.args(["gather", DOWNLOADS, "built", "dist"]);
+    succeed(python.current_dir(t.path("work")));
     write(&t, DATA, &text(&t, "work/dist/release.txt"));
     assert_eq!(obtain(&t, &[]).1, "rocwheel 9.9.9\n");
     let address = format!("{DOWNLOADS}/rocwheel-x86_64-unknown-linux-musl");
     let log = text(&t, "log");
-    assert!(log.contains(&address), "{log}");
+    assert_has!(log, &address);
     let windows = "work/dist/rocwheel-x86_64-pc-windows-msvc.exe";
     let served = t.path(windows).display().to_string();
     let said = obtain(&t, &[("RUNNER_OS", "Windows"), ("SERVED", &served)]);
     assert_eq!(said.1, "rocwheel 9.9.9 for Windows\n");
-    let sums = Command::new("sha256sum")
-        .args(["--check", "--quiet", "SHA256SUMS"])
-        .current_dir(t.path("work/dist"))
-        .status();
-    assert!(sums.unwrap().success());
+    let mut sums = Command::new("sha256sum");
+    succeed(
+        sums.args(["--check", "--quiet", "SHA256SUMS"])
+            .current_dir(t.path("work/dist")),
+    );
     for (target, ending) in TARGETS {
         let url = binstall(target, ending);
         let name = url.strip_prefix(&format!("{DOWNLOADS}/")).unwrap();
@@ -241,10 +229,8 @@ fn on_windows_the_program_has_its_ending() {
     assert_eq!(said.0, 0, "{}", said.1);
     assert!(text(&t, "log").contains("/rocwheel.exe"));
     let outputs = text(&t, "outputs");
-    assert!(
-        outputs.starts_with("path=C:/") && outputs.ends_with("/rocwheel.exe\n"),
-        "{outputs}"
-    );
+    assert!(outputs.starts_with("path=C:/"), "{outputs}");
+    assert!(outputs.ends_with("/rocwheel.exe\n"), "{outputs}");
     assert!(text(&t, "paths").starts_with("C:/"));
 }
 
@@ -254,10 +240,8 @@ fn a_binary_that_is_there_is_taken_as_it_is() {
     let own = write(&t, "my tools/rocwheel", RELEASED);
     let said = obtain(&t, &[("BINARY", own.to_str().unwrap())]);
     assert_eq!((said.0, said.1.as_str()), (0, "rocwheel 9.9.9\n"));
-    assert_eq!(
-        text(&t, "paths"),
-        format!("{}\n", own.parent().unwrap().display())
-    );
+    let directory = format!("{}\n", own.parent().unwrap().display());
+    assert_eq!(text(&t, "paths"), directory);
     let none = obtain(&t, &[("BINARY", "nowhere")]);
     assert_eq!(none.0, 2);
     fs_err::set_permissions(&own, PermissionsExt::from_mode(0o644)).unwrap();

@@ -1,16 +1,13 @@
 //! The workflow that keeps the base index: a pull request with a new lock, and the mirror of a lock.
 
-use std::{os::unix::fs::PermissionsExt, process::Command};
-
-use serde_json::{Value, json};
-
 use super::{
     frameworks::{CHECKED_OUT, CHECKOUT},
     runner::{git, read},
     spread::{ROLE, text},
     workflows::{CREDENTIALS, Stage, dispatch, published, role},
 };
-use crate::{deps::Workplace, judges::tool, support::long, support::program::succeed};
+use crate::deps::Workplace;
+use crate::support::prelude::*;
 
 const BUCKET: &str = "therock-ci-artifacts";
 const PREFIX: &str = "python-deps/";
@@ -45,24 +42,18 @@ fn locked() -> (Workplace, String, String) {
 
 #[test]
 fn the_locked_files_are_mirrored() {
-    if long::is_left_out() {
-        return;
-    }
+    only_in_long!();
     let (workplace, wishes, lock) = locked();
     let inputs = json!({"task": "mirror", "registry": workplace.registry.url, "address": "s3://therock-ci-artifacts/python-deps"});
     let stage = stage(&inputs, &[("deps.toml", &wishes), ("deps.lock", &lock)]);
     let run = || {
-        let run = stage
-            .repository
-            .run("workflow_dispatch", &read("workflows/dependencies.yml"));
+        let workflow = read("workflows/dependencies.yml");
+        let run = stage.repository.run("workflow_dispatch", &workflow);
         run.expect_success()
     };
     run();
     let page = text(BUCKET, "python-deps/simple/filelock/index.html");
-    assert!(
-        page.contains("filelock-3.0-py3-none-any.whl#sha256="),
-        "{page}"
-    );
+    assert_has!(page, "filelock-3.0-py3-none-any.whl#sha256=");
     let before = published(BUCKET, PREFIX);
     workplace.registry.requests();
     run();
@@ -72,24 +63,20 @@ fn the_locked_files_are_mirrored() {
 
 #[test]
 fn a_new_lock_is_proposed_in_a_pull_request() {
-    if long::is_left_out() {
-        return;
-    }
+    only_in_long!();
     let (workplace, wishes, lock) = locked();
     let inputs = json!({"task": "update", "registry": workplace.registry.url});
     let mut stage = stage(&inputs, &[("deps.toml", &wishes), ("deps.lock", &lock)]);
     let tree = stage.repository.path().join("tree");
     let origin = workplace.path("origin.git");
-    succeed(
-        Command::new("git")
-            .args(["init", "--quiet", "--bare"])
-            .arg(&origin),
-    );
-    git(&tree, &["init", "--quiet"]);
-    git(
-        &tree,
-        &["remote", "add", "origin", origin.to_str().unwrap()],
-    );
+    let path = origin.to_str().unwrap();
+    for line in [
+        &["init", "--quiet"][..],
+        &["init", "--quiet", "--bare", path],
+    ] {
+        git(&tree, line);
+    }
+    git(&tree, &["remote", "add", "origin", path]);
     // It has no pull request, and writes down the one that is made.
     let tools = workplace.path("tools");
     fs_err::create_dir(&tools).unwrap();
@@ -101,9 +88,7 @@ fn a_new_lock_is_proposed_in_a_pull_request() {
     );
     // The runner has pipx, which puts uv there.
     for (name, script) in [("gh", &*script), ("pipx", "#!/bin/sh\n")] {
-        let tool = tools.join(name);
-        fs_err::write(&tool, script).unwrap();
-        fs_err::set_permissions(tool, PermissionsExt::from_mode(0o755)).unwrap();
+        write_program(&tools.join(name), script);
     }
     std::os::unix::fs::symlink(tool("uv"), tools.join("uv")).unwrap();
     stage.repository.tools(&tools);
@@ -112,20 +97,14 @@ fn a_new_lock_is_proposed_in_a_pull_request() {
         .run("workflow_dispatch", &read("workflows/dependencies.yml"));
     run.expect_success();
     let body = fs_err::read_to_string(&made).unwrap();
-    assert!(
-        body.contains("+ filelock 3.1") && body.contains("- filelock 3.0"),
-        "{body}"
-    );
+    assert_has!(body, "+ filelock 3.1", "- filelock 3.0");
     let mut show = Command::new("git");
     show.arg("--git-dir")
         .arg(&origin)
         .args(["show", &format!("{BRANCH}:deps.lock")]);
     let pushed = String::from_utf8(succeed(&mut show).stdout).unwrap();
-    assert!(pushed.contains("filelock-3.1-py3-none-any.whl"), "{pushed}");
+    assert_has!(pushed, "filelock-3.1-py3-none-any.whl");
     assert!(body.starts_with("```diff\n"), "{body}");
-    let published = published(BUCKET, PREFIX);
-    assert!(
-        !published.iter().any(|path| path.starts_with("simple/")),
-        "{published:?}"
-    );
+    let mut published = published(BUCKET, PREFIX).into_iter();
+    assert_eq!(published.find(|path| path.starts_with("simple/")), None);
 }

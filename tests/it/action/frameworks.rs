@@ -1,19 +1,12 @@
 //! The workflow that builds a framework, ties it and splits it.
 
-use std::path::Path;
-
-use serde_json::json;
-
 use super::{
     installs::{DOWNLOAD, download},
     runner::{Repository, read},
     workflows::{KEEP, PYTHON, keep, outcomes, python},
 };
-use crate::support::web::{Server, Site};
-use crate::{
-    framework::guide::{followed, project},
-    support::{long, published::sample},
-};
+use crate::framework::guide::{followed, project};
+use crate::support::prelude::*;
 
 /// A checkout that leaves the repository as it is.
 pub(super) const CHECKED_OUT: &str = "name: checkout\ndescription: checkout\ninputs:\n  persist-credentials: { description: keys }\n\
@@ -22,9 +15,7 @@ pub(super) const CHECKOUT: &str = "actions/checkout@3d3c42e5aac5ba805825da76410c
 
 #[test]
 fn a_framework_is_built_tied_split_tested_and_released() {
-    if long::is_left_out() {
-        return;
-    }
+    only_in_long!();
     let place = tempfile::tempdir().unwrap();
     let serve = |set: &Path| Server::start(Site::Directory(set.to_owned())).url + "simple/";
     let index = serve(&sample().place());
@@ -52,19 +43,11 @@ fn a_framework_is_built_tied_split_tested_and_released() {
         .run("workflow_dispatch", &read("workflows/frameworks.yml"))
         .expect_success();
     assert_eq!(outcomes(&run).len(), 3, "{:?}", outcomes(&run));
-    assert!(run.log().contains("answer 15"), "{}", run.log());
-    let mut names: Vec<String> = fs_err::read_dir(kept.join("framework-release"))
-        .unwrap()
-        .map(|it| it.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    assert_eq!(
-        names,
-        [
-            "amd_fw_device-1.0+rocm0.0.1.tar.gz",
-            "amd_fw_device_gfx1100-1.0+rocm0.0.1-py3-none-linux_x86_64.whl",
-            "amd_fw_device_gfx942-1.0+rocm0.0.1-py3-none-linux_x86_64.whl",
-            "fw-1.0+rocm0.0.1-py3-none-linux_x86_64.whl",
-        ]
-    );
+    assert_has!(run.log(), "answer 15");
+    insta::assert_snapshot!(tree(&kept.join("framework-release")).join("\n"), @"
+    amd_fw_device-1.0+rocm0.0.1.tar.gz
+    amd_fw_device_gfx1100-1.0+rocm0.0.1-py3-none-linux_x86_64.whl
+    amd_fw_device_gfx942-1.0+rocm0.0.1-py3-none-linux_x86_64.whl
+    fw-1.0+rocm0.0.1-py3-none-linux_x86_64.whl
+    ");
 }

@@ -1,17 +1,13 @@
 //! The workflow that installs and tests packages, alone and after the one that makes them.
 
-use std::path::Path;
-
-use serde_json::json;
-
 use super::{
     runner::{Repository, ours, read},
     workflows::{CREDENTIALS, PYTHON, Stage, dispatch, made, pull_request_of_a_fork, python, role},
 };
+use crate::support::prelude::*;
 use crate::{
     python::legacy,
-    s3::server::{ID, SECRET, Server},
-    support::long,
+    s3::server::{SECRET, Server},
 };
 
 pub(super) const DOWNLOAD: &str =
@@ -79,10 +75,7 @@ fn packages_are_made_and_tested(secret: Option<&str>) -> (Stage, String) {
     let mut stage = Stage::new(bucket, "ROCm-TheRock/1-linux/", &pull_request_of_a_fork());
     stage.repository.action(CREDENTIALS, &role("none"));
     if let Some(secret) = secret {
-        stage
-            .repository
-            .variable("AWS_ACCESS_KEY_ID", ID)
-            .variable("AWS_SECRET_ACCESS_KEY", secret);
+        stage.repository.keys(secret);
     }
     add_tests(&mut stage.repository);
     // This server answers no keys that end in `/`, so that pip needs the page with all packages too.
@@ -105,10 +98,7 @@ fn packages_are_made_and_tested(secret: Option<&str>) -> (Stage, String) {
     let printed = run.printed("test");
     let passed = "rocm-sdk test of ROCm 0.0.1.dev0:";
     assert_eq!(printed.matches(passed).count(), 3, "{printed}");
-    assert!(
-        printed.contains("rocm-sdk-device-gfx942==0.0.1.dev0"),
-        "{printed}"
-    );
+    assert_has!(printed, "rocm-sdk-device-gfx942==0.0.1.dev0");
     (stage, printed)
 }
 
@@ -121,9 +111,7 @@ fn names_the_index(printed: &str) -> bool {
 
 #[test]
 fn one_workflow_makes_publishes_and_tests_the_packages() {
-    if long::is_left_out() {
-        return;
-    }
+    only_in_long!();
     let (stage, printed) = packages_are_made_and_tested(Some(SECRET));
     assert!(names_the_index(&printed), "{printed}");
     let run = stage.repository.run("pull_request", BY_RUN);
@@ -133,16 +121,14 @@ fn one_workflow_makes_publishes_and_tests_the_packages() {
     let passed = "rocm-sdk test of ROCm 0.0.1.dev0:";
     assert_eq!(printed.matches(passed).count(), 3, "{printed}");
     let installed = "venv with spaces/rocwheel";
-    assert!(printed.contains(installed), "{printed}");
+    assert_has!(printed, installed);
 }
 
 #[test]
 fn packages_that_stay_with_the_run_are_tested_all_the_same() {
-    if long::is_left_out() {
-        return;
-    }
+    only_in_long!();
     let (_, printed) = packages_are_made_and_tested(None);
-    assert!(!printed.contains("Looking in indexes"), "{printed}");
+    assert_lacks!(printed, "Looking in indexes");
 }
 
 /// One workflow makes a set without the kpack split, and hands on what the other takes.
@@ -188,14 +174,9 @@ jobs:
 
 #[test]
 fn of_a_set_for_several_families_that_of_one_is_tested() {
-    if long::is_left_out() {
-        return;
-    }
+    only_in_long!();
     let mut repository = Repository::new();
-    let (artifacts, published) = (
-        repository.path().join("artifacts"),
-        repository.path().join("published"),
-    );
+    let [artifacts, published] = ["artifacts", "published"].map(|it| repository.path().join(it));
     fs_err::create_dir(&artifacts).unwrap();
     let families = [("gfx942", "gfx94X-dcgpu"), ("gfx1100", "gfx110X-all")];
     legacy::write_run(&artifacts, &families);
@@ -209,19 +190,14 @@ fn of_a_set_for_several_families_that_of_one_is_tested() {
     let printed = run.printed("test");
     let passed = "rocm-sdk test of ROCm 0.0.1.dev0:";
     assert_eq!(printed.matches(passed).count(), 2, "{printed}");
-    assert!(
-        printed.contains("rocm-sdk-libraries-gfx94X-dcgpu==0.0.1.dev0")
-            || printed.contains("rocm-sdk-libraries-gfx94x-dcgpu==0.0.1.dev0"),
-        "{printed}"
-    );
-    assert!(!printed.contains("gfx110x"), "{printed}");
+    let libraries = "rocm-sdk-libraries-gfx94x-dcgpu==0.0.1.dev0";
+    assert_has!(printed.to_lowercase(), libraries);
+    assert_lacks!(printed, "gfx110x");
 }
 
 #[test]
 fn a_published_set_tests_itself_and_a_job_without_its_gpu_says_so() {
-    if long::is_left_out() {
-        return;
-    }
+    only_in_long!();
     let mut repository = Repository::new();
     let out = made(repository.path());
     let index = format!("file://{}/local-linux/python/simple/", out.display());
@@ -237,7 +213,7 @@ fn a_published_set_tests_itself_and_a_job_without_its_gpu_says_so() {
     let printed = run.expect_success().printed("test");
     let passed = "rocm-sdk test of ROCm 0.0.1.dev0:";
     assert_eq!(printed.matches(passed).count(), 3, "{printed}");
-    assert!(printed.contains("testNothingIsMissing"), "{printed}");
+    assert_has!(printed, "testNothingIsMissing");
     let said = printed.find("no AMD GPU was found").expect(&printed);
     let installed = printed.find("rocm-sdk-core==0.0.1.dev0").expect(&printed);
     assert!(said < installed, "{printed}");

@@ -1,24 +1,13 @@
 //! What others find in action.yml, the workflows and their scripts: nothing.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::Path,
-    process::Command,
-};
-
-use regex::Regex;
-
 use super::runner::{git, ours, read};
-use crate::judges::tool;
+use crate::support::prelude::*;
 
 #[test]
 fn zizmor_finds_nothing() {
-    let files = [vec!["action.yml".to_owned()], workflows()].concat();
     let mut command = Command::new(tool("zizmor"));
-    command
-        .args(["--offline", "--no-progress", "--persona", "pedantic"])
-        .args(files);
-    silent(&mut command);
+    command.args(["--offline", "--no-progress", "--persona", "pedantic"]);
+    silent(command.args(with_workflows("action.yml")));
 }
 
 #[test]
@@ -37,37 +26,21 @@ fn everything_is_as_the_schemas_of_github_have_it() {
 #[ignore = "slow"]
 fn the_shell_finds_nothing_in_the_scripts() {
     let place = tempfile::tempdir().unwrap();
-    let mut files = [
-        ".github/binary/obtain.sh",
-        ".github/binary/build.sh",
-        ".github/binary/packages.sh",
-        ".github/binary/pin.sh",
-        ".ci/fuzz",
-        ".ci/run",
-    ]
-    .map(str::to_owned)
-    .to_vec();
-    for (number, file) in [vec!["action.yml".to_owned()], workflows()]
-        .concat()
-        .iter()
-        .enumerate()
-    {
+    let own = ["obtain", "build", "packages", "pin"];
+    let mut files = own.map(|name| format!(".github/binary/{name}.sh")).to_vec();
+    files.extend([".ci/fuzz", ".ci/run"].map(str::to_owned));
+    for (number, file) in with_workflows("action.yml").iter().enumerate() {
         for (place_in_file, script) in scripts(&read(file)).into_iter().enumerate() {
-            assert!(
-                !script.contains("${{"),
-                "{file}: an expression in a script: {script}"
-            );
+            // No expression is in a script.
+            assert_lacks!(script, "${{");
             let path = place.path().join(format!("{number}-{place_in_file}.sh"));
             fs_err::write(&path, format!("#!/bin/bash -e\n{script}")).unwrap();
             files.push(path.display().to_string());
         }
     }
     assert!(files.len() > 6, "{files:?}");
-    silent(
-        Command::new(tool("shellcheck"))
-            .arg("--severity=style")
-            .args(files),
-    );
+    let mut shellcheck = Command::new(tool("shellcheck"));
+    silent(shellcheck.arg("--severity=style").args(files));
 }
 
 #[test]
@@ -76,16 +49,13 @@ fn every_action_is_pinned_and_everywhere_the_same() {
     let pin = Regex::new(r"^[0-9a-f]{40}$").unwrap();
     let release = Regex::new(r"^v\d+\.\d+\.\d+$").unwrap();
     let mut seen: BTreeMap<String, String> = BTreeMap::new();
-    for file in [vec!["action.yml".to_owned()], workflows()].concat() {
+    for file in with_workflows("action.yml") {
         for found in line.captures_iter(&read(&file)) {
             assert!(pin.is_match(&found[2]), "{file}: {}", &found[0]);
             let version = found.get(4).map_or("", |version| version.as_str());
             let is_ours = format!("{}@{}", &found[1], &found[2]) == ours();
-            assert!(
-                is_ours || release.is_match(version),
-                "{file}: {}",
-                &found[0]
-            );
+            let is_good = is_ours || release.is_match(version);
+            assert!(is_good, "{file}: {}", &found[0]);
             let other = seen
                 .entry(found[1].to_owned())
                 .or_insert_with(|| found[0].to_owned());
@@ -114,42 +84,21 @@ fn every_job_ends_sometime_and_may_little() {
 /// each other.
 #[test]
 fn what_tells_two_calls_apart_tells_their_groups_apart() {
+    let tested = "run-id platform target family runner container-image python-versions";
     for (file, inputs) in [
+        ("packages", "artifact-run-id platforms release-type"),
+        ("packages-spread", "artifact-run-id platform release-type"),
+        ("test-packages", tested),
         (
-            "packages.yml",
-            ["artifact-run-id", "platforms", "release-type"].as_slice(),
-        ),
-        (
-            "packages-spread.yml",
-            &["artifact-run-id", "platform", "release-type"],
-        ),
-        (
-            "test-packages.yml",
-            &[
-                "run-id",
-                "platform",
-                "target",
-                "family",
-                "runner",
-                "container-image",
-                "python-versions",
-            ],
-        ),
-        (
-            "packages-and-tests.yml",
-            &["artifact-run-id", "platforms", "release-type"],
+            "packages-and-tests",
+            "artifact-run-id platforms release-type",
         ),
     ] {
-        let text = read(&format!("workflows/{file}"));
-        let group = text
-            .lines()
-            .find(|line| line.starts_with("  group: "))
-            .unwrap();
-        for input in inputs {
-            assert!(
-                group.contains(&format!("inputs.{input} ")),
-                "{file}: {input}"
-            );
+        let text = read(&format!("workflows/{file}.yml"));
+        let mut lines = text.lines();
+        let group = lines.find(|line| line.starts_with("  group: ")).unwrap();
+        for input in inputs.split(' ') {
+            assert_has!(group, &format!("inputs.{input} "));
         }
     }
 }
@@ -164,7 +113,7 @@ fn every_caller_allows_what_the_called_jobs_ask_for() {
         found.map(|found| found[1].to_owned()).collect()
     };
     let mut calls = BTreeSet::new();
-    for file in [workflows(), vec!["docs/action.md".to_owned()]].concat() {
+    for file in with_workflows("docs/action.md") {
         let text = read(&file);
         for call in called.captures_iter(&text) {
             // Users copy ours from `workflows` to where theirs are.
@@ -172,7 +121,7 @@ fn every_caller_allows_what_the_called_jobs_ask_for() {
             let directory = if file.starts_with(own) {
                 own
             } else {
-                "workflows/"
+                &own[8..]
             };
             let asked = permissions(&read(&format!("{directory}{}", &call[1])));
             assert!(!asked.is_empty(), "{}", &call[1]);
@@ -196,10 +145,8 @@ fn a_checkout_on_windows_has_the_bytes_that_were_committed() {
         fs_err::write(at(file), "one\ntwo\n").unwrap();
     }
     let as_there = |arguments: &[&str]| {
-        git(
-            place.path(),
-            &[&["-c", "core.autocrlf=true"], arguments].concat(),
-        );
+        let own = ["-c", "core.autocrlf=true"];
+        git(place.path(), &[&own, arguments].concat());
     };
     as_there(&["init", "--quiet"]);
     as_there(&["add", "."]);
@@ -209,11 +156,8 @@ fn a_checkout_on_windows_has_the_bytes_that_were_committed() {
     }
     as_there(&["checkout", "--", "."]);
     for file in files {
-        assert_eq!(
-            fs_err::read_to_string(at(file)).unwrap(),
-            "one\ntwo\n",
-            "{file}"
-        );
+        let text = fs_err::read_to_string(at(file)).unwrap();
+        assert_eq!(text, "one\ntwo\n", "{file}");
     }
 }
 
@@ -227,6 +171,10 @@ fn workflows() -> Vec<String> {
     }
     files.sort();
     files
+}
+
+fn with_workflows(file: &str) -> Vec<String> {
+    [vec![file.to_owned()], workflows()].concat()
 }
 
 /// The text of every `run:`, with its indentation taken away.
@@ -258,13 +206,7 @@ pub(super) fn scripts(text: &str) -> Vec<String> {
 }
 
 fn silent(command: &mut Command) {
-    let output = command.current_dir(root()).output().unwrap();
-    assert!(
-        output.status.success(),
-        "{command:?}\n{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
+    succeed(command.current_dir(root()));
 }
 
 fn root() -> &'static Path {

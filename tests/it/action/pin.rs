@@ -1,12 +1,10 @@
 //! The places that name a release of ours: all the same, and all changed by one script.
 
-use std::{path::Path, process::Command};
-
 use fs_err as fs;
-use regex::Regex;
 use tempfile::TempDir;
 
 use super::runner::{ours, read};
+use crate::support::prelude::*;
 
 const SCRIPT: &str = ".github/binary/pin.sh";
 const COMMIT: &str = "89553ce3746eda74ade42557470d25e37c91b6f0";
@@ -52,7 +50,8 @@ fn named(root: &Path, name: &str) -> Vec<(String, String)> {
 }
 
 fn pin(tree: &Path, arguments: &[&str]) -> (bool, String) {
-    let output = Command::new("bash")
+    let mut bash = Command::new("bash");
+    let output = bash
         .arg(tree.join(SCRIPT))
         .args(arguments)
         .output()

@@ -4,14 +4,12 @@
 //! The scripts are modelled here by the rules that describe them, and share no code with rocwheel.
 //! Where rocwheel differs on purpose, the difference is a row of docs/differences.md.
 
-use std::collections::BTreeMap;
-
 use itertools::iproduct;
 use rocwheel::run::{Environment, Platform, Repository, RunContext, RunFacts, RunReference};
-use serde_json::{Value, json};
 use strum::IntoEnumIterator as _;
 
 use super::runner::read;
+use crate::support::prelude::*;
 
 /// Set as `GITHUB_REPOSITORY`; `None` is unset.
 const REPOSITORIES: [Option<&str>; 8] = [
@@ -126,37 +124,15 @@ const EVENTS: &str =
     "| `pull_request_target` and `workflow_run` events of a fork count as the repository's own |";
 const FORKS: &str = "| A run of a repository that is a fork gets the role of the external bucket |";
 
+#[rustfmt::skip]
 const EXCEPTIONS: [Exception; 6] = [
-    (
-        EMPTY,
-        |it| it.repository == Some(""),
-        |it| it.repository = None,
-    ),
-    (
-        EMPTY,
-        |it| it.release_type == Some(""),
-        |it| it.release_type = None,
-    ),
-    (
-        NAMES,
-        |it| it.repository == Some("rocm/therock"),
-        |it| it.repository = Some("ROCm/TheRock"),
-    ),
-    (
-        NAMES,
-        |it| it.occasion == Occasion::GonePull,
-        |it| it.occasion = Occasion::ForksPull,
-    ),
-    (
-        EVENTS,
-        |it| [Occasion::ForksPullTarget, Occasion::AfterForksRun].contains(&it.occasion),
-        |it| it.occasion = Occasion::ForksPull,
-    ),
-    (
-        FORKS,
-        |it| it.repository == Some("somebody/TheRock") && it.occasion != Occasion::None,
-        |_| (),
-    ),
+    (EMPTY, |it| it.repository == Some(""), |it| it.repository = None),
+    (EMPTY, |it| it.release_type == Some(""), |it| it.release_type = None),
+    (NAMES, |it| it.repository == Some("rocm/therock"), |it| it.repository = Some("ROCm/TheRock")),
+    (NAMES, |it| it.occasion == Occasion::GonePull, |it| it.occasion = Occasion::ForksPull),
+    (EVENTS, |it| matches!(it.occasion, Occasion::ForksPullTarget | Occasion::AfterForksRun),
+        |it| it.occasion = Occasion::ForksPull),
+    (FORKS, |it| it.repository == Some("somebody/TheRock") && it.occasion != Occasion::None, |_| ()),
 ];
 
 /// What GitHub says of the event to a run of a repository.

@@ -1,17 +1,14 @@
 //! The workflow that promotes a set.
 
 use rocwheel::store::{Depth, Store as _};
-use serde_json::{Value, json};
 
 use super::{
     frameworks::{CHECKED_OUT, CHECKOUT},
     runner::{Repository, Run, read},
     workflows::{CREDENTIALS, role},
 };
-use crate::{
-    s3::{objects::send, server::Server},
-    support::{long, published::sample},
-};
+use crate::s3::{objects::send, server::Server};
+use crate::support::prelude::*;
 
 const ROLE: &str = "arn:aws:iam::1:role/releaser";
 
@@ -43,9 +40,7 @@ fn keys(bucket: &str) -> Vec<String> {
 
 #[test]
 fn a_set_is_published_in_a_workflow() {
-    if long::is_left_out() {
-        return;
-    }
+    only_in_long!();
     let server = Server::shared();
     let bucket = server.bucket();
     let store = server.store(&bucket);

@@ -1,8 +1,6 @@
 //! The workflow that compares with the packages of a run: the newest one, in a bucket, with wheels as TheRock's
 //! uploader leaves them.
 
-use serde_json::json;
-
 use super::{
     runner::read,
     workflows::{PYTHON, Stage, dispatch, outcomes, python},
@@ -12,18 +10,12 @@ use crate::github::{
     page_of_runs, repository, run,
 };
 use crate::s3::server::Server;
-use crate::support::{
-    long,
-    members::{record, unzip, zipped},
-    published::sample,
-    upstream::{Placement, UpstreamRun},
-};
+use crate::support::prelude::*;
+use crate::support::upstream::{Placement, UpstreamRun};
 
 #[test]
 fn the_newest_run_is_built_and_compared_with_its_own_packages() {
-    if long::is_left_out() {
-        return;
-    }
+    only_in_long!();
     let runs = json!([{"platform": "linux", "family": "gfx94X-dcgpu"}]);
     let event = dispatch(&json!({"runs": runs.to_string()}));
     let mut stage = Stage::new("therock-ci-artifacts", "1-linux/", &event);
@@ -39,22 +31,17 @@ fn the_newest_run_is_built_and_compared_with_its_own_packages() {
     // Their wheel of the core packages has no license, and a file that ours lacks.
     let theirs = stage.repository.path().join("theirs");
     fs_err::create_dir(&theirs).unwrap();
-    for entry in fs_err::read_dir(sample().dist()).unwrap() {
-        let path = entry.unwrap().path();
-        let mut bytes = fs_err::read(&path).unwrap();
-        let name = path.file_name().unwrap().to_str().unwrap();
+    for (name, mut bytes) in contents(&sample().dist()) {
         if name.starts_with("rocm_sdk_core") {
             let mut members = unzip(&bytes);
             let more = "_rocm_sdk_core/share/more.txt".to_owned();
             members.insert(0, (more, 0o100_644, b"more\n".to_vec()));
-            for (name, _, text) in &mut members {
-                if name.ends_with(".dist-info/METADATA") {
-                    let lines = String::from_utf8(text.clone()).unwrap();
-                    let lines = lines.split_inclusive('\n');
-                    let lines = lines.filter(|it| !it.starts_with("License"));
-                    *text = lines.collect::<String>().into_bytes();
-                }
-            }
+            let is_it = |it: &&mut (String, u32, Vec<u8>)| it.0.ends_with(".dist-info/METADATA");
+            let text = &mut members.iter_mut().find(is_it).unwrap().2;
+            let lines = String::from_utf8(text.clone()).unwrap();
+            let lines = lines.split_inclusive('\n');
+            let lines = lines.filter(|it| !it.starts_with("License"));
+            *text = lines.collect::<String>().into_bytes();
             record(&mut members);
             bytes = zipped(&members);
         }
@@ -75,10 +62,7 @@ fn the_newest_run_is_built_and_compared_with_its_own_packages() {
         .expect_success();
     assert_eq!(outcomes(&run).len(), 1, "{:?}", outcomes(&run));
     let page = run.summaries().concat();
-    assert!(
-        page.contains("| installed and tested | success | success |"),
-        "{page}"
-    );
+    assert_has!(page, "| installed and tested | success | success |");
     let (open, folded) = page.split_once("<details>").unwrap();
     assert!(
         open.contains("rocm-sdk-core: _rocm_sdk_core/share/more.txt"),

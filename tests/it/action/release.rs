@@ -1,17 +1,12 @@
 //! The release workflow, from the tag to what action.yml takes.
 
-use std::{collections::BTreeSet, os::unix::fs::PermissionsExt, path::Path, process::Command};
-
 use fs_err as fs;
-use rocwheel::digest::Sha256;
-use serde_json::json;
 
 use super::{
     runner::{Repository, ours, read},
     workflows::{KEEP, keep},
 };
-use crate::support::long;
-use crate::support::program::{ROCWHEEL, succeed};
+use crate::support::prelude::*;
 
 const TAKE: &str = "actions/download-artifact@3e5f45b2cfb9172054b4087a40e8e0b5a5461e7c";
 const ATTEST: &str = "actions/attest-build-provenance@0f67c3f4856b2e3261c31976d6725780e5e4c373";
@@ -126,9 +121,8 @@ fn repository() -> Repository {
             .replace("BINARY", ROCWHEEL)
             .replace("PYTHON", &python())
             .replace("VERSION", env!("CARGO_PKG_VERSION"));
-        let tool = tools.join(name);
-        fs::write(&tool, format!("#!/bin/bash\nset -e\n{script}\n")).unwrap();
-        fs::set_permissions(tool, PermissionsExt::from_mode(0o755)).unwrap();
+        let script = format!("#!/bin/bash\nset -e\n{script}\n");
+        write_program(&tools.join(name), script);
     }
     repository.tools(&tools);
     repository.action(KEEP, &keep(&place.join("kept")));
@@ -141,13 +135,9 @@ fn repository() -> Repository {
     for name in ["build.sh", "packages.sh", "release.py", "requirements.txt"] {
         let file = format!(".github/binary/{name}");
         // The program of this build is neither static nor small.
-        let text = read(&file).replace(
-            "            judge(target, Path(program))",
-            "            pass",
-        );
-        repository.file(&file, &text);
-        let file = place.join("tree").join(file);
-        fs::set_permissions(file, PermissionsExt::from_mode(0o755)).unwrap();
+        let judge = "            judge(target, Path(program))";
+        let text = read(&file).replace(judge, "            pass");
+        write_program(&place.join("tree").join(file), text);
     }
     repository.workflow("long.yml", PASSES);
     repository.variable("GITHUB_REPOSITORY", "ROCm/rocwheel");
@@ -156,13 +146,9 @@ fn repository() -> Repository {
 
 /// The Python that stands behind the one here.
 fn python() -> String {
-    let found = Command::new("python3")
-        .args(["-c", "import sys; print(sys.executable)"])
-        .output();
-    String::from_utf8(found.unwrap().stdout)
-        .unwrap()
-        .trim()
-        .to_owned()
+    let mut python = Command::new("python3");
+    let found = succeed(python.args(["-c", "import sys; print(sys.executable)"]));
+    String::from_utf8(found.stdout).unwrap().trim().to_owned()
 }
 
 /// As GitHub tells of a tag that was pushed.
@@ -184,9 +170,7 @@ fn released(place: &Path, tag: &str) -> Vec<String> {
 
 #[test]
 fn what_is_released_is_what_the_action_takes() {
-    if long::is_left_out() {
-        return;
-    }
+    only_in_long!();
     let tag = concat!("v", env!("CARGO_PKG_VERSION"));
     let mut repository = repository();
     tagged(&mut repository, tag);
@@ -198,10 +182,7 @@ fn what_is_released_is_what_the_action_takes() {
     let published = run.printed("publish");
     assert!(published.contains(&format!("release {tag} of ROCm/rocwheel")));
     for name in [LINUX, WINDOWS] {
-        assert!(
-            published.contains(&format!("attested {name}")),
-            "{published}"
-        );
+        assert_has!(published, &format!("attested {name}"));
     }
     let place = repository.path();
     let names = released(place, tag).join("\n");
@@ -227,11 +208,11 @@ fn what_is_released_is_what_the_action_takes() {
     rocwheel-x86_64-unknown-linux-musl.cdx.json
     ");
     let directory = place.join("released").join(tag);
-    let sums = Command::new("sha256sum")
-        .args(["--check", "--quiet", "SHA256SUMS"])
-        .current_dir(&directory)
-        .status();
-    assert!(sums.unwrap().success());
+    let mut sums = Command::new("sha256sum");
+    succeed(
+        sums.args(["--check", "--quiet", "SHA256SUMS"])
+            .current_dir(&directory),
+    );
 
     let text = fs::read_to_string(directory.join("release.txt")).unwrap();
     let digest = |name: &str| Sha256::of(&fs::read(directory.join(name)).unwrap());
@@ -244,7 +225,7 @@ fn what_is_released_is_what_the_action_takes() {
         assert!(text.lines().any(|it| it == line), "{line}\n{text}");
     }
     let summaries = run.summaries().concat();
-    assert!(summaries.contains("release.txt"), "{summaries}");
+    assert_has!(summaries, "release.txt");
 
     repository.take_release(&text);
     let steps = format!(
@@ -255,25 +236,19 @@ fn what_is_released_is_what_the_action_takes() {
     let version = format!("rocwheel {}", env!("CARGO_PKG_VERSION"));
     assert_eq!(run.printed("job").matches(&version).count(), 2);
     let asked = fs::read_to_string(place.join("asked")).unwrap();
-    assert!(
-        asked
-            .trim_end()
-            .ends_with(&format!("/download/{tag}/{LINUX}")),
-        "{asked}"
-    );
+    let address = format!("/download/{tag}/{LINUX}");
+    assert!(asked.trim_end().ends_with(&address), "{asked}");
 }
 
 #[test]
 fn a_tag_that_is_not_the_version_makes_no_release() {
-    if long::is_left_out() {
-        return;
-    }
+    only_in_long!();
     let mut repository = repository();
     tagged(&mut repository, "v99.0.0");
     let run = repository.run("push", &read(".github/workflows/release.yml"));
     assert!(!run.succeeded, "{}", run.log());
     assert!(!repository.path().join("released").exists());
-    assert!(!run.log().contains("cargo "), "{}", run.log());
+    assert_lacks!(run.log(), "cargo ");
 }
 
 #[test]
@@ -299,11 +274,8 @@ fn the_list_of_crates_has_what_is_inside_and_nothing_of_the_tests() {
         let name = field(component, "name");
         let expression = field(&component["licenses"][0], "expression");
         assert!(!expression.contains('/'), "{name}: {expression}");
-        assert_eq!(
-            field(&component["hashes"][0], "content").len(),
-            64,
-            "{name}"
-        );
+        let digest = field(&component["hashes"][0], "content");
+        assert_eq!(digest.len(), 64, "{name}");
     }
     let names: Vec<&str> = components.iter().map(|it| field(it, "name")).collect();
     // The allocator is only in programs for musl.

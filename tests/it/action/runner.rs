@@ -1,29 +1,14 @@
 //! Runs workflows as GitHub would: `act`, on this machine, with the actions that stand here.
 
-use std::{
-    collections::BTreeMap,
-    ffi::OsString,
-    path::{Path, PathBuf},
-    process::Command,
-    sync::LazyLock,
-};
+use std::{ffi::OsString, sync::LazyLock};
 
-use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::judges::tool;
-use crate::support::program::ROCWHEEL;
+use crate::support::prelude::*;
 
 /// What jobs run on; all of them run here. `act` mixes up what the rows of a matrix run on: with a
 /// label missing here, any of the rows may ask for Docker.
-const LABELS: [&str; 6] = [
-    "ubuntu-latest",
-    "ubuntu-24.04",
-    "ubuntu-22.04",
-    "macos-15",
-    "windows-2025",
-    "gpu",
-];
+const LABELS: &str = "ubuntu-latest ubuntu-24.04 ubuntu-22.04 macos-15 windows-2025 gpu";
 
 /// What the workflows for users call this action: a release, or what stands for one until then.
 pub(super) fn ours() -> &'static str {
@@ -134,25 +119,26 @@ impl Repository {
         let tree = self.path().join("tree");
         fs_err::create_dir_all(tree.join(".github/workflows")).unwrap();
         fs_err::write(tree.join(".github/workflows/under-test.yml"), workflow).unwrap();
-        git(&tree, &["init", "--quiet"]);
-        git(&tree, &["add", "."]);
-        git(
-            &tree,
-            &["commit", "--quiet", "--allow-empty", "--message", "x"],
-        );
+        for line in [
+            "init --quiet",
+            "add .",
+            "commit --quiet --allow-empty --message x",
+        ] {
+            git(&tree, &line.split(' ').collect::<Vec<_>>());
+        }
         let mut command = Command::new(tool("act"));
         command
             .arg(event)
-            .args(["--json", "--pull=false", "--no-cache-server"])
-            .args(["--env", "AWS_EC2_METADATA_DISABLED=true"])
+            .args(["--json", "--pull=false", "--no-cache-server"]);
+        command.args(["--env", "AWS_EC2_METADATA_DISABLED=true"]);
+        command
             .arg("--action-cache-path")
-            .arg(self.path().join("cache"))
-            .args(&self.arguments)
-            .current_dir(&tree)
-            .env_clear()
+            .arg(self.path().join("cache"));
+        command.args(&self.arguments).current_dir(&tree).env_clear();
+        command
             .env("HOME", self.path())
             .env("PATH", self.search_path());
-        for label in LABELS {
+        for label in LABELS.split(' ') {
             command.args(["--platform", &format!("{label}=-self-hosted")]);
         }
         for (name, value) in &self.environment {
@@ -164,9 +150,7 @@ impl Repository {
         }
         Run::of(&mut command)
     }
-}
 
-impl Repository {
     fn search_path(&self) -> OsString {
         let all = std::env::var_os("PATH").unwrap();
         let own = self.tools.iter().cloned();
@@ -179,57 +163,49 @@ impl Run {
         let output = command.output().unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
         let (stdout, stderr) = (text(output.stdout), text(output.stderr));
-        let entries = stdout
-            .lines()
-            .map(serde_json::from_str)
-            .collect::<Result<_, _>>();
+        let entries: Result<_, _> = stdout.lines().map(serde_json::from_str).collect();
         Self {
             succeeded: output.status.success(),
             entries: entries.unwrap_or_else(|error| panic!("{error}: {stdout}\n{stderr}")),
         }
     }
 
+    fn entries<'a>(&'a self, key: &'a str, value: &'a str) -> impl Iterator<Item = &'a Value> {
+        let is_it = move |entry: &&Value| entry[key] == value;
+        self.entries.iter().filter(is_it)
+    }
+
     /// What the steps printed, and what the runner said about them.
     pub(super) fn log(&self) -> String {
-        let lines = self
-            .entries
-            .iter()
-            .filter_map(|entry| entry["msg"].as_str());
+        let lines = self.entries.iter().filter_map(|it| it["msg"].as_str());
         let lines: Vec<&str> = lines.map(str::trim_end).collect();
         lines.join("\n") + "\n"
     }
 
     /// What the steps of a job printed.
     pub(super) fn printed(&self, job: &str) -> String {
-        let of_job = self
-            .entries
-            .iter()
-            .filter(|entry| entry["jobID"] == job && entry["raw_output"] == true);
-        of_job.filter_map(|entry| entry["msg"].as_str()).collect()
+        let printed = self
+            .entries("jobID", job)
+            .filter(|it| it["raw_output"] == true);
+        printed.filter_map(|it| it["msg"].as_str()).collect()
     }
 
     /// The last thing said for each output, of steps and of the actions they use.
     pub(super) fn outputs(&self) -> BTreeMap<String, String> {
-        let said = self
-            .entries
-            .iter()
-            .filter(|entry| entry["command"] == "set-output");
         let pair = |entry: &Value| {
             let text = |key: &str| entry[key].as_str().map(str::to_owned);
             Some((text("name")?, text("arg")?))
         };
-        said.filter_map(pair).collect()
+        self.entries("command", "set-output")
+            .filter_map(pair)
+            .collect()
     }
 
     /// The summaries of all steps, each once.
     pub(super) fn summaries(&self) -> Vec<String> {
-        let said = self
-            .entries
-            .iter()
-            .filter(|entry| entry["command"] == "summary");
-        let mut texts: Vec<String> = said
-            .filter_map(|entry| entry["content"].as_str().map(str::to_owned))
-            .collect();
+        let said = self.entries("command", "summary");
+        let texts = said.filter_map(|it| it["content"].as_str().map(str::to_owned));
+        let mut texts: Vec<String> = texts.collect();
         texts.dedup();
         texts
     }
@@ -256,11 +232,7 @@ pub(super) fn read(file: &str) -> String {
 }
 
 pub(super) fn git(directory: &Path, arguments: &[&str]) {
-    let output = Command::new("git")
-        .args(["-c", "user.name=x", "-c", "user.email=x@example.org"])
-        .args(arguments)
-        .current_dir(directory)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{output:?}");
+    let mut git = Command::new("git");
+    git.args(["-c", "user.name=x", "-c", "user.email=x@example.org"]);
+    succeed(git.args(arguments).current_dir(directory));
 }

@@ -5,10 +5,7 @@ use super::{
     workflows::{CREDENTIALS, Stage, dispatch, outcomes, published, role},
 };
 use crate::s3::server::Server;
-use crate::support::{
-    long,
-    published::{TestSet, odd, sample},
-};
+use crate::support::published::{TestSet, odd, sample};
 use rocwheel::store::{Span, Store as _};
 use serde_json::{Value, json};
 
@@ -24,9 +21,7 @@ pub(super) fn text(bucket: &str, key: &str) -> String {
 
 #[test]
 fn many_jobs_make_the_same_set_as_one() {
-    if long::is_left_out() {
-        return;
-    }
+    only_in_long!();
     for set in [sample(), odd()] {
         is_made_by_many_jobs_as_by_one(set);
     }
@@ -37,9 +32,8 @@ fn is_made_by_many_jobs_as_by_one(set: &TestSet) {
     let bucket = "therock-ci-artifacts";
     let mut stage = Stage::of(set, bucket, "1-linux/", &dispatch(&inputs));
     stage.repository.action(CREDENTIALS, &role(ROLE));
-    let run = stage
-        .repository
-        .run("workflow_dispatch", &read("workflows/packages-spread.yml"));
+    let workflow = read("workflows/packages-spread.yml");
+    let run = stage.repository.run("workflow_dispatch", &workflow);
     let run = run.expect_success();
     let ended = outcomes(&run);
     assert_eq!(ended.len(), 4 + set.targets.len(), "{ended:#?}");
@@ -59,47 +53,29 @@ fn is_made_by_many_jobs_as_by_one(set: &TestSet) {
     ] {
         assert_eq!(times(archive), expected, "{archive}: {printed}");
     }
-    let here = set.place().join("SHA256SUMS");
-    assert_eq!(
-        text("therock-ci-artifacts", "1-linux/python/SHA256SUMS"),
-        fs_err::read_to_string(here).unwrap()
-    );
-    let said: Value =
-        serde_json::from_str(&text("therock-ci-artifacts", "1-linux/python/set.json")).unwrap();
+    let here = fs_err::read_to_string(set.place().join("SHA256SUMS")).unwrap();
+    assert_eq!(text(bucket, "1-linux/python/SHA256SUMS"), here);
+    let said: Value = serde_json::from_str(&text(bucket, "1-linux/python/set.json")).unwrap();
     assert_eq!(said["run-id"], "local");
     assert_eq!(said["platform"], "linux");
     assert_eq!(said["commit"], "5a6d91e000000000000000000000000000000000");
-    let index = format!(
-        "http://127.0.0.1:{}/therock-ci-artifacts/1-linux/python/simple/",
-        Server::shared().port
-    );
+    let port = Server::shared().port;
+    let index = format!("http://127.0.0.1:{port}/therock-ci-artifacts/1-linux/python/simple/");
     assert_eq!(run.outputs()["package-index-url"], index);
-    let summaries = run.summaries();
-    assert!(
-        summaries
-            .iter()
-            .any(|text| text.contains(&format!("pip install --index-url {index}"))),
-        "{summaries:#?}"
-    );
+    let page = run.summaries().concat();
+    assert_has!(page, &format!("pip install --index-url {index}"));
 }
 
 #[test]
 fn without_one_of_its_parts_a_set_has_no_index() {
-    if long::is_left_out() {
-        return;
-    }
+    only_in_long!();
     let inputs = json!({"platform": "linux", "release-type": "ci", "host-parts": "[\"core,meta\", \"nonsense\"]"});
     let mut stage = Stage::new("therock-ci-artifacts", "1-linux/", &dispatch(&inputs));
     stage.repository.action(CREDENTIALS, &role(ROLE));
-    let run = stage
-        .repository
-        .run("workflow_dispatch", &read("workflows/packages-spread.yml"));
+    let workflow = read("workflows/packages-spread.yml");
+    let run = stage.repository.run("workflow_dispatch", &workflow);
     assert!(!run.succeeded, "{}", run.log());
     let published = published("therock-ci-artifacts", "1-linux/python/");
-    assert!(
-        published
-            .iter()
-            .all(|path| path.starts_with("dist/") || path == "part.json"),
-        "{published:#?}"
-    );
+    let is_part = |path: &String| path.starts_with("dist/") || path == "part.json";
+    assert!(published.iter().all(is_part), "{published:#?}");
 }

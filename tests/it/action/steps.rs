@@ -50,9 +50,9 @@ fn a_command_gets_its_inputs_and_later_steps_its_outputs() {
         "version 0.0.1.dev0, targets gfx1100,gfx942, split true true\n",
         "\n$(touch hacked) \"x\" 'y' %PATH%\n",
     ] {
-        assert!(printed.contains(line), "{printed}");
+        assert_has!(printed, line);
     }
-    assert!(run.log().contains("::group::Packages"), "{}", run.log());
+    assert_has!(run.log(), "::group::Packages");
     let summaries = run.summaries();
     assert_eq!(summaries.len(), 1);
     assert!(summaries[0].contains("pip install --index-url file://"));
@@ -72,12 +72,11 @@ fn a_failing_command_fails_its_step_says_why_and_prints_no_token() {
 "#);
     assert!(!run.succeeded);
     let log = run.log();
-    assert!(log.contains("::error title="), "{log}");
-    assert!(log.contains("exit status 2"), "{log}");
-    assert!(!log.contains("never"), "{log}");
+    assert_has!(log, "::error title=", "exit status 2");
+    assert_lacks!(log, "never");
     assert_eq!(run.jobs().into_values().collect::<Vec<_>>(), ["failure"]);
     let printed = run.printed("job");
-    assert!(printed.contains("it is ***"), "{printed}");
+    assert_has!(printed, "it is ***");
     let leaks: Vec<&str> = printed
         .lines()
         .filter(|line| line.contains("not-much-of-a-token") && !line.contains("::add-mask::"))

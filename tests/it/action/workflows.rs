@@ -1,25 +1,16 @@
 //! The workflows for users, job by job, against an S3 server on this machine.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rocwheel::{
     location::Bucket,
     store::{Condition, Depth, PutOptions, Store as _},
 };
-use serde_json::json;
 
 use super::runner::{Repository, Run, read};
-use crate::support::{
-    long,
-    program::ROCWHEEL,
-    published::{TestSet, sample, sets_in_turn},
-};
-use crate::{
-    judges::tool,
-    s3::server::{ID, SECRET, Server},
-};
+use crate::s3::server::{ID, SECRET, Server};
+use crate::support::prelude::*;
+use crate::support::published::sets_in_turn;
 
 pub(super) const CREDENTIALS: &str =
     "aws-actions/configure-aws-credentials@e6de054238d6b7531b4efff3b6587d9aade6a06c";
@@ -105,6 +96,14 @@ runs:
     )
 }
 
+impl Repository {
+    /// Gives the runner keys of its own.
+    pub(super) fn keys(&mut self, secret: &str) {
+        self.variable("AWS_ACCESS_KEY_ID", ID)
+            .variable("AWS_SECRET_ACCESS_KEY", secret);
+    }
+}
+
 /// The usual buckets on our server; they exist once, so that one test at a time has them.
 pub(super) struct Stage {
     pub(super) repository: Repository,
@@ -128,13 +127,10 @@ impl Stage {
         let mut repository = Repository::new();
         let payload = repository.path().join("event.json");
         fs_err::write(&payload, event.to_string()).unwrap();
-        repository
-            .variable(
-                "AWS_ENDPOINT_URL_S3",
-                &format!("http://127.0.0.1:{}", server.port),
-            )
-            .variable("GITHUB_REPOSITORY", "ROCm/TheRock")
-            .argument("--eventpath", payload.to_str().unwrap());
+        let endpoint = format!("http://127.0.0.1:{}", server.port);
+        repository.variable("AWS_ENDPOINT_URL_S3", &endpoint);
+        repository.variable("GITHUB_REPOSITORY", "ROCm/TheRock");
+        repository.argument("--eventpath", text(&payload));
         let kept = keep(&repository.path().join("kept"));
         repository.action(KEEP, &kept);
         Self {
@@ -174,21 +170,14 @@ pub(super) fn dispatch(inputs: &serde_json::Value) -> serde_json::Value {
 /// The sample, made on this machine.
 pub(super) fn made(place: &Path) -> PathBuf {
     let out = place.join("out");
-    let output = Command::new(ROCWHEEL)
-        .args(["pipeline", "--sample", "--output-dir"])
-        .arg(&out)
-        .env_remove("GITHUB_ACTIONS")
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{output:?}");
+    rocwheel(&["pipeline", "--sample", "--output-dir", text(&out)]).ok();
     out
 }
 
 /// Outcomes of jobs, without the workflow's name.
 pub(super) fn outcomes(run: &Run) -> Vec<String> {
-    run.jobs()
-        .iter()
-        .map(|(job, result)| format!("{job}: {result}"))
+    let jobs = run.jobs().into_iter();
+    jobs.map(|(job, result)| format!("{job}: {result}"))
         .collect()
 }
 
@@ -214,14 +203,11 @@ fn are_built_checked_published_and_described(set: &TestSet) {
     let mut stage = Stage::of(set, "therock-ci-artifacts", "1-linux/", &event);
     let role = role("arn:aws:iam::692859939525:role/therock-ci");
     stage.repository.action(CREDENTIALS, &role);
-    let run = stage
-        .repository
-        .run("workflow_dispatch", &read("workflows/packages.yml"));
+    let workflow = read("workflows/packages.yml");
+    let run = stage.repository.run("workflow_dispatch", &workflow);
     let run = run.expect_success();
-    assert_eq!(
-        outcomes(&run),
-        ["Python packages/Packages for linux: success"]
-    );
+    let job = "Python packages/Packages for linux: success";
+    assert_eq!(outcomes(&run), [job]);
     let port = Server::shared().port;
     let index = format!("http://127.0.0.1:{port}/therock-ci-artifacts/1-linux/python/simple/");
     let outputs = run.outputs();
@@ -263,13 +249,11 @@ fn for_a_fork(secret: Option<&str>) -> (Stage, Run) {
     let repository = &mut stage.repository;
     repository.action(CREDENTIALS, &role("none"));
     if let Some(secret) = secret {
-        repository
-            .variable("AWS_ACCESS_KEY_ID", ID)
-            .variable("AWS_SECRET_ACCESS_KEY", secret);
+        repository.keys(secret);
     }
     repository.workflow("packages.yml", &read("workflows/packages.yml"));
     let run = repository.run("pull_request", CALLER).expect_success();
-    assert!(!run.log().contains("asked for"), "{}", run.log());
+    assert_lacks!(run.log(), "asked for");
     let place = "ROCm-TheRock/1-linux/python/";
     assert_eq!(published(bucket, place), [""; 0]);
     let outputs = run.outputs();
@@ -284,18 +268,16 @@ fn for_a_fork(secret: Option<&str>) -> (Stage, Run) {
 
 #[test]
 fn a_forks_packages_stay_with_the_run_without_credentials_for_their_place() {
-    if long::is_left_out() {
-        return;
-    }
+    only_in_long!();
     for_a_fork(Some("of another server"));
     let (stage, run) = for_a_fork(None);
-    assert!(run.log().contains("Checked"), "{}", run.log());
+    assert_has!(run.log(), "Checked");
     assert_eq!(run.outputs()["linux-version"], "0.0.1.dev0");
     let summaries = run.summaries();
     let page = &summaries[0];
-    assert!(!page.contains("file:"), "{page}");
+    assert_lacks!(page, "file:");
     let download = "\ngh run download 1 --repo ROCm/TheRock --name python-packages-linux --dir python-packages-linux\n";
-    assert!(page.contains(download), "{page}");
+    assert_has!(page, download);
     // The next step for the reader, where `gh` would have put it.
     let line = page.lines().find(|line| line.starts_with("pip install"));
     let line = line.unwrap().replace('\'', "");
@@ -303,27 +285,24 @@ fn a_forks_packages_stay_with_the_run_without_credentials_for_their_place() {
     let target = place.join("installed");
     let mut pip = Command::new(tool("pip"));
     pip.args(line.split(' ').skip(1))
-        .args(["--quiet", "--no-cache-dir", "--target"])
+        .args(["--quiet", "--no-cache-dir"]);
+    pip.arg("--target")
         .arg(&target)
         .current_dir(place.join("kept"));
-    let output = pip.output().unwrap();
-    assert!(output.status.success(), "{line}: {output:?}");
+    succeed(&mut pip);
     assert!(target.join("rocm_sdk_devel").is_dir());
 }
 
 #[test]
 fn packages_that_are_not_what_was_asked_for_are_not_published() {
-    if long::is_left_out() {
-        return;
-    }
+    only_in_long!();
     let inputs = json!({"platforms": "[\"linux\"]", "release-type": "ci", "linux-amdgpu-families": "gfx1201"});
     let mut stage = Stage::new("therock-ci-artifacts", "1-linux/", &dispatch(&inputs));
     stage.repository.action(CREDENTIALS, &role("none"));
     let before = published("therock-ci-artifacts", "1-linux/python/");
-    let run = stage
-        .repository
-        .run("workflow_dispatch", &read("workflows/packages.yml"));
+    let workflow = read("workflows/packages.yml");
+    let run = stage.repository.run("workflow_dispatch", &workflow);
     assert!(!run.succeeded, "{}", run.log());
-    assert!(run.log().contains("::error title="), "{}", run.log());
+    assert_has!(run.log(), "::error title=");
     assert_eq!(published("therock-ci-artifacts", "1-linux/python/"), before);
 }

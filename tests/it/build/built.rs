@@ -3,15 +3,12 @@
 use std::{
     io::{Cursor, Read},
     num::NonZeroUsize,
-    path::Path,
-    process::Command,
 };
 
 use flate2::read::GzDecoder;
 use rocwheel::{
     artifact::ArtifactTree,
     console::{Console, Options, World},
-    digest::Sha256,
     elf::ReadAt,
     error::Stop,
     package::{
@@ -25,7 +22,7 @@ use rocwheel::{
 };
 use zip::ZipArchive;
 
-use crate::support::{program::succeed, published::sets};
+use crate::support::prelude::*;
 
 pub(crate) fn world() -> World {
     let options = Options {
@@ -130,10 +127,8 @@ fn sdist_has(file: &[u8], made: &MadePackage) {
 fn matches_its_files(dest: &Path, made: &MadeSet) {
     for package in &made.packages {
         let file = fs_err::read(dest.join("dist").join(&package.path)).unwrap();
-        assert_eq!(
-            (Sha256::of(&file), file.len() as u64),
-            (package.sha256, package.size)
-        );
+        let found = (Sha256::of(&file), file.len() as u64);
+        assert_eq!(found, (package.sha256, package.size));
         let metadata = String::from_utf8_lossy(package.metadata().unwrap());
         assert!(metadata.starts_with("Metadata-Version: "), "{metadata}");
         if package.path.ends_with(".whl") {
@@ -195,8 +190,7 @@ fn a_package_that_changed_since_it_was_packed_is_refused() {
 fn a_source_that_changed_since_it_was_packed_is_refused() {
     let place = tempfile::tempdir().unwrap();
     let [artifacts, dest] = ["in", "out"].map(|name| place.path().join(name));
-    let mut copy = Command::new("cp");
-    succeed(copy.arg("-a").arg(sets()[0].artifacts()).arg(&artifacts));
+    copy_tree(&sets()[0].artifacts(), &artifacts);
     let made = make(&artifacts, &dest, &Reuse::default(), &options());
     let members = made.packages.iter().flat_map(|package| &package.members);
     let mut plain = members.filter_map(|member| match &member.content {

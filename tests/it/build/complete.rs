@@ -1,20 +1,9 @@
 //! A set holds everything that its own Python finds by name, or it is not built.
 
-use std::{
-    collections::BTreeSet,
-    path::{Path, PathBuf},
-    process::Command,
-};
-
 use super::{build, place, place_of, refusal, succeed};
-use crate::judges::tool;
 use crate::pipeline::{environment, passes_its_own_tests};
-use crate::support::{
-    long,
-    place::{empty, text},
-    program::command,
-    published::{TestSet, sample, sets},
-};
+use crate::support::place::empty;
+use crate::support::prelude::*;
 
 /// The names of the sample's archives, without one.
 fn without(place: &Path, archive: &Path, then: impl FnOnce()) {
@@ -39,50 +28,29 @@ fn artifact(path: &Path) -> String {
 
 /// Nothing in a package names these: documents, tests, headers, and device code, whose coverage
 /// `check` knows.
-const UNNAMED: [&str; 9] = [
-    "blas_dev_generic",
-    "blas_doc_generic",
-    "blas_lib_gfx1100",
-    "blas_lib_gfx942:xnack+",
-    "blas_test_generic",
-    "core-hip_dev_generic",
-    "prim_dev_generic",
-    "rccl_lib_gfx1100",
-    "rccl_lib_gfx942",
-];
+const UNNAMED: &str = "blas_dev_generic blas_doc_generic blas_lib_gfx1100 blas_lib_gfx942:xnack+ \
+                       blas_test_generic core-hip_dev_generic prim_dev_generic \
+                       rccl_lib_gfx1100 rccl_lib_gfx942";
 
-const ODD_UNNAMED: [&str; 13] = [
-    "blas_dev_generic",
-    "blas_doc_generic",
-    "blas_lib_gfx1010:xnack+",
-    "blas_lib_gfx1012",
-    "blas_lib_gfx1100",
-    "blas_lib_gfx942:xnack+",
-    "blas_test_generic",
-    "core-hip_dev_generic",
-    "prim_dev_generic",
-    "rccl_lib_gfx1010",
-    "rccl_lib_gfx1012",
-    "rccl_lib_gfx1100",
-    "rccl_lib_gfx942",
-];
+const ODD_UNNAMED: &str = "blas_dev_generic blas_doc_generic blas_lib_gfx1010:xnack+ \
+                           blas_lib_gfx1012 blas_lib_gfx1100 blas_lib_gfx942:xnack+ \
+                           blas_test_generic core-hip_dev_generic prim_dev_generic \
+                           rccl_lib_gfx1010 rccl_lib_gfx1012 rccl_lib_gfx1100 rccl_lib_gfx942";
 
 #[test]
 #[ignore = "slow"]
 fn a_set_without_an_artifact_that_its_python_needs_is_not_built() {
-    let unnamed = [&UNNAMED[..], &ODD_UNNAMED];
+    let unnamed = [UNNAMED, ODD_UNNAMED];
     for (set, unnamed) in sets().into_iter().zip(unnamed).take(long::rounds(1, 2)) {
         let found = not_needed(set);
-        assert_eq!(found, unnamed.iter().map(|&it| it.to_owned()).collect());
+        assert_eq!(found, unnamed.split(' ').map(str::to_owned).collect());
     }
 }
 
 /// The artifacts without which a set is built.
 fn not_needed(set: &TestSet) -> BTreeSet<String> {
     let place = empty(&format!("build/each-{}", set.name));
-    let mut copy = Command::new("cp");
-    copy.arg("-a").arg(set.artifacts()).arg(place.join("in"));
-    succeed(&mut copy);
+    copy_tree(&set.artifacts(), &place.join("in"));
     let mut unnamed = BTreeSet::new();
     for archive in archives(&place) {
         let artifact = artifact(&archive);
@@ -112,6 +80,11 @@ fn not_needed(set: &TestSet) -> BTreeSet<String> {
         });
     }
     unnamed
+}
+
+/// What `check` says of a set without findings.
+fn checked(set: &Path) -> String {
+    rocwheel(&["check", text(set), "--fail-on", "warning"]).ok()
 }
 
 /// `rocm-sdk test` passes once a set is installed.
@@ -177,20 +150,13 @@ artifacts = ["rocgdb", "rpp"]
         &extra,
         "rocm_sdk_extra-0.0.1.dev0.dist-info/entry_points.txt",
     );
-    assert_eq!(
-        scripts,
-        "[console_scripts]\nrocgdb = rocm_sdk_extra._cli:rocgdb\n"
-    );
+    let expected = "[console_scripts]\nrocgdb = rocm_sdk_extra._cli:rocgdb\n";
+    assert_eq!(scripts, expected);
     let calls = read(&extra, "rocm_sdk_extra/_cli.py");
-    assert!(
-        calls.ends_with("def rocgdb() -> NoReturn:\n    _run('bin/rocgdb')\n"),
-        "{calls}"
-    );
+    let last = "def rocgdb() -> NoReturn:\n    _run('bin/rocgdb')\n";
+    assert!(calls.ends_with(last), "{calls}");
     let tables = read(&extra, "rocm_sdk_extra/_dist_info.py");
-    assert!(
-        tables.contains("LibraryEntry('rpp', 'extra', 'librpp.so*', '')\n"),
-        "{tables}"
-    );
+    assert_has!(tables, "LibraryEntry('rpp', 'extra', 'librpp.so*', '')\n");
     let sdist = fs_err::File::open(dist.join("rocm-0.0.1.dev0.tar.gz")).unwrap();
     let mut sdist = tar::Archive::new(flate2::read::GzDecoder::new(sdist));
     let mut entries = sdist.entries().unwrap().map(Result::unwrap);
@@ -203,25 +169,17 @@ artifacts = ["rocgdb", "rpp"]
         "Provides-Extra: extra",
         "Requires-Dist: rocm-sdk-extra==0.0.1.dev0; sys_platform == \"linux\" and extra == \"extra\"",
     ] {
-        assert!(info.contains(&format!("{line}\n")), "{info}");
+        assert_has!(info, &format!("{line}\n"));
     }
-    let mut check = command();
-    check
-        .args(["check", "--fail-on", "warning"])
-        .arg(place.join("out"));
-    let said = String::from_utf8(succeed(&mut check).stdout).unwrap();
+    let said = checked(&place.join("out"));
     assert!(said.ends_with("OK, no problems in 8 packages\n"), "{said}");
 }
 
 #[test]
 fn what_is_left_out_on_purpose_is_in_no_table_and_no_extra() {
     let place = place("on-purpose");
-    let archives = archives(&place);
-    for archive in archives
-        .iter()
-        .filter(|one| artifact(one).starts_with(['f', 'r']))
-    {
-        if ["fft_lib_generic", "rpp_lib_generic"].contains(&&*artifact(archive)) {
+    for archive in archives(&place) {
+        if ["fft_lib_generic", "rpp_lib_generic"].contains(&&*artifact(&archive)) {
             fs_err::remove_file(archive).unwrap();
         }
     }
@@ -236,17 +194,13 @@ fn what_is_left_out_on_purpose_is_in_no_table_and_no_extra() {
     succeed(build(&place, "out").args(["--without", without]));
     let set = fs_err::read_to_string(place.join("out/set.json")).unwrap();
     let set: serde_json::Value = serde_json::from_str(&set).unwrap();
-    assert_eq!(
-        set["without"],
-        serde_json::json!(["fft", "hipfft", "profiler", "rocgdb", "rpp"])
-    );
+    let expected = serde_json::json!(["fft", "hipfft", "profiler", "rocgdb", "rpp"]);
+    assert_eq!(set["without"], expected);
     let plan = succeed(build(&place, "out").args(["--plan", "--without", without])).stdout;
     let plan = String::from_utf8(plan).unwrap();
-    assert!(!plan.contains("rocm_profiler"), "{plan}");
-    names_nothing_of(
-        &place.join("out/dist"),
-        &["hipfft", "rpp", "rocgdb", "profiler"],
-    );
+    assert_lacks!(plan, "rocm_profiler");
+    let names = ["hipfft", "rpp", "rocgdb", "profiler"];
+    names_nothing_of(&place.join("out/dist"), &names);
     if long::is_on() {
         let requirement = "rocm[libraries,devel,device-gfx942,device-gfx1100]==0.0.1.dev0";
         passes_where_it_is_installed("on-purpose", &place.join("out/dist"), requirement);
@@ -277,7 +231,7 @@ fn code_for_gpus_with_xnack_on_does_not_stand_for_the_others() {
             "not enough for packages: no `blas_lib_{target}`; \
              `blas_lib_{target}:xnack+` runs only where XNACK is on"
         );
-        assert!(said.contains(&told), "{said}");
+        assert_has!(said, &told);
     }
 }
 
@@ -300,18 +254,17 @@ fn names_nothing_of(dist: &Path, names: &[&str]) {
             "{quoted} in {tables}"
         );
         let script = format!("\n{name} = ");
-        assert!(!scripts.contains(&script), "{scripts}");
+        assert_lacks!(scripts, &script);
         let extra = format!("Provides-Extra: {name}\n");
-        assert!(!info.contains(&extra), "{info}");
-        assert!(!info.contains(&format!("extra == \"{name}\"")), "{info}");
+        assert_lacks!(info, &extra, &format!("extra == \"{name}\""));
     }
     // With other names it finds what it looks for.
     assert!(
         tables.contains("'rocblas'") || tables.contains("'hipblas'"),
         "{tables}"
     );
-    assert!(scripts.contains("\nhipcc = "), "{scripts}");
-    assert!(info.contains("Provides-Extra: libraries\n"), "{info}");
+    assert_has!(scripts, "\nhipcc = ");
+    assert_has!(info, "Provides-Extra: libraries\n");
 }
 
 #[test]
@@ -331,10 +284,5 @@ fn a_packages_file_may_leave_out_on_purpose_too() {
     let set: serde_json::Value = serde_json::from_str(&set).unwrap();
     assert_eq!(set["without"], serde_json::json!(["profiler", "rpp"]));
     names_nothing_of(&place.join("out/dist"), &["rpp", "profiler"]);
-    let mut check = command();
-    check
-        .arg("check")
-        .arg(place.join("out"))
-        .args(["--fail-on", "warning"]);
-    succeed(&mut check);
+    checked(&place.join("out"));
 }

@@ -1,13 +1,9 @@
 //! Sets of very many files: ten times as many take about ten times as long, for files of any kind.
 
-use std::{
-    os::unix::fs::symlink,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::os::unix::fs::symlink;
 
 use super::{place, trouble::unpack};
-use crate::support::{linker::SharedObject, long, program::ROCWHEEL};
+use crate::support::prelude::*;
 
 const STAGE: &str = "in/blas_lib_generic/math-libs/BLAS/rocBLAS/stage";
 
@@ -80,18 +76,10 @@ fn add_files(stage: &Path, count: usize) {
 /// Of the process alone, because tests run beside it. The shell prints its own seconds, and then
 /// those of the programs it ran, such as `0m1.250s 0m0.031s`.
 fn cpu_seconds(place: &Path, arguments: &[&str]) -> f64 {
-    let output = Command::new("bash")
-        .args([
-            "-c",
-            r#""$@" >/dev/null && times"#,
-            "bash",
-            ROCWHEEL,
-            "--quiet",
-        ])
-        .args(arguments)
-        .current_dir(place)
-        .output()
-        .unwrap();
+    let mut bash = Command::new("bash");
+    bash.args(["-c", r#""$@" >/dev/null && times"#, "bash"]);
+    bash.args([ROCWHEEL, "--quiet"]).args(arguments);
+    let output = bash.current_dir(place).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{arguments:?}: {said}");
     let times = String::from_utf8(output.stdout).unwrap();

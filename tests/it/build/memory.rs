@@ -20,7 +20,7 @@ use rocwheel::{
     wheel::{WheelCompression, WheelMember},
 };
 
-use crate::support::peak_memory;
+use crate::support::{noise, peak_memory, program::succeed};
 
 const MIB: usize = 1 << 20;
 
@@ -41,14 +41,7 @@ impl Read for Repeated {
 }
 
 fn repeated() -> Vec<u8> {
-    let mut state = 1_u64;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_be_bytes()[0]
-    };
-    let noise = (0..12 * MIB).map(|_| next()).collect::<Vec<u8>>();
+    let noise = noise(1, 12 * MIB);
     let half: Vec<u8> = noise[..4 * MIB].iter().map(|byte| byte | 0xF0).collect();
     [noise, half].concat()
 }
@@ -59,15 +52,9 @@ fn repeated() -> Vec<u8> {
 fn a_large_file_takes_five_blocks_for_each_thread() {
     const CHILD: &str = "ROCWHEEL_TEST_PACKED_FILE";
     if env::var_os(CHILD).is_none() {
-        let output = Command::new(env::current_exe().unwrap())
-            .args([
-                "--exact",
-                "build::memory::a_large_file_takes_five_blocks_for_each_thread",
-            ])
-            .env(CHILD, "1")
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{output:?}");
+        let name = "build::memory::a_large_file_takes_five_blocks_for_each_thread";
+        let mut child = Command::new(env::current_exe().unwrap());
+        succeed(child.args(["--exact", name]).env(CHILD, "1"));
         return;
     }
     let member = WheelMember {

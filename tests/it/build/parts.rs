@@ -1,27 +1,11 @@
 //! A set made by many machines, each of which fetches only what its part is made of.
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
-
 use super::{files, refusal, succeed};
 use crate::fetch::Fixture;
-use crate::support::{
-    long,
-    program::ROCWHEEL,
-    published::{self, TestSet, sets},
-};
+use crate::support::prelude::*;
 
 /// As packages-spread.yml has them, and each package alone. The device wheels follow.
-const PARTS: [&str; 6] = [
-    "core,libraries,profiler,meta",
-    "devel",
-    "core",
-    "libraries",
-    "rocm-profiler",
-    "rocm",
-];
+const PARTS: &str = "core,libraries,profiler,meta devel core libraries rocm-profiler rocm";
 
 /// A run of its own, and a directory beside it.
 struct Run {
@@ -104,12 +88,9 @@ fn what_a_part_fetches_is_enough_for_the_very_bytes_that_the_whole_has() {
         let whole = files(&set.dist());
         let mut made = std::collections::BTreeSet::new();
         // What the host packages of the odd set are made of differs by no name.
-        let host = if set.name == "sample" || long::is_on() {
-            &PARTS[..]
-        } else {
-            &PARTS[..1]
-        };
-        let parts = host.iter().map(|part| (*part).to_owned());
+        let is_short = set.name != "sample" && !long::is_on();
+        let host = PARTS.split(' ').take(if is_short { 1 } else { 6 });
+        let parts = host.map(str::to_owned);
         let devices = set.targets.iter().enumerate().map(|(number, target)| {
             let project = ["", "rocm-sdk-"][number % 2];
             format!("{project}device-{target}")
@@ -125,7 +106,7 @@ fn what_a_part_fetches_is_enough_for_the_very_bytes_that_the_whole_has() {
             }
         }
         let mut expected: std::collections::BTreeSet<String> = whole.into_keys().collect();
-        expected.retain(|name| host.len() > 1 || !name.starts_with("rocm_sdk_devel"));
+        expected.retain(|name| !is_short || !name.starts_with("rocm_sdk_devel"));
         assert_eq!(made, expected);
     }
 }
@@ -136,15 +117,10 @@ fn is_what_the_part_is_made_of(set: &TestSet, part: &str, fetched: &[String]) {
         let is_its_own = part.ends_with(target);
         assert_eq!(has(target), is_its_own, "{part}: {fetched:?}");
     }
-    assert_eq!(
-        has("amd-llvm"),
-        !part.contains("gfx"),
-        "{part}: {fetched:?}"
-    );
-    assert_eq!(
-        has("_dev_generic"),
-        part == "devel" || has("core-hip_dev_generic")
-    );
+    let is_host = !part.contains("gfx");
+    assert_eq!(has("amd-llvm"), is_host, "{part}: {fetched:?}");
+    let is_devel = part == "devel" || has("core-hip_dev_generic");
+    assert_eq!(has("_dev_generic"), is_devel);
     assert!(!has("_test_"), "{part}: {fetched:?}");
 }
 
@@ -260,7 +236,7 @@ fn artifacts_that_are_not_those_of_the_part_are_refused() {
         .arg(&host);
     pipeline.arg("--output-dir").arg(run.place.join("out"));
     let refused = refusal(&mut pipeline, 2);
-    assert!(refused.contains("fetch --only core"), "{refused}");
+    assert_has!(refused, "fetch --only core");
     assert!(!run.place.join("out/dist").exists());
     let meta = "--targets gfx942,gfx1100 --only meta";
     succeed(&mut run.build(&host, "out", meta));

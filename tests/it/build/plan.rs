@@ -1,12 +1,11 @@
 //! `--plan`: what is said beforehand is what is made.
 
-use std::{collections::BTreeMap, path::Path, process::Command};
+use std::process::Output;
 
-use serde_json::Value;
 use zip::ZipArchive;
 
 use super::{build, place, succeed};
-use crate::judges::tool;
+use crate::support::prelude::*;
 
 fn planned(place: &Path, arguments: &[&str]) -> String {
     let output = succeed(build(place, "planned").arg("--plan").args(arguments));
@@ -49,10 +48,8 @@ fn every_package_holds_what_the_plan_said() {
                 assert_eq!(planned["size"], member.size(), "{planned}");
             }
             if text(planned, "source") == "relink" {
-                relinked.push((
-                    text(planned, "path").to_owned(),
-                    text(planned, "rpath").to_owned(),
-                ));
+                let [path, run_path] = ["path", "rpath"].map(|it| text(planned, it).to_owned());
+                relinked.push((path, run_path));
             }
         }
     }
@@ -88,22 +85,14 @@ fn run_paths(place: &Path, relinked: &[(String, String)]) {
         .map(|(path, run)| (found(path), run))
         .collect();
     for (path, run_path) in &expected {
-        let said = succeed(
-            Command::new(tool("patchelf"))
-                .arg("--print-rpath")
-                .arg(path),
-        );
-        assert_eq!(
-            String::from_utf8(said.stdout).unwrap().trim_end(),
-            *run_path
-        );
-        let said = succeed(Command::new("readelf").arg("-dW").arg(path));
-        let said = String::from_utf8(said.stdout).unwrap();
-        assert!(
-            said.contains(&format!("(RPATH)              Library rpath: [{run_path}]")),
-            "{said}"
-        );
-        assert!(!said.contains("(RUNPATH)"), "{said}");
+        let text = |output: Output| String::from_utf8(output.stdout).unwrap();
+        let mut patchelf = Command::new(tool("patchelf"));
+        let said = text(succeed(patchelf.arg("--print-rpath").arg(path)));
+        assert_eq!(said.trim_end(), *run_path);
+        let said = text(succeed(Command::new("readelf").arg("-dW").arg(path)));
+        let line = format!("(RPATH)              Library rpath: [{run_path}]");
+        assert_has!(said, &line);
+        assert_lacks!(said, "(RUNPATH)");
     }
 }
 

@@ -2,16 +2,12 @@
 
 use std::{
     os::unix::fs::{MetadataExt as _, PermissionsExt},
-    path::{Path, PathBuf},
-    process::Command,
     thread::sleep,
     time::Duration,
 };
 
-use serde_json::Value;
-
 use super::{build, files, place, refusal, succeed, trouble::unpack};
-use crate::support::long;
+use crate::support::prelude::*;
 
 const CORE: &str = "rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl";
 const LIBRARIES: &str = "in/blas_lib_generic/math-libs/BLAS/rocBLAS/stage/lib/rocblas/library";
@@ -43,14 +39,8 @@ fn same(place: &Path, reuse: &str, arguments: &[&str]) -> Value {
     let _ = fs_err::remove_dir_all(place.join("fresh"));
     succeed(build(place, "fresh").args(arguments));
     let (json, said) = reusing(place, "again", reuse, arguments);
-    let (fresh, again) = (
-        files(&place.join("fresh/dist")),
-        files(&place.join("again/dist")),
-    );
-    assert_eq!(
-        fresh.keys().collect::<Vec<_>>(),
-        again.keys().collect::<Vec<_>>()
-    );
+    let [fresh, again] = ["fresh", "again"].map(|it| files(&place.join(it).join("dist")));
+    assert!(fresh.keys().eq(again.keys()));
     for (name, bytes) in fresh {
         assert!(bytes == again[&name], "{name} {arguments:?} {said}");
     }
@@ -59,16 +49,13 @@ fn same(place: &Path, reuse: &str, arguments: &[&str]) -> Value {
 
 fn reusing(place: &Path, dest: &str, reuse: &str, arguments: &[&str]) -> (Value, String) {
     let mut command = build(place, dest);
-    command.arg("--reuse").arg(place.join(reuse));
-    let output = succeed(
-        command
-            .args(["--format", "json", "--clean"])
-            .args(arguments),
-    );
-    (
-        serde_json::from_slice(&output.stdout).unwrap(),
-        String::from_utf8(output.stderr).unwrap(),
-    )
+    command
+        .arg("--reuse")
+        .arg(place.join(reuse))
+        .args(arguments);
+    let output = succeed(command.args(["--format", "json", "--clean"]));
+    let said = String::from_utf8(output.stderr).unwrap();
+    (serde_json::from_slice(&output.stdout).unwrap(), said)
 }
 
 fn is_all(reused: &Value) {
@@ -117,12 +104,8 @@ fn without_a_change_every_wheel_is_taken_over_as_a_whole() {
         assert_eq!(inodes(&place.join("again/dist")), first);
         assert!(files(&dist) == before);
     }
-    succeed(
-        Command::new(super::ROCWHEEL)
-            .arg("-q")
-            .arg("check")
-            .arg(place.join("out")),
-    );
+    let mut check = Command::new(super::ROCWHEEL);
+    succeed(check.args(["-q", "check"]).arg(place.join("out")));
 }
 
 /// Publishing to a directory makes hard links, which changes the `ctime` of the files in `dist`.
@@ -268,10 +251,8 @@ fn after_any_changes_the_bytes_are_those_of_a_build_without_it() {
         let reused = same(&place, reuse, &["--on-collision", "last"]);
         let count = |key: &str| reused[key].as_u64().unwrap();
         assert!(count("members") < count("of-members"), "{round} {reused}");
-        assert!(
-            count("members") > count("of-members") / 2,
-            "{round} {reused}"
-        );
+        let is_much = count("members") > count("of-members") / 2;
+        assert!(is_much, "{round} {reused}");
     }
 }
 
@@ -387,9 +368,6 @@ fn it_says_what_it_took_and_what_it_could_not() {
     warning: no wheels to reuse in `PLACE/none`
     Reused 0 of 67 members (SIZE of SIZE)
     ");
-    let said = refusal(
-        build(&place, "out").args(["--reuse", "out", "--version", "9"]),
-        2,
-    );
-    assert!(said.contains("--clean"), "{said}");
+    let reuse = ["--reuse", "out", "--version", "9"];
+    assert_has!(refusal(build(&place, "out").args(reuse), 2), "--clean");
 }

@@ -2,8 +2,7 @@
 
 use std::{
     os::unix::process::ExitStatusExt as _,
-    path::{Path, PathBuf},
-    process::{Child, Command, ExitStatus, Stdio},
+    process::{Child, ExitStatus, Stdio},
     thread::sleep,
     time::{Duration, Instant, SystemTime},
 };
@@ -11,10 +10,8 @@ use std::{
 use rocwheel::atomic::lock::{Lock, LockPurpose};
 
 use super::{build, files, place, place_of, refusal, succeed};
-use crate::support::{
-    namespace,
-    published::{self, TestSet},
-};
+use crate::support::namespace;
+use crate::support::prelude::*;
 
 /// A set, unpacked, with a file that takes a while at the highest level.
 fn slow(set: &TestSet, name: &str) -> PathBuf {
@@ -154,10 +151,8 @@ fn a_file_that_cannot_grow_is_named_and_nothing_is_left() {
     unpack(&place);
     let inner = build(&place, "out");
     let mut limited = Command::new("sh");
-    limited
-        .args(["-c", "trap '' XFSZ; ulimit -f 30; exec \"$0\" \"$@\""])
-        .arg(inner.get_program())
-        .args(inner.get_args());
+    limited.args(["-c", "trap '' XFSZ; ulimit -f 30; exec \"$0\" \"$@\""]);
+    limited.arg(inner.get_program()).args(inner.get_args());
     let said = refusal(&mut limited, 2);
     for part in ["File too large", ".part/rocm_sdk_core-", "--output-dir"] {
         assert!(said.contains(part), "no `{part}` in:\n{said}");
@@ -217,22 +212,17 @@ fn what_looks_like_an_artifact_and_is_none_is_an_error_and_anything_else_is_name
     "#);
     fs_err::rename(&other, &archive).unwrap();
     unpack(&place);
-    let (directory, other) = (
-        place.join("in/blas_lib_gfx942"),
-        place.join("in/blas_lib_gfx942_xnack"),
-    );
+    let directory = place.join("in/blas_lib_gfx942");
+    let other = place.join("in/blas_lib_gfx942_xnack");
     fs_err::rename(&directory, &other).unwrap();
     let refused = refusal(build(&place, "out").arg("--plan"), 2);
-    assert!(
-        refused.contains("the name of the artifact `blas_lib_gfx942_xnack`"),
-        "{refused}"
-    );
+    assert_has!(refused, "the name of the artifact `blas_lib_gfx942_xnack`");
     fs_err::rename(&other, &directory).unwrap();
     fs_err::create_dir(place.join("in/notes")).unwrap();
     let mut plan = build(&place, "out");
     let output = plan.args(["--verbose", "--plan"]).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("note: `notes` is not used: "), "{said}");
+    assert_has!(said, "note: `notes` is not used: ");
 }
 
 #[test]
@@ -240,7 +230,7 @@ fn packages_are_written_beside_the_artifacts() {
     let place = place("apart");
     for dest in ["in", "in/out", "."] {
         let said = refusal(&mut build(&place, dest), 2);
-        assert!(said.contains("is in or above `--artifact-dir"), "{said}");
+        assert_has!(said, "is in or above `--artifact-dir");
         assert!(!place.join(dest).join("dist").exists());
     }
     succeed(build(&place, "in-between").arg("--plan"));

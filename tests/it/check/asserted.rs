@@ -3,10 +3,9 @@
 //! A test passes only if `check` reports what its snapshot shows, so a rule in one is a rule that
 //! was reported. Snapshots are texts behind an `@`; comments and other texts are ignored.
 
-use std::{collections::BTreeSet, path::Path};
-
-use regex::Regex;
 use rocwheel::check::RULES;
+
+use crate::support::prelude::*;
 
 /// The findings in the inline snapshots of a file: `error RW101 unreadable-package`.
 fn asserted(text: &str) -> BTreeSet<String> {
@@ -25,18 +24,11 @@ fn asserted(text: &str) -> BTreeSet<String> {
 
 #[test]
 fn every_rule_has_a_broken_set() {
-    let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/check");
+    let place = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/check");
+    let files = walkdir::WalkDir::new(place).into_iter().map(Result::unwrap);
     let mut found = BTreeSet::new();
-    let mut directories = vec![place];
-    while let Some(directory) = directories.pop() {
-        for entry in fs_err::read_dir(directory).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                directories.push(path);
-            } else {
-                found.extend(asserted(&fs_err::read_to_string(path).unwrap()));
-            }
-        }
+    for file in files.filter(|file| file.file_type().is_file()) {
+        found.extend(asserted(&fs_err::read_to_string(file.path()).unwrap()));
     }
     let rules = RULES.iter().map(|rule| format!("{} {rule}", rule.severity));
     assert_eq!(found, rules.collect());

@@ -8,14 +8,7 @@ use super::{Set, add, broken::edits::CORE};
 fn since(change: impl FnOnce(&Set), flags: &[&str]) -> String {
     let (old, new) = (Set::new(), Set::new());
     change(&new);
-    let mut arguments = vec![
-        "--select",
-        "RW8",
-        "--baseline",
-        old.0.path().to_str().unwrap(),
-    ];
-    arguments.extend(flags);
-    new.found(&arguments)
+    new.found(&[&["--select", "RW8", "--baseline", old.place()], flags].concat())
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! One cause, one finding: what follows from it is counted and left out.
 
+use std::path::PathBuf;
+
 use super::{Set, after, broken::edits::CORE};
 
 #[test]
@@ -27,10 +29,8 @@ fn an_unreadable_package_is_not_buried() {
     ");
 }
 
-#[test]
-fn each_family_of_a_set_in_the_older_form_is_a_set() {
-    // What the families share is flat; `rocm` and the development files lie in their directories.
-    let set = Set::new();
+/// What the families share is flat; the packages that begin like these lie in their directories.
+pub(super) fn for_families(set: &Set, own: &[&str]) -> PathBuf {
     let dist = set.0.path().join("dist");
     for family in ["gfx94X-dcgpu", "gfx110X-all"] {
         fs_err::create_dir_all(dist.join(family)).unwrap();
@@ -38,13 +38,20 @@ fn each_family_of_a_set_in_the_older_form_is_a_set() {
     for entry in fs_err::read_dir(set.0.path()).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        if name.starts_with("rocm-0") || name.starts_with("rocm_sdk_devel") {
+        if own.iter().any(|start| name.starts_with(start)) {
             fs_err::copy(&path, dist.join("gfx94X-dcgpu").join(&name)).unwrap();
             fs_err::rename(&path, dist.join("gfx110X-all").join(&name)).unwrap();
         } else if name != "dist" {
             fs_err::rename(&path, dist.join(&name)).unwrap();
         }
     }
+    dist
+}
+
+#[test]
+fn each_family_of_a_set_in_the_older_form_is_a_set() {
+    let set = Set::new();
+    let dist = for_families(&set, &["rocm-0", "rocm_sdk_devel"]);
     assert_eq!(set.found(&["--fail-on", "warning"]), "exit 0\n");
     fs_err::remove_file(dist.join("gfx110X-all/rocm-0.0.1.dev0.tar.gz")).unwrap();
     insta::assert_snapshot!(set.found(&[]), @"

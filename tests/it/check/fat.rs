@@ -1,8 +1,7 @@
 //! Sets without device wheels: the code is in the libraries, and packages are called for families.
 
-use super::{Members, Set, add, record, unzip, zipped};
-use crate::support::bundles;
-use crate::support::linker::{DeviceRelocations, SharedObject};
+use super::{Members, Outcome, Set, add, causes::for_families, record, unzip, zipped};
+use crate::support::prelude::*;
 
 const TOP: &str = "_rocm_sdk_libraries_gfx110X_all";
 
@@ -65,11 +64,9 @@ const ALL: &[&str] = &["gfx1100", "gfx1101", "gfx1102", "gfx1103"];
 
 /// All that `check` says of device code.
 fn shown(set: &Set, arguments: &[&str]) -> String {
-    let mut own = vec!["--select", "RW3", "--fail-on", "warning", "-q"];
-    own.extend(arguments);
-    let output = set.check(&own);
-    let code = output.status.code().unwrap();
-    format!("exit {code}\n{}", String::from_utf8(output.stdout).unwrap())
+    let own = ["--select", "RW3", "--fail-on", "warning", "-q"];
+    let Outcome { code, stdout, .. } = set.check(&[&own, arguments].concat());
+    format!("exit {code}\n{stdout}")
 }
 
 #[test]
@@ -133,29 +130,6 @@ fn a_library_that_leaves_out_a_target_of_its_family_is_found() {
 }
 
 #[test]
-fn a_library_with_its_code_in_it_is_part_of_the_coverage_of_device_wheels() {
-    let set = Set::new();
-    set.edit("rocm_sdk_libraries", |members| {
-        let bytes = fat("libfat.so.1", "", &["gfx942", "gfx90a"]);
-        add(members, "_rocm_sdk_libraries/lib/libfat.so.1", bytes);
-    });
-    insta::assert_snapshot!(shown(&set, &[]), @"
-    exit 1
-    rocm_sdk_device_gfx1100-0.0.1.dev0-py3-none-linux_x86_64.whl
-      error   RW303 uncovered-library: `libfat.so.1` has code for gfx942, but none for gfx1100
-    rocm_sdk_libraries-0.0.1.dev0-py3-none-linux_x86_64.whl
-      warning RW307 device-file-in-host-wheel: `_rocm_sdk_libraries/lib/libfat.so.1`: it still carries its device code, for gfx90a, gfx942
-
-         1 error   RW303 uncovered-library
-                   fetch the artifact with the code, build the library for the target, or accept the finding with a reason
-         1 warning RW307 device-file-in-host-wheel
-                   move the file to the device package of its target
-
-    1 error, 1 warning in 7 packages
-    ");
-}
-
-#[test]
 fn code_that_was_removed_and_left_no_marker_is_found() {
     let mut bytes = fat("libfat.so.1", "", ALL);
     let sections = u64::from_le_bytes(*bytes[40..].first_chunk().unwrap());
@@ -168,12 +142,10 @@ fn code_that_was_removed_and_left_no_marker_is_found() {
     bytes[header.unwrap() + 4] = 8;
     let set = Set::new();
     set.edit("rocm_sdk_libraries", |members| {
-        add(
-            members,
-            "_rocm_sdk_libraries/lib/libfat.so.1",
-            bytes.clone(),
-        );
-        add(members, "_rocm_sdk_libraries/lib/libfat.so.1.debug", bytes);
+        for name in ["libfat.so.1", "libfat.so.1.debug"] {
+            let path = format!("_rocm_sdk_libraries/lib/{name}");
+            add(members, &path, bytes.clone());
+        }
     });
     insta::assert_snapshot!(set.found(&["--select", "RW308"]), @"
     exit 1
@@ -185,20 +157,7 @@ fn code_that_was_removed_and_left_no_marker_is_found() {
 #[test]
 fn each_family_of_an_older_set_has_its_own_gaps() {
     let set = family(&[("libblas.so.1", "", &["gfx1100"])], |_| ());
-    let dist = set.0.path().join("dist");
-    for family in ["gfx94X-dcgpu", "gfx110X-all"] {
-        fs_err::create_dir_all(dist.join(family)).unwrap();
-    }
-    for entry in fs_err::read_dir(set.0.path()).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        if name.starts_with("rocm-0") {
-            fs_err::copy(&path, dist.join("gfx94X-dcgpu").join(&name)).unwrap();
-            fs_err::rename(&path, dist.join("gfx110X-all").join(&name)).unwrap();
-        } else if name != "dist" {
-            fs_err::rename(&path, dist.join(&name)).unwrap();
-        }
-    }
+    for_families(&set, &["rocm-0"]);
     insta::assert_snapshot!(shown(&set, &["--require-targets", "gfx1100"]), @"
     exit 1
     rocm_sdk_libraries_gfx110x_all-0.0.1.dev0-py3-none-linux_x86_64.whl

@@ -1,87 +1,53 @@
 //! What `check` answers, in each form, and what the flags change.
 
-use super::{Set, add, rocwheel, sample};
-use crate::support::published::sets;
+use super::{Outcome, Set, add, run, sample};
+use crate::support::{place::text, published::sets};
 
 fn shown(set: &Set, arguments: &[&str]) -> String {
-    let output = set.check(arguments);
-    let place = set.0.path().to_str().unwrap().to_owned();
-    let stream = |bytes| String::from_utf8(bytes).unwrap().replace(&place, "[set]");
-    let code = output.status.code().unwrap();
-    let (stdout, stderr) = (stream(output.stdout), stream(output.stderr));
-    format!("exit {code}\n--- stdout\n{stdout}--- stderr\n{stderr}")
+    let Outcome {
+        code,
+        stdout,
+        stderr,
+    } = set.check(arguments);
+    let said = format!("exit {code}\n--- stdout\n{stdout}--- stderr\n{stderr}");
+    said.replace(set.place(), "[set]")
 }
 
 /// What is said of a place that is no set.
 fn outcome(place: &str) -> String {
-    let output = rocwheel().args(["check", place]).output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    String::from_utf8(output.stderr).unwrap()
+    let said = run(&["check", place]);
+    assert_eq!(said.code, 2);
+    said.stderr
 }
 
 fn broken() -> Set {
     let set = Set::new();
     set.remove("rocm_sdk_device_gfx1100");
-    set.edit("rocm_sdk_core", |members| {
-        add(members, "_rocm_sdk_core/lib/a.pdb", "1");
-        add(members, "_rocm_sdk_core/lib/b.pdb", "2");
-    });
+    for name in ["a", "b"] {
+        set.add("rocm_sdk_core", &format!("_rocm_sdk_core/lib/{name}.pdb"));
+    }
     set
-}
-
-#[test]
-fn the_sample_has_no_finding() {
-    insta::assert_snapshot!(shown(&Set::new(), &["--fail-on", "warning", "--no-progress"]), @"
-    exit 0
-    --- stdout
-    OK, no problems in 7 packages
-    --- stderr
-         Checked 7 packages: OK, no problems
-    ");
 }
 
 #[test]
 fn no_set_has_a_finding_as_it_was_built_or_published() {
     for set in sets() {
         for place in [set.dist(), set.place()] {
-            let mut check = rocwheel();
-            check.arg("check").arg(&place);
-            let output = check.args(["--fail-on", "warning"]).output().unwrap();
-            let said = String::from_utf8(output.stdout).unwrap();
+            let said = run(&["check", text(&place), "--fail-on", "warning"]);
             let clean = format!("OK, no problems in {} packages\n", set.packages());
-            assert!(said.ends_with(&clean), "{}: {said}", set.name);
-            assert!(output.status.success());
+            assert!(
+                said.stdout.ends_with(&clean),
+                "{}: {}",
+                set.name,
+                said.stdout
+            );
+            assert_eq!(said.code, 0);
         }
     }
 }
 
 #[test]
-fn findings_are_listed_by_package_with_ways_out() {
-    insta::assert_snapshot!(shown(&broken(), &["--no-progress"]), @"
-    exit 1
-    --- stdout
-    rocm-0.0.1.dev0.tar.gz
-      error   RW202 missing-device-wheel: it has an extra for `rocm-sdk-device-gfx1100`, which is not in the set
-    rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl
-      warning RW605 debug-leftover: `_rocm_sdk_core/lib/a.pdb`: a leftover of building or debugging
-      warning RW605 debug-leftover: `_rocm_sdk_core/lib/b.pdb`: a leftover of building or debugging
-
-         1 error   RW202 missing-device-wheel
-                   build the device package of the target, or build `rocm` without the target
-         2 warning RW605 debug-leftover
-                   leave the file to the `dbg` artifacts
-
-    1 error, 2 warnings in 6 packages
-    --- stderr
-         Checked 6 packages: 1 error, 2 warnings
-    error: check: 1 error in the package set
-
-    hint: `rocwheel check explain RW202` explains a rule; `--accept FILE` accepts findings that are known, and `--ignore` skips a rule
-    ");
-}
-
-#[test]
-fn on_github_each_rule_is_one_annotation() {
+fn findings_are_listed_by_package_with_ways_out_and_on_github_each_rule_is_one_annotation() {
     insta::assert_snapshot!(shown(&broken(), &["--format", "github", "--no-progress"]), @"
     exit 1
     --- stdout
@@ -173,9 +139,8 @@ fn ten_findings_of_a_rule_are_shown_and_all_where_they_are_asked_for_or_logged()
 #[test]
 fn the_answer_is_coloured_by_what_was_found() {
     let said = |set: &Set, arguments: &[&str]| {
-        let output = set.check(&[arguments, &["--color", "always", "--no-progress"]].concat());
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        stderr.lines().next().unwrap().replace('\u{1b}', "")
+        let said = set.check(&[arguments, &["--color", "always", "--no-progress"]].concat());
+        said.stderr.lines().next().unwrap().replace('\u{1b}', "")
     };
     let warned = said(&littered(), &["--select", "RW6"]);
     let lines = [said(&Set::new(), &[]), warned, said(&broken(), &[])];
@@ -188,13 +153,7 @@ fn the_answer_is_coloured_by_what_was_found() {
 
 #[test]
 fn a_rule_is_explained_as_docs_checks_md_does() {
-    let explained = |rules: &[&str]| {
-        let mut command = rocwheel();
-        let output = command.args(["check", "explain"]).args(rules).output();
-        let output = output.unwrap();
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout).unwrap()
-    };
+    let explained = |rules: &[&str]| run(&[&["check", "explain"], rules].concat()).ok();
     insta::assert_snapshot!(explained(&["RW405", "runpath"]), @"
     RW403 runpath (warning)
 
@@ -230,8 +189,7 @@ fn what_a_list_accepts_does_not_count() {
     let set = broken();
     let (_place, file) = list("");
     let strict = ["--fail-on", "warning", "--no-progress"];
-    let written = set.check(&["--write-accept", &file]);
-    assert_eq!(written.status.code(), Some(0), "{written:?}");
+    set.check(&["--write-accept", &file]).ok();
     let text = fs_err::read_to_string(&file).unwrap();
     let dates = regex::Regex::new(r"until = 20\d\d-\d\d-\d\d").unwrap();
     insta::assert_snapshot!(dates.replace_all(&text, "until = [date]"), @r#"
@@ -263,9 +221,7 @@ fn what_a_list_accepts_does_not_count() {
     --- stderr
          Checked 6 packages: OK, no problems, 3 accepted
     ");
-    set.edit("rocm_sdk_core", |members| {
-        add(members, "_rocm_sdk_core/lib/c.pdb", "3");
-    });
+    set.add("rocm_sdk_core", "_rocm_sdk_core/lib/c.pdb");
     insta::assert_snapshot!(set.found(&[&strict[..], &["--accept", &file]].concat()), @"
     exit 1
     rocm_sdk_core.whl
@@ -280,10 +236,9 @@ fn entries_that_match_nothing_or_have_expired_are_reported() {
          [[accept]]\nrule = \"debug-leftover\"\npackage = \"rocm-profiler\"\nreason = \"b\"\nuntil = 9999-12-31\n\
          [[accept]]\nrule = \"RW7\"\nreason = \"c\"\nuntil = 9999-12-31\n",
     );
-    let output = broken().check(&["--accept", &file, "--no-progress"]);
-    assert_eq!(output.status.code(), Some(1));
-    let said = String::from_utf8(output.stderr).unwrap();
-    insta::assert_snapshot!(said.replace(&file, "known.toml"), @"
+    let said = broken().check(&["--accept", &file, "--no-progress"]);
+    assert_eq!(said.code, 1);
+    insta::assert_snapshot!(said.stderr.replace(&file, "known.toml"), @"
          Checked 6 packages: 1 error, 2 warnings
     warning: the entry for RW202 was accepted until 2026-01-01: remove it from `known.toml`, or write it again
     warning: the entry for debug-leftover of `rocm-profiler` matches nothing: remove it from `known.toml`, or write it again
@@ -292,10 +247,9 @@ fn entries_that_match_nothing_or_have_expired_are_reported() {
     hint: `rocwheel check explain RW202` explains a rule; `--accept FILE` accepts findings that are known, and `--ignore` skips a rule
     ");
     let (_place, file) = list("[[accept]]\nrule = \"RW202\"\n");
-    let output = broken().check(&["--accept", &file]);
-    assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8(output.stderr).unwrap();
-    insta::assert_snapshot!(said.replace(&file, "known.toml"), @"
+    let said = broken().check(&["--accept", &file]);
+    assert_eq!(said.code, 2);
+    insta::assert_snapshot!(said.stderr.replace(&file, "known.toml"), @"
     error: failed to read `known.toml`
       caused by: TOML parse error at line 1, column 1
       |
@@ -314,45 +268,15 @@ fn upload_index_and_summary_accept_what_a_list_names() {
     set.remove("rocm_sdk_device_gfx1100");
     let (place, file) = list("");
     set.check(&["--write-accept", &file]);
-    let run = |arguments: &[&str]| {
-        let mut command = rocwheel();
-        command
-            .args(arguments)
-            .arg("--packages-dir")
-            .arg(set.0.path());
-        command.output().unwrap()
-    };
     let to = place.path().to_str().unwrap();
-    let upload = [
-        "upload",
-        "--multi-target",
-        "--run-id=1",
-        "--bucket=mine",
-        "--output-dir",
-        to,
-        "--dry-run",
-    ];
-    assert_eq!(run(&upload).status.code(), Some(1));
-    let output = run(&[&upload[..], &["--accept", &file]].concat());
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let index = |more: &[&str]| {
-        let mut index = rocwheel();
-        index
-            .arg("index")
-            .arg(set.0.path())
-            .args(more)
-            .output()
-            .unwrap()
-    };
-    assert_eq!(index(&[]).status.code(), Some(1));
-    let output = index(&["--accept", &file]);
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let output = run(&["summary", "--check", "--accept", &file]);
-    let text = String::from_utf8(output.stdout).unwrap();
-    assert!(
-        text.contains("**check: OK, no problems, 1 accepted**"),
-        "{text}"
-    );
+    let upload = "upload --multi-target --run-id=1 --bucket=mine --dry-run --output-dir";
+    let upload: Vec<&str> = upload.split(' ').chain([to, set.place()]).collect();
+    for line in [&upload[..], &["index", set.place()]] {
+        assert_eq!(run(line).code, 1);
+        run(&[line, &["--accept", &file]].concat()).ok();
+    }
+    let page = run(&["summary", set.place(), "--check", "--accept", &file]).ok();
+    assert_has!(page, "**check: OK, no problems, 1 accepted**");
 }
 
 #[test]
@@ -361,9 +285,7 @@ fn rules_are_selected_and_ignored() {
     assert_eq!(set.found(&["--select", "RW3"]), "exit 0\n");
     assert_eq!(set.found(&["--ignore", "RW2,debug-leftover"]), "exit 0\n");
     let set = Set::new();
-    set.edit("rocm_sdk_core", |members| {
-        add(members, "_rocm_sdk_core/a.pdb", "1");
-    });
+    set.add("rocm_sdk_core", "_rocm_sdk_core/a.pdb");
     assert!(set.found(&[]).starts_with("exit 0\n"));
     assert!(set.found(&["--fail-on", "warning"]).starts_with("exit 1\n"));
 }
@@ -372,38 +294,29 @@ fn rules_are_selected_and_ignored() {
 fn what_cannot_be_tried_is_said_in_words() {
     let set = Set::new();
     let empty = tempfile::tempdir().unwrap();
+    let wrong = [
+        ["--select", "RW999"],
+        ["--glibc-max", "new"],
+        ["--require-targets", "gfx9999"],
+    ];
     let refused = [
-        shown(&set, &["--select", "RW999"]),
-        shown(&set, &["--glibc-max", "new"]),
-        shown(&set, &["--require-targets", "gfx9999"]),
-        shown(&Set(empty), &[]),
+        wrong.map(|flags| set.check(&flags).stderr).concat(),
+        outcome(text(empty.path())).replace(text(empty.path()), "[set]"),
         outcome("tests/nowhere-1-py3-none-any.whl"),
         outcome(sample().join("rocm-0.0.1.dev0.tar.gz").to_str().unwrap()),
         outcome("Cargo.toml"),
     ];
     let refused = refused.map(|it| it.replace(sample().to_str().unwrap(), "[sample]"));
     insta::assert_snapshot!(refused.concat(), @r#"
-    exit 2
-    --- stdout
-    --- stderr
     error: invalid value 'RW999' for '--select <IDS>': no rule is called that: "RW999"
 
     For more information, try '--help'.
-    exit 2
-    --- stdout
-    --- stderr
     error: invalid value 'new' for '--glibc-max <VERSION>': not a version of numbers such as `2.28`: "new"
 
     For more information, try '--help'.
-    exit 2
-    --- stdout
-    --- stderr
     error: invalid value 'gfx9999' for '--require-targets <LIST>': unknown GPU target or family: `gfx9999`; `rocwheel targets all --emit table` lists targets and families
 
     For more information, try '--help'.
-    exit 2
-    --- stdout
-    --- stderr
     error: no wheel or sdist in `[set]`
 
     hint: pass the directory that `rocwheel build` wrote to
@@ -422,10 +335,8 @@ fn what_cannot_be_tried_is_said_in_words() {
 #[test]
 fn a_required_target_has_a_wheel_and_an_extra() {
     let set = Set::new();
-    assert_eq!(
-        set.found(&["--require-targets", "gfx94X-dcgpu"]),
-        "exit 0\n"
-    );
+    let whole = set.found(&["--require-targets", "gfx94X-dcgpu"]);
+    assert_eq!(whole, "exit 0\n");
     insta::assert_snapshot!(set.found(&["--require-targets", "gfx90a,gfx942:xnack+"]), @"
     exit 1
     the set

@@ -1,10 +1,8 @@
 //! `check --with`: frameworks on the sample, each with one thing wrong.
 
 use super::Set;
-use crate::support::{
-    demo::{DemoWheel, libraries},
-    linker::{DeviceRelocations, SharedObject},
-};
+use crate::support::demo::libraries;
+use crate::support::prelude::*;
 
 /// What is found about a wheel.
 fn found(wheel: &DemoWheel) -> String {
@@ -43,16 +41,10 @@ fn a_tied_wheel_has_no_finding() {
     let place = tempfile::tempdir().unwrap();
     let wheel = DemoWheel::new().write(place.path());
     let tied = place.path().join("tied");
-    let mut command = super::rocwheel();
-    command
-        .args(["framework", "tie"])
-        .arg(wheel)
-        .arg("--set")
-        .arg(set.0.path());
-    let output = command.arg("--output-dir").arg(&tied).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
+    let tie = ["framework", "tie", text(&wheel), "--set", set.place()];
+    super::run(&[&tie, &["--output-dir", text(&tied)][..]].concat()).ok();
     let wheel = tied.join("fw-1.0-py3-none-linux_x86_64.whl");
-    insta::assert_snapshot!(set.found(&["--with", wheel.to_str().unwrap()]), @"exit 0");
+    assert_eq!(set.found(&["--with", text(&wheel)]), "exit 0\n");
 }
 
 #[test]
@@ -149,7 +141,7 @@ fn a_newer_version_in_the_baseline_is_found() {
     insta::assert_snapshot!(line.unwrap().trim_start(), @"warning RWF14 sorts-below: 1.0+rocm10.1.0 sorts below 1.0+rocm7.14.0, which is there: installers take it for older");
     // Without a baseline there is nothing to compare with.
     let plain = set.found(&flags[..2]);
-    assert!(!plain.contains("RWF14"), "{plain}");
+    assert_lacks!(plain, "RWF14");
 }
 
 #[test]

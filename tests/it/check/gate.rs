@@ -1,9 +1,7 @@
 //! Nothing is published that was not checked: not in parts, not by `index`, not under another's name.
 
-use std::{path::Path, process::Output};
-
-use super::{Set, add, rocwheel, sample};
-use crate::support::published::sets;
+use super::{Outcome, Set, add, run, sample};
+use crate::support::prelude::*;
 
 /// A copy of the sample as `build` left it: `dist` with the `set.json` that describes it.
 struct Built(Set, tempfile::TempDir);
@@ -14,10 +12,7 @@ impl Built {
         let mut dist = tempfile::Builder::new();
         let dist = dist.prefix("dist").rand_bytes(0).tempdir_in(&place);
         let set = Set(dist.unwrap());
-        for entry in fs_err::read_dir(sample()).unwrap() {
-            let path = entry.unwrap().path();
-            fs_err::copy(&path, set.0.path().join(path.file_name().unwrap())).unwrap();
-        }
+        copy_files(&sample(), set.0.path());
         let page = sample().with_file_name("set.json");
         fs_err::copy(page, place.path().join("set.json")).unwrap();
         Self(set, place)
@@ -25,7 +20,11 @@ impl Built {
 
     fn upload(&self, more: &[&str]) -> (i32, String) {
         let from = self.1.path();
-        said(&upload(from, &from.join("out"), more))
+        upload(from, &from.join("out"), more)
+    }
+
+    fn index(&self, more: &[&str]) -> (i32, String) {
+        said(&[&["index", text(self.1.path())], more].concat())
     }
 
     fn published(&self) -> bool {
@@ -33,17 +32,16 @@ impl Built {
     }
 }
 
-fn upload(from: &Path, to: &Path, more: &[&str]) -> Output {
-    let mut command = rocwheel();
-    command.args(["upload", "--platform", "linux", "--multi-target"]);
-    command.arg("--packages-dir").arg(from);
-    command.arg("--output-dir").arg(to).args(more);
-    command.output().unwrap()
+/// The exit code of `rocwheel`, and what it said.
+fn said(arguments: &[&str]) -> (i32, String) {
+    let Outcome { code, stderr, .. } = run(arguments);
+    (code, stderr)
 }
 
-fn said(output: &Output) -> (i32, String) {
-    let text = String::from_utf8(output.stderr.clone()).unwrap();
-    (output.status.code().unwrap(), text)
+fn upload(from: &Path, to: &Path, more: &[&str]) -> (i32, String) {
+    let upload = ["upload", "--platform", "linux", "--multi-target"];
+    let places = [text(from), "--output-dir", text(to)];
+    said(&[&upload, &places[..], more].concat())
 }
 
 #[test]
@@ -56,7 +54,7 @@ fn every_part_of_a_good_set_may_be_uploaded() {
         fs_err::create_dir_all(&part).unwrap();
         fs_err::copy(&file, part.join(file.file_name().unwrap())).unwrap();
         let to = place.path().join("out");
-        let (code, text) = said(&upload(part.parent().unwrap(), &to, &["--part"]));
+        let (code, text) = upload(part.parent().unwrap(), &to, &["--part"]);
         assert_eq!(code, 0, "{}: {text}", file.display());
     }
 }
@@ -71,15 +69,13 @@ fn a_part_that_is_broken_is_refused() {
         add(members, "stray.py", "x = 1\n");
     });
     let to = set.0.path().join("out");
-    let (code, text) = said(&upload(set.0.path(), &to, &["--part"]));
+    let (code, text) = upload(set.0.path(), &to, &["--part"]);
     assert_eq!(code, 1, "{text}");
-    assert!(text.contains("RW109 unrecorded-member"), "{text}");
-    assert!(
-        !text.contains("RW201"),
-        "what is in other parts is not missing: {text}"
-    );
+    assert_has!(text, "RW109 unrecorded-member");
+    // What is in other parts is not missing.
+    assert_lacks!(text, "RW201");
     assert!(!to.exists());
-    let (code, text) = said(&upload(set.0.path(), &to, &["--part", "--no-check"]));
+    let (code, text) = upload(set.0.path(), &to, &["--part", "--no-check"]);
     assert_eq!(code, 0, "{text}");
 }
 
@@ -87,21 +83,11 @@ fn a_part_that_is_broken_is_refused() {
 fn half_a_set_gets_no_index() {
     let set = Set::new();
     set.remove("rocm_sdk_device_gfx942");
-    let index = |more: &[&str]| {
-        let mut command = rocwheel();
-        said(
-            &command
-                .arg("index")
-                .arg(set.0.path())
-                .args(more)
-                .output()
-                .unwrap(),
-        )
-    };
+    let index = |more: &[&str]| said(&[&["index", set.place()], more].concat());
     for more in [&[][..], &["--dry-run"]] {
         let (code, text) = index(more);
         assert_eq!(code, 1, "{text}");
-        assert!(text.contains("RW202 missing-device-wheel"), "{text}");
+        assert_has!(text, "RW202 missing-device-wheel");
         assert!(!set.0.path().join("simple").exists());
     }
     let (code, text) = index(&["--ignore", "RW202"]);
@@ -118,26 +104,14 @@ fn half_a_set_gets_no_index() {
 fn what_is_indexed_is_what_is_checked() {
     let built = Built::new();
     let place = built.1.path();
-    for entry in fs_err::read_dir(place.join("dist")).unwrap() {
-        let path = entry.unwrap().path();
-        fs_err::copy(&path, place.join(path.file_name().unwrap())).unwrap();
-    }
+    copy_files(&place.join("dist"), place);
     let remove = |directory: &Path, name: &str| {
         let mut entries = fs_err::read_dir(directory).unwrap();
         let is_it = |path: &std::path::PathBuf| path.to_str().unwrap().contains(name);
         let path = entries.find_map(|entry| Some(entry.unwrap().path()).filter(is_it));
         fs_err::remove_file(path.unwrap()).unwrap();
     };
-    let index = || {
-        let mut index = rocwheel();
-        said(
-            &index
-                .args(["index", "--dry-run"])
-                .arg(place)
-                .output()
-                .unwrap(),
-        )
-    };
+    let index = || built.index(&["--dry-run"]);
     remove(place, "_device_gfx942");
     remove(&place.join("dist"), "_profiler");
     assert_eq!(index().0, 0);
@@ -153,16 +127,14 @@ fn a_wheel_of_another_build_is_refused() {
     let (code, text) = built.upload(&["--dry-run"]);
     assert_eq!(code, 0, "{text}");
     // Sound by itself, of the same name and version, and not what was built with the others.
-    built.0.edit("rocm_sdk_core", |members| {
-        add(members, "rocm_sdk_core/extra.py", "x = 1\n");
-    });
+    built.0.add("rocm_sdk_core", "rocm_sdk_core/extra.py");
     for more in [&[][..], &["--part"], &["--dry-run"]] {
         let (code, text) = built.upload(more);
         assert_eq!(code, 1, "{more:?}: {text}");
         // By the gate, or for a part by the digests that the build described.
         let named = ["not the file that was built", "` has the sha256"];
         assert!(named.iter().any(|it| text.contains(it)), "{text}");
-        assert!(text.contains("rocm_sdk_core-0.0.1.dev0"), "{text}");
+        assert_has!(text, "rocm_sdk_core-0.0.1.dev0");
         assert!(!built.published());
     }
     let (code, text) = built.upload(&["--no-check"]);
@@ -175,11 +147,9 @@ fn a_package_that_was_built_and_is_gone_is_missed() {
     built.0.remove("rocm_profiler");
     let (code, text) = built.upload(&["--part"]);
     assert_eq!(code, 1, "{text}");
-    assert!(text.contains("is missing"), "{text}");
+    assert_has!(text, "is missing");
     // An index of what is left, made on purpose, describes the set again.
-    let index = ["index", "--no-check"];
-    let index = rocwheel().args(index).arg(built.1.path()).output().unwrap();
-    assert_eq!(said(&index).0, 0);
+    assert_eq!(built.index(&["--no-check"]).0, 0);
     let (code, text) = built.upload(&["--part"]);
     assert_eq!(code, 0, "{text}");
 }
@@ -190,9 +160,7 @@ fn a_replaced_wheel_is_refused_by_every_command_that_asks() {
     let set = Set::new();
     set.index();
     // A whole wheel, with a right RECORD, that is not the one that the pages describe.
-    set.edit("rocm_profiler", |members| {
-        add(members, "rocm_profiler/more.py", "x = 1\n");
-    });
+    set.add("rocm_profiler", "rocm_profiler/more.py");
     let to = set.0.path().join("out");
     let (set_text, to_text) = (set.0.path().to_str().unwrap(), to.to_str().unwrap());
     let upload = "--platform linux --multi-target";
@@ -206,26 +174,16 @@ fn a_replaced_wheel_is_refused_by_every_command_that_asks() {
             "framework show --set {set_text} {set_text}/rocm_profiler-0.0.1.dev0-py3-none-linux_x86_64.whl"
         ),
     ] {
-        let output = rocwheel().args(line.split(' ')).output().unwrap();
-        let (code, text) = said(&output);
-        let all = text + &String::from_utf8(output.stdout).unwrap();
-        assert_eq!(code, 1, "{line}: {all}");
+        let said = run(&line.split(' ').collect::<Vec<_>>());
+        assert_eq!(said.code, 1, "{line}: {}", said.all());
+        let all = said.all();
         assert!(all.contains("not the file that was built"), "{line}: {all}");
         // Neither to list it, nor to accept it, nor to try again.
-        let hints = [
-            "rocwheel index",
-            "--accept",
-            "--ignore",
-            "again later",
-            "upload the files",
-        ];
-        for hint in hints {
-            assert!(!all.contains(hint), "{line}: {hint}: {all}");
-        }
+        assert_lacks!(all, "rocwheel index", "--accept", "--ignore");
+        assert_lacks!(all, "again later", "upload the files");
     }
-    let output = rocwheel().args(["summary", set_text, "--check"]).output();
-    let page = String::from_utf8(output.unwrap().stdout).unwrap();
-    assert!(page.contains("❌") && page.contains("RW702"), "{page}");
+    let page = run(&["summary", set_text, "--check"]).stdout;
+    assert_has!(page, "❌", "RW702");
     assert!(!to.exists());
     // On purpose, `index` takes it. Then it is the file of the set.
     set.index();
@@ -236,20 +194,12 @@ fn a_replaced_wheel_is_refused_by_every_command_that_asks() {
 #[test]
 fn an_index_takes_packages_that_were_added_and_none_that_was_replaced() {
     let built = Built::new();
-    let index = || {
-        let mut index = rocwheel();
-        said(&index.arg("index").arg(built.1.path()).output().unwrap())
-    };
-    built.0.edit("rocm_profiler", |members| {
-        add(members, "rocm_profiler/more.py", "x = 1\n");
-    });
+    let index = || built.index(&[]);
+    built.0.add("rocm_profiler", "rocm_profiler/more.py");
     let (code, text) = index();
     assert_eq!(code, 1, "{text}");
-    assert!(text.contains("RW702 broken-promise"), "{text}");
-    assert!(
-        text.contains("not the file that was built: `set.json` describes"),
-        "{text}"
-    );
+    assert_has!(text, "RW702 broken-promise");
+    assert_has!(text, "not the file that was built: `set.json` describes");
     assert!(!built.1.path().join("simple").exists());
     let whole = sample().join(built.0.package("rocm_profiler").file_name().unwrap());
     fs_err::copy(whole, built.0.package("rocm_profiler")).unwrap();
@@ -258,9 +208,7 @@ fn an_index_takes_packages_that_were_added_and_none_that_was_replaced() {
         let (code, text) = index();
         assert_eq!(code, 0, "{text}");
         // Another project decides which bytes its packages have.
-        built.0.edit("torch", |members| {
-            add(members, member, "x = 1\n");
-        });
+        built.0.add("torch", member);
     }
 }
 
@@ -270,7 +218,7 @@ fn an_index_takes_packages_that_were_added_and_none_that_was_replaced() {
 fn a_note_says_how_to_list_packages_that_were_added() {
     let set = Set::new();
     set.index();
-    let noted = |set: &Set| said(&set.check(&[])).1.contains("`rocwheel index");
+    let noted = |set: &Set| set.check(&[]).stderr.contains("`rocwheel index");
     assert!(!noted(&set));
     super::others::add_foreign(&set, "torch");
     assert!(!noted(&set), "a package of another project needs no page");

@@ -3,7 +3,6 @@
 //! `cargo test --test it check::mutation -- --nocapture` tells of each that was not.
 
 use std::{
-    collections::BTreeMap,
     io::{self, Read},
     ops::Range,
     sync::Arc,
@@ -18,7 +17,7 @@ use rocwheel::{
 };
 
 use super::sample;
-use crate::support::long;
+use crate::support::prelude::*;
 
 /// In short and in long.
 const DAMAGES: [usize; 2] = [40, 200];

@@ -1,6 +1,6 @@
 //! The facts that `pipeline` takes from what `build` has just packed are those of the packages.
 
-use std::{num::NonZeroUsize, path::Path, sync::Arc};
+use std::{num::NonZeroUsize, sync::Arc};
 
 use rocwheel::{
     check::{self, SetFacts},
@@ -10,10 +10,8 @@ use rocwheel::{
     wheel::WheelCompression,
 };
 
-use crate::{
-    build::built::{make, options, world},
-    support::published::sets,
-};
+use crate::build::built::{make, options, world};
+use crate::support::prelude::*;
 
 /// Without what a build does not know: the digests of single files in the development files. And
 /// without the digests of packages, which are read only if pages name them.
@@ -33,12 +31,8 @@ fn comparable(mut set: SetFacts) -> Vec<String> {
         facts.extend(wheel.members.iter().map(|it| format!("{it:?}")));
         let entries = wheel.devel.iter().flat_map(|tree| &tree.entries);
         facts.extend(entries.map(|it| format!("{it:?}")));
-        facts.extend(
-            wheel
-                .devel
-                .as_ref()
-                .map(|it| format!("{} {:?}", it.member, it.fault)),
-        );
+        let devel = wheel.devel.as_ref();
+        facts.extend(devel.map(|it| format!("{} {:?}", it.member, it.fault)));
     }
     facts.extend(set.sdists.iter().map(|it| format!("{it:?}")));
     facts

@@ -9,8 +9,9 @@ use super::{
         edits::{all_sources, unpacked},
         found,
     },
-    fat, member, record, replace, rocwheel, zipped,
+    fat, member, record, replace, run, zipped,
 };
+use crate::support::place::text;
 
 /// A compiled wheel of another project, as its own tools make it.
 pub(super) fn add_foreign(set: &Set, project: &str) {
@@ -46,12 +47,8 @@ fn without_manifest(set: &Set) {
 fn made_by_setuptools(members: &mut Members) {
     let wheel = members.iter().find(|it| it.0.ends_with(".dist-info/WHEEL"));
     let path = wheel.unwrap().0.clone();
-    replace(
-        members,
-        &path,
-        "Generator: rocwheel",
-        "Generator: setuptools",
-    );
+    let (from, to) = ("Generator: rocwheel", "Generator: setuptools");
+    replace(members, &path, from, to);
 }
 
 #[test]
@@ -86,44 +83,25 @@ fn torch(set: &Set) -> &Set {
     set
 }
 
+#[rustfmt::skip]
 const DAMAGED: &[Damage] = &[
-    ("cut off", |set| {
-        torch(set).bytes("torch", |it| it.truncate(it.len() / 2));
-    }),
-    ("no archive", |set| {
-        torch(set).bytes("torch", |it| *it = b"garbage".to_vec());
-    }),
-    ("another project", |set| {
-        torch(set).rename("torch", "torch-", "torchaudio-");
-    }),
-    ("another version", |set| {
-        torch(set).rename("torch", "2.9.0", "2.9.1");
-    }),
-    ("an empty RECORD", |set| {
-        torch(set).tamper("torch", |it| member(it, "/RECORD").2.clear());
-    }),
-    ("no METADATA", |set| {
-        torch(set).tamper("torch", |it| it.retain(|it| !it.0.ends_with("/METADATA")));
-    }),
-    ("a longer file", |set| {
-        torch(set).tamper("torch", |it| it[0].2.push(0));
-    }),
-    ("a path that leads out", |set| {
-        torch(set).tamper("torch", |it| add(it, "../../evil.py", "print('evil')"));
-    }),
+    ("cut off", |set| torch(set).bytes("torch", |it| it.truncate(it.len() / 2))),
+    ("no archive", |set| torch(set).bytes("torch", |it| *it = b"garbage".to_vec())),
+    ("another project", |set| torch(set).rename("torch", "torch-", "torchaudio-")),
+    ("another version", |set| torch(set).rename("torch", "2.9.0", "2.9.1")),
+    ("an empty RECORD", |set| torch(set).tamper("torch", |it| member(it, "/RECORD").2.clear())),
+    ("no METADATA", |set| torch(set).tamper("torch", |it| it.retain(|it| !it.0.ends_with("/METADATA")))),
+    ("a longer file", |set| torch(set).tamper("torch", |it| it[0].2.push(0))),
+    ("a path that leads out", |set| torch(set).tamper("torch", |it| add(it, "../../evil.py", "print('evil')"))),
     ("two directories of metadata", |set| {
-        let metadata = "Metadata-Version: 2.1
-";
+        let metadata = "Metadata-Version: 2.1\n";
         torch(set).tamper("torch", |it| add(it, "zz-1.dist-info/METADATA", metadata));
     }),
     ("an sdist that is none", |set| {
         fs_err::write(set.0.path().join("jax-0.9.tar.gz"), "not an sdist").unwrap();
     }),
     ("a PKG-INFO of another project", |set| {
-        let metadata = "Metadata-Version: 2.1
-Name: jaxlib
-Version: 0.9
-";
+        let metadata = "Metadata-Version: 2.1\nName: jaxlib\nVersion: 0.9\n";
         foreign_sdist(set, "jax-0.9.tar.gz", metadata);
     }),
 ];
@@ -163,11 +141,8 @@ fn a_package_of_another_project_that_is_not_what_its_name_says_is_an_error() {
     "#);
     // A package in which nothing is wrong, whose directory is spelled in another way than its file.
     let set = Set::new();
-    foreign_sdist(
-        &set,
-        "jax-0.9.tar.gz",
-        "Metadata-Version: 2.1\nName: jax\nVersion: 0.9\n",
-    );
+    let metadata = "Metadata-Version: 2.1\nName: jax\nVersion: 0.9\n";
+    foreign_sdist(&set, "jax-0.9.tar.gz", metadata);
     assert_eq!(set.found(&["--ignore", "RW210"]), "exit 0\n");
 }
 
@@ -178,8 +153,7 @@ fn no_command_publishes_a_damaged_package_of_another_project() {
     add_foreign(&set, "torch");
     set.bytes("torch", |bytes| *bytes = b"garbage".to_vec());
     let place = tempfile::tempdir().unwrap();
-    let directory = set.0.path().to_str().unwrap();
-    let to = place.path().to_str().unwrap();
+    let (directory, to) = (set.place(), text(place.path()));
     for line in [
         format!("index {directory}"),
         format!(
@@ -187,10 +161,9 @@ fn no_command_publishes_a_damaged_package_of_another_project() {
         ),
         format!("upload --product pytorch --packages-dir {directory} --output-dir {to}"),
     ] {
-        let output = rocwheel().args(line.split(' ')).output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(1), "{line}: {said}");
-        assert!(said.contains("RW124"), "{line}: {said}");
+        let said = run(&line.split(' ').collect::<Vec<_>>());
+        assert_eq!(said.code, 1, "{line}: {}", said.stderr);
+        assert_has!(said.stderr, "RW124");
         assert_eq!(fs_err::read_dir(place.path()).unwrap().count(), 0, "{line}");
         assert!(!set.0.path().join("simple").exists(), "{line}");
     }
@@ -203,12 +176,9 @@ fn check_of_a_directory_finds_what_index_finds() {
     let set = Set::new();
     add_foreign(&set, "torch");
     set.index();
-    let other = set
-        .package("rocm_profiler")
-        .to_str()
-        .unwrap()
-        .replace("0.0.1.dev0", "0.0.2");
-    fs_err::copy(set.package("rocm_profiler"), other).unwrap();
+    let profiler = set.package("rocm_profiler");
+    let other = text(&profiler).replace("0.0.1.dev0", "0.0.2");
+    fs_err::copy(&profiler, other).unwrap();
     set.bytes("torch", |bytes| *bytes = b"garbage".to_vec());
     let found = set.found(&["--select", "RW124,RW204,RW705"]);
     insta::assert_snapshot!(found, @"
@@ -219,14 +189,7 @@ fn check_of_a_directory_finds_what_index_finds() {
     torch-2.9.0-cp312-cp312-linux_x86_64.whl
       error   RW124 damaged-foreign-package: no end record: not a zip archive, or one that is cut off
     ");
-    let output = rocwheel().arg("index").arg(set.0.path()).output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    for rule in ["RW124", "RW204"] {
-        assert!(
-            found.contains(rule) && said.contains(rule),
-            "{rule}: {said}"
-        );
-    }
+    assert_has!(run(&["index", set.place()]).stderr, "RW124", "RW204");
 }
 
 /// As `roc-obj` of TheRock's core package.
@@ -247,18 +210,6 @@ fn a_script_without_a_function_is_a_warning_if_another_builder_made_the_wheel() 
     exit 0
     rocm_sdk_core.whl
       warning RW123 dead-script: `rocm_sdk_core-0.0.1.dev0.dist-info/entry_points.txt`: `rocm_sdk_core._cli` has no `hipcc`, which `hipcc` calls
-    ");
-}
-
-#[test]
-fn packages_of_other_projects_in_an_index_are_listed() {
-    let set = Set::new();
-    add_foreign(&set, "torch");
-    set.index();
-    insta::assert_snapshot!(set.found(&["--fail-on", "warning"]), @"
-    exit 0
-    torch-2.9.0-cp312-cp312-linux_x86_64.whl
-      note    RW210 foreign-package: a package of another project
     ");
 }
 
@@ -290,15 +241,11 @@ fn an_sdist_with_setup_py_alone_is_sound() {
     unpacked(&set, |files| {
         files.retain(|it| {
             let path = it.0.as_str();
-            !["egg-info/", "/pyproject.toml", "/rocm_build.py"]
-                .iter()
-                .any(|part| path.contains(part))
+            let theirs = ["egg-info/", "/pyproject.toml", "/rocm_build.py"];
+            !theirs.iter().any(|part| path.contains(part))
         });
-        let setup = files
-            .iter_mut()
-            .find(|it| it.0.ends_with("/setup.py"))
-            .unwrap();
-        setup.1 = b"from setuptools import setup\nsetup(name='rocm')\n".to_vec();
+        let setup = files.iter_mut().find(|it| it.0.ends_with("/setup.py"));
+        setup.unwrap().1 = b"from setuptools import setup\nsetup(name='rocm')\n".to_vec();
         // Theirs has no table of files.
         let info = files.iter_mut().find(|it| it.0.ends_with("_dist_info.py"));
         let info = &mut info.unwrap().1;
@@ -319,24 +266,13 @@ fn an_sdist_with_setup_py_alone_is_sound() {
 #[test]
 fn promises_that_the_libraries_of_a_legacy_set_keep_are_notes() {
     let set = fat::of_one_family();
-    all_sources(
-        &set,
-        "PKG-INFO",
-        "rocm-sdk-device-gfx942",
-        "rocm-sdk-device-gfx110X-all",
-    );
-    all_sources(
-        &set,
-        "PKG-INFO",
-        "rocm-sdk-device-gfx1100",
-        "rocm-sdk-libraries-gfx1100",
-    );
-    all_sources(
-        &set,
-        "PKG-INFO",
-        "rocm-sdk-libraries=",
-        "rocm-sdk-libraries-gfx110X-all=",
-    );
+    for (from, to) in [
+        ("rocm-sdk-device-gfx942", "rocm-sdk-device-gfx110X-all"),
+        ("rocm-sdk-device-gfx1100", "rocm-sdk-libraries-gfx1100"),
+        ("rocm-sdk-libraries=", "rocm-sdk-libraries-gfx110X-all="),
+    ] {
+        all_sources(&set, "PKG-INFO", from, to);
+    }
     insta::assert_snapshot!(set.found(&["--select", "RW202,RW211"]), @"
     exit 0
     rocm-0.0.1.dev0.tar.gz
@@ -351,16 +287,9 @@ fn a_set_that_the_rock_made_is_uploaded() {
     add_foreign(&set, "rocshmem4py");
     without_manifest(&set);
     let place = tempfile::tempdir().unwrap();
-    let mut command = rocwheel();
-    command.args(["upload", "--multi-target", "--run-id=1", "--bucket=mine"]);
-    command.arg("--packages-dir").arg(set.0.path());
-    let output = command
-        .arg("--output-dir")
-        .arg(place.path())
-        .output()
-        .unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{said}");
+    let upload = ["upload", "--multi-target", "--run-id=1", "--bucket=mine"];
+    let places = [set.place(), "--output-dir", text(place.path())];
+    run(&[&upload[..], &places].concat()).ok();
     let dist = place.path().join("1-linux/python/dist");
     assert_eq!(fs_err::read_dir(dist).unwrap().count(), 16);
 }

@@ -1,30 +1,19 @@
 //! Sets that are published: on a web server, in a bucket, in a directory laid out like one.
 
-use std::{path::Path, process::Command};
-
 use aws_sdk_s3::primitives::ByteStream;
 
-use super::{Set, others::add_foreign, rocwheel};
-use crate::support::web::{Manner, Server, UNDER_SLASH};
+use super::{Outcome, Set, others::add_foreign, rocwheel, run};
+use crate::support::prelude::*;
+use crate::support::web::{Manner, UNDER_SLASH};
 use crate::{
+    publish::tree,
     s3::server::{ID, SECRET, Server as S3},
-    support::{
-        long,
-        place::text,
-        published::{self, TestSet, sets},
-    },
 };
 
 /// Exit code, findings and talk of a check of some place.
 fn checked(place: &str, more: &[&str]) -> (i32, String, String) {
-    let output = rocwheel()
-        .args(["check", place, "--no-progress"])
-        .args(more)
-        .output()
-        .unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    let code = output.status.code().unwrap();
-    (code, text(output.stdout), text(output.stderr))
+    let said = run(&[&["check", place, "--no-progress"], more].concat());
+    (said.code, said.stdout, said.stderr)
 }
 
 /// What is said of a set without findings.
@@ -38,29 +27,21 @@ fn clean(set: &TestSet) -> String {
 const STRICT: &[&str] = &["--fail-on", "warning"];
 
 #[test]
-fn what_pipeline_published_is_what_it_promises() {
-    for set in sets() {
-        let (code, stdout, stderr) = checked(text(&set.place()), STRICT);
-        assert_eq!((code, stderr), (0, clean(set)), "{stdout}");
-    }
-}
-
-#[test]
 #[ignore = "slow"]
 fn web_servers_of_every_kind_are_read() {
     for set in sets() {
-        for manner in [
+        let count = if set.name == "sample" {
+            4
+        } else {
+            long::rounds(1, 4)
+        };
+        let all = [
             Manner::Ranges,
             Manner::NoRanges,
             Manner::Breaks,
             Manner::Busy,
-        ]
-        .into_iter()
-        .take(if set.name == "sample" {
-            4
-        } else {
-            long::rounds(1, 4)
-        }) {
+        ];
+        for manner in all.into_iter().take(count) {
             let server = Server::of_directory(&set.place(), manner);
             let (code, stdout, stderr) = checked(&server.url, STRICT);
             assert_eq!((code, stderr), (0, clean(set)), "{manner:?}: {stdout}");
@@ -90,12 +71,9 @@ fn a_set_that_is_read_from_afar_is_read_once() {
         let sizes = fs_err::read_dir(place.join("dist")).unwrap();
         let sizes = sizes.map(|entry| entry.unwrap().metadata().unwrap().len());
         let whole = usize::try_from(sizes.sum::<u64>()).unwrap();
+        let sent = server.sent();
         // Pages, and the end of each wheel a second time.
-        assert!(
-            server.sent() < 2 * whole + (1 << 20),
-            "{} of {whole}",
-            server.sent()
-        );
+        assert!(sent < 2 * whole + (1 << 20), "{sent} of {whole}");
     }
 }
 
@@ -111,16 +89,9 @@ fn what_an_index_promises_and_does_not_keep_is_found() {
     let server = Server::of_directory(set.0.path(), Manner::Ranges);
     let (code, stdout, _) = checked(&server.url, &["--select", "RW701,RW702"]);
     assert_eq!(code, 1);
-    assert_eq!(
-        stdout.matches("RW701 promised-file-missing:").count(),
-        1,
-        "{stdout}"
-    );
-    assert_eq!(
-        stdout.matches("RW702 broken-promise:").count(),
-        1,
-        "{stdout}"
-    );
+    for rule in ["RW701 promised-file-missing:", "RW702 broken-promise:"] {
+        assert_eq!(stdout.matches(rule).count(), 1, "{stdout}");
+    }
 }
 
 #[test]
@@ -167,14 +138,8 @@ fn a_place_that_cannot_be_read_is_no_finding() {
     let empty = tempfile::tempdir().unwrap();
     let server = Server::of_directory(empty.path(), Manner::Ranges);
     let nobody = "http://127.0.0.1:1/simple/";
-    let refused = [
-        checked(&server.url, &[]),
-        checked("ftp://h/x", &[]),
-        checked("s3://a", &[]),
-        checked("https://h/?a", &[]),
-        checked(nobody, &[]),
-    ];
-    let shown = refused.map(|(code, stdout, stderr)| format!("exit {code}\n{stdout}{stderr}"));
+    let places = [&*server.url, "ftp://h/x", "s3://a", "https://h/?a", nobody];
+    let shown = places.map(|place| run(&["check", place, "--no-progress"]).all());
     let shown = shown.concat().replace(&server.url, "[server]/");
     insta::assert_snapshot!(shown, @r#"
     exit 2
@@ -198,39 +163,29 @@ fn a_place_that_cannot_be_read_is_no_finding() {
     "#);
 }
 
-/// A command with keys for the server.
-fn keyed(verb: &str, endpoint: &str) -> Command {
+/// `rocwheel` with keys for the server.
+fn keyed(arguments: &[&str], endpoint: &str) -> Outcome {
     let mut command = rocwheel();
     command
         .env("AWS_ENDPOINT_URL", endpoint)
-        .env("AWS_ACCESS_KEY_ID", ID)
-        .env("AWS_SECRET_ACCESS_KEY", SECRET)
-        .env("AWS_EC2_METADATA_DISABLED", "true")
-        .arg(verb);
-    command
+        .env("AWS_ACCESS_KEY_ID", ID);
+    command.env("AWS_SECRET_ACCESS_KEY", SECRET);
+    command.env("AWS_EC2_METADATA_DISABLED", "true");
+    Outcome::of(command.args(arguments).output().unwrap())
 }
 
 /// Puts every file of a directory into a new bucket, which it returns. Pages have a key that ends
 /// in `/` too, whose contents this server drops.
 fn stored(server: &S3, place: &Path) -> String {
     let bucket = server.bucket().to_string();
-    let mut directories = vec![place.to_owned()];
-    while let Some(directory) = directories.pop() {
-        for entry in fs_err::read_dir(directory).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                directories.push(path);
-                continue;
-            }
-            let key = path.strip_prefix(place).unwrap().to_str().unwrap();
-            let names = ["index.html", "index.json"];
-            let directory = names.iter().find_map(|name| key.strip_suffix(name));
-            for key in [Some(key), directory].into_iter().flatten() {
-                let put = server.client.put_object().bucket(&bucket);
-                let body = ByteStream::from(fs_err::read(&path).unwrap());
-                let put = put.key(format!("1-linux/python/{key}")).body(body);
-                server.runtime.block_on(put.send()).unwrap();
-            }
+    for key in tree(place) {
+        let names = ["index.html", "index.json"];
+        let directory = names.iter().find_map(|name| key.strip_suffix(name));
+        for to in [Some(&*key), directory].into_iter().flatten() {
+            let put = server.client.put_object().bucket(&bucket);
+            let body = ByteStream::from(fs_err::read(place.join(&key)).unwrap());
+            let put = put.key(format!("1-linux/python/{to}")).body(body);
+            server.runtime.block_on(put.send()).unwrap();
         }
     }
     bucket
@@ -248,11 +203,9 @@ fn found_everywhere(place: &Path) -> String {
         format!("s3://{bucket}/1-linux/python"),
     ];
     let found = places.map(|place| {
-        let mut check = keyed("check", &endpoint);
-        let output = check.args(["--no-progress", &place]).output().unwrap();
-        let stdout = String::from_utf8(output.stdout).unwrap();
-        let findings = stdout.split("\n\n").next().unwrap();
-        format!("exit {}\n{findings}", output.status.code().unwrap())
+        let said = keyed(&["check", "--no-progress", &place], &endpoint);
+        let findings = said.stdout.split("\n\n").next().unwrap();
+        format!("exit {}\n{findings}", said.code)
     });
     assert_eq!(found[0], found[1]);
     assert_eq!(found[0], found[2]);
@@ -308,14 +261,8 @@ fn a_page_whose_two_keys_differ_is_found() {
         let findings = stdout.split_once("\n\n").map_or("", |it| it.0);
         format!("exit {code}\n{findings}")
     };
-    let pages = [
-        "",
-        "simple/",
-        "simple/rocm-sdk-core/",
-        "simple/_json/",
-        "simple/_json/rocm/",
-    ];
-    for directory in pages {
+    let pages = "|simple/|simple/rocm-sdk-core/|simple/_json/|simple/_json/rocm/";
+    for directory in pages.split('|') {
         let key = place.join(directory).join(UNDER_SLASH);
         fs_err::write(&key, "").unwrap();
         let found = findings();
@@ -324,11 +271,8 @@ fn a_page_whose_two_keys_differ_is_found() {
         fs_err::remove_file(key).unwrap();
     }
     // The page of the file is dead, and that of the key is not.
-    let (key, file) = (
-        place.join("simple").join(UNDER_SLASH),
-        place.join("simple/index.html"),
-    );
-    fs_err::copy(&file, key).unwrap();
+    let file = place.join("simple/index.html");
+    fs_err::copy(&file, file.with_file_name(UNDER_SLASH)).unwrap();
     fs_err::write(&file, "<html></html>").unwrap();
     insta::assert_snapshot!(findings(), @"
     exit 1
@@ -391,38 +335,26 @@ fn is_read_as_it_was_uploaded(set: &TestSet) {
     let place = set.place();
     let bucket = stored(server, &place);
     let endpoint = format!("http://127.0.0.1:{}", server.port);
-    let check = |more: &[&str]| {
-        let output = keyed("check", &endpoint)
-            .args(["--no-progress", "--fail-on", "warning"])
-            .arg(format!("s3://{bucket}/1-linux/python"))
-            .args(more)
-            .output()
-            .unwrap();
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        (
-            output.status.code().unwrap(),
-            text(output.stdout),
-            text(output.stderr),
-        )
+    let address = format!("s3://{bucket}/1-linux/python");
+    let check = || {
+        let line = ["check", "--no-progress", "--fail-on", "warning", &address];
+        keyed(&line, &endpoint)
     };
-    let (code, stdout, stderr) = check(&[]);
-    assert_eq!((code, stderr), (0, clean(set)), "{stdout}");
+    let said = check();
+    assert_eq!((said.code, said.stderr), (0, clean(set)), "{}", said.stdout);
     let put = server.client.put_object().bucket(&bucket);
     let put = put.key("1-linux/python/dist/rocm_profiler-1-py3-none-any.whl");
     let body = ByteStream::from_static(b"x");
     server.runtime.block_on(put.body(body).send()).unwrap();
-    let (code, stdout, _) = check(&[]);
-    assert_eq!(code, 1);
-    assert!(
-        stdout.contains("RW705 unlisted-package: no page of the set leads to it"),
-        "{stdout}"
+    let said = check();
+    assert_eq!(said.code, 1);
+    assert_has!(
+        said.stdout,
+        "RW705 unlisted-package: no page of the set leads to it"
     );
 
     // `index` checks the files, and does not trust the pages of an earlier one.
-    for (name, code) in [
-        ("rocm_profiler-1", None),
-        ("rocm_sdk_device_gfx942", Some(1)),
-    ] {
+    for (name, code) in [("rocm_profiler-1", 0), ("rocm_sdk_device_gfx942", 1)] {
         let listed = server.client.list_objects_v2().bucket(&bucket);
         let listed = listed.prefix(format!("1-linux/python/dist/{name}"));
         let listed = server.runtime.block_on(listed.send()).unwrap();
@@ -431,12 +363,8 @@ fn is_read_as_it_was_uploaded(set: &TestSet) {
             let delete = delete.key(object.key().unwrap());
             server.runtime.block_on(delete.send()).unwrap();
         }
-        let output = keyed("index", &endpoint)
-            .arg(format!("s3://{bucket}/1-linux/python"))
-            .output()
-            .unwrap();
-        let text = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), code.or(Some(0)), "{text}");
-        assert_eq!(text.contains("RW202"), code.is_some(), "{text}");
+        let said = keyed(&["index", &address], &endpoint);
+        assert_eq!(said.code, code, "{}", said.stderr);
+        assert_eq!(said.stderr.contains("RW202"), code == 1, "{}", said.stderr);
     }
 }

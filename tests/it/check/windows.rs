@@ -2,7 +2,7 @@
 
 use rocwheel::kpack::{Marker, archive::key};
 
-use super::{Members, Set, add, library, record, unzip, zipped};
+use super::{Members, Set, add, library, record, replace, unzip, zipped};
 use crate::support::{bundles, stored::stored};
 
 const BASE: u64 = 0x1_8000_0000;
@@ -65,18 +65,14 @@ fn wrapper(magic: u32, address: u64) -> Vec<u8> {
 
 /// A library without its code, which is looked for in an archive.
 fn split(archive: &str) -> Vec<u8> {
-    let marker = Marker::new(1, &[archive], "bin/rocblas.dll")
-        .render()
-        .unwrap();
+    let marker = Marker::new(1, &[archive], ROCBLAS).render().unwrap();
     let wrappers = wrapper(0x4b50_4948, 0x3000);
-    dll(
-        &[
-            (b".hip_fat", 0x1000, b""),
-            (b".hipFatB", 0x2000, &wrappers),
-            (b".kpackrf", 0x3000, &marker),
-        ],
-        &["KERNEL32.dll"],
-    )
+    let sections: [(_, _, &[u8]); 3] = [
+        (b".hip_fat", 0x1000, b""),
+        (b".hipFatB", 0x2000, &wrappers),
+        (b".kpackrf", 0x3000, &marker),
+    ];
+    dll(&sections, &["KERNEL32.dll"])
 }
 
 /// A library with its code in it.
@@ -101,18 +97,14 @@ pub(super) fn for_windows(set: &Set, start: &str, add: impl FnOnce(&mut Members)
     let name = path.file_name().unwrap().to_str().unwrap();
     let mut members = unzip(&fs_err::read(&path).unwrap());
     members.retain(|it| it.0.contains(".dist-info/") || it.0.ends_with(".py"));
-    let tags = members
-        .iter_mut()
-        .find(|it| it.0.ends_with("/WHEEL"))
-        .unwrap();
-    let text = String::from_utf8(tags.2.clone()).unwrap();
-    tags.2 = text.replace("linux_x86_64", "win_amd64").into_bytes();
+    replace(&mut members, "/WHEEL", "linux_x86_64", "win_amd64");
     add(&mut members);
     record(&mut members);
     let name = name.replace("linux_x86_64", "win_amd64");
     fs_err::write(set.0.path().join(name), zipped(&members)).unwrap();
 }
 
+const ROCBLAS: &str = "bin/rocblas.dll";
 const LIBRARIES: &str = "rocm_sdk_libraries";
 const GFX1100: &str = "rocm_sdk_device_gfx1100";
 const DLL: &str = "_rocm_sdk_libraries/bin/rocblas.dll";
@@ -128,11 +120,8 @@ fn both(library: &[u8], archives: &[(&str, Vec<u8>)]) -> Set {
         let mut links = Vec::new();
         for (name, bytes) in archives {
             let path = format!(".kpack/{name}");
-            add(
-                members,
-                &format!("_rocm_sdk_libraries/{path}"),
-                bytes.clone(),
-            );
+            let member = format!("_rocm_sdk_libraries/{path}");
+            add(members, &member, bytes.clone());
             let target = format!("../../_rocm_sdk_libraries/{path}");
             links.push(serde_json::json!({ "relpath": path, "target": target }));
         }
@@ -150,30 +139,25 @@ fn found(set: &Set, arguments: &[&str]) -> String {
 
 #[test]
 fn the_packages_of_two_platforms_have_nothing_to_do_with_each_other() {
-    let archives = [(
-        "blas_lib_gfx1100.kpack",
-        archive("gfx1100", "bin/rocblas.dll"),
-    )];
+    let archives = [("blas_lib_gfx1100.kpack", archive("gfx1100", ROCBLAS))];
     let set = both(&split("blas_lib"), &archives);
     insta::assert_snapshot!(found(&set, &["--ignore", "RW201,RW202,RW213,RW5"]), @"exit 0");
-    let output = set.check(&["-q", "--ignore", "RW201,RW202,RW213,RW5"]);
-    insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @"OK, no problems, 27 findings skipped in 11 packages");
+    let said = set.check(&["-q", "--ignore", "RW201,RW202,RW213,RW5"]);
+    insta::assert_snapshot!(said.stdout, @"OK, no problems, 27 findings skipped in 11 packages");
 }
 
 #[test]
 fn the_packages_of_two_platforms_are_not_laid_over_each_other() {
     let set = both(&split("blas_lib"), &[]);
-    let (linux, windows) = (
-        "rocm_sdk_core-0.0.1.dev0-py3-none-linux",
-        "rocm_sdk_core-0.0.1.dev0-py3-none-win",
-    );
+    let [linux, windows] =
+        ["linux", "win"].map(|it| format!("rocm_sdk_core-0.0.1.dev0-py3-none-{it}"));
     // What would clash in one directory, and what only the other platform has.
-    set.edit(linux, |members| {
+    set.edit(&linux, |members| {
         add(members, "_rocm_sdk_core/share/a", "1");
         let user = library("liba.so.1").needs("libonly.so.1").rpath("$ORIGIN");
         add(members, "_rocm_sdk_core/lib/liba.so.1", user.build());
     });
-    set.edit(windows, |members| {
+    set.edit(&windows, |members| {
         add(members, "_rocm_sdk_core/share/A", "2");
         let only = library("libonly.so.1").build();
         add(members, "_rocm_sdk_core/lib/libonly.so.1", only);
@@ -194,16 +178,11 @@ fn the_packages_of_two_platforms_are_not_laid_over_each_other() {
 
 #[test]
 fn a_target_that_one_platform_covers_is_covered() {
-    let archives = [(
-        "blas_lib_gfx1100.kpack",
-        archive("gfx1100", "bin/rocblas.dll"),
-    )];
+    let archives = [("blas_lib_gfx1100.kpack", archive("gfx1100", ROCBLAS))];
     let set = both(&split("blas_lib"), &archives);
     let required = ["--select", "RW304", "--require-targets"];
-    assert_eq!(
-        found(&set, &[&required[..], &["gfx942,gfx1100"]].concat()),
-        "exit 0\n"
-    );
+    let both = found(&set, &[&required[..], &["gfx942,gfx1100"]].concat());
+    assert_eq!(both, "exit 0\n");
     insta::assert_snapshot!(found(&set, &[&required[..], &["gfx90a"]].concat()), @"
     exit 1
     the set
@@ -214,15 +193,8 @@ fn a_target_that_one_platform_covers_is_covered() {
 #[test]
 fn a_baseline_of_two_platforms_is_compared_as_one() {
     let set = both(&split("blas_lib"), &[]);
-    let place = set.0.path().to_str().unwrap().to_owned();
-    let since = [
-        "--select",
-        "RW8",
-        "--fail-on",
-        "warning",
-        "--baseline",
-        &place,
-    ];
+    let strict = ["--select", "RW8", "--fail-on", "warning"];
+    let since = [&strict[..], &["--baseline", set.place()]].concat();
     assert_eq!(found(&set, &since), "exit 0\n");
     set.index();
     assert_eq!(found(&set, &["--select", "RW7"]), "exit 0\n");
@@ -231,10 +203,7 @@ fn a_baseline_of_two_platforms_is_compared_as_one() {
         bytes[at] ^= 1;
     });
     let shown = found(&set, &["--select", "RW702"]);
-    assert!(
-        shown.contains("RW702 broken-promise: not the file that was built"),
-        "{shown}"
-    );
+    assert_has!(shown, "RW702 broken-promise: not the file that was built");
 }
 
 #[test]
@@ -244,12 +213,7 @@ fn a_set_for_one_platform_is_compared_with_that_part_of_the_baseline() {
     set.edit("rocm_sdk_core", |members| {
         members.retain(|it| !it.0.ends_with("/amdclang"));
     });
-    let since = [
-        "--select",
-        "RW8",
-        "--baseline",
-        baseline.0.path().to_str().unwrap(),
-    ];
+    let since = ["--select", "RW8", "--baseline", baseline.place()];
     insta::assert_snapshot!(found(&set, &since), @"
     exit 0
     the set
@@ -267,7 +231,7 @@ fn a_set_for_one_platform_is_compared_with_that_part_of_the_baseline() {
 #[test]
 #[ignore = "slow"]
 fn a_library_for_windows_finds_its_archives() {
-    let good = archive("gfx1100", "bin/rocblas.dll");
+    let good = archive("gfx1100", ROCBLAS);
     let kpack = |set: Set| found(&set, &["--select", "RW308,RW309,RW310,RW311,RW312"]);
     let is = [("blas_lib_gfx1100.kpack", good.clone())];
     assert_eq!(kpack(both(&split("blas_lib"), &is)), "exit 0\n");
@@ -312,7 +276,7 @@ fn code_in_a_library_for_windows_is_seen() {
 
 #[test]
 fn a_path_that_windows_cannot_make_is_found() {
-    let variant = archive("gfx90c:xnack-", "bin/rocblas.dll");
+    let variant = archive("gfx90c:xnack-", ROCBLAS);
     let set = both(
         &split("blas_lib"),
         &[("blas_lib_gfx90c:xnack-.kpack", variant)],

@@ -1,10 +1,6 @@
 //! docs/migrate.md names every flag of the scripts, and only flags that our commands have.
 
-use std::{collections::BTreeMap, process::Command};
-
-use regex::Regex;
-
-use crate::support::{program::ROCWHEEL, published::sample};
+use crate::support::prelude::*;
 
 /// The part of the page for some scripts: the rows of its table.
 struct Section {
@@ -77,12 +73,10 @@ fn every_flag_of_ours_is_in_the_help_of_its_command() {
             let old = row.answer.contains("opposite");
             for flag in named(&row.answer) {
                 seen += 1;
-                let is_shown =
-                    help.contains(&format!("{flag} ")) || help.contains(&format!("{flag}\n"));
-                assert!(
-                    is_shown || old && takes(&command, &flag),
-                    "`{flag}` is not in the help of {command:?}"
-                );
+                let shown = [format!("{flag} "), format!("{flag}\n")];
+                let is_shown = shown.iter().any(|it| help.contains(it));
+                let is_known = is_shown || old && takes(&command, &flag);
+                assert!(is_known, "`{flag}` is not in the help of {command:?}");
             }
             if row.takes_them() {
                 for flag in &row.flags {
@@ -98,27 +92,16 @@ fn every_flag_of_ours_is_in_the_help_of_its_command() {
 /// that the workflow leaves empty are empty.
 #[test]
 fn a_job_of_therock_works_with_other_names_of_programs() {
-    let place = tempfile::tempdir().unwrap();
-    let bucket = place.path().join("bucket");
-    fs_err::create_dir(&bucket).unwrap();
-    for (name, bytes) in sample().archives() {
-        fs_err::write(bucket.join(name), bytes).unwrap();
-    }
-    let run = |line: &str| {
-        let output = Command::new(ROCWHEEL)
-            .env_clear()
-            .current_dir(place.path())
-            .env("GITHUB_RUN_ID", "42")
-            .env("GITHUB_REPOSITORY", "ROCm/TheRock")
-            .env("GITHUB_OUTPUT", place.path().join("outputs"))
-            .env("RUNNER_TEMP", place.path())
-            .env("GITHUB_STEP_SUMMARY", place.path().join("summary"))
-            .args(line.split_whitespace())
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{line}\n{said}");
-    };
+    let t = Sandbox::new().with("GITHUB_RUN_ID", "42");
+    sample().write_archives(&t.path("bucket"));
+    let here = t.path("");
+    let t = t
+        .with("GITHUB_REPOSITORY", "ROCm/TheRock")
+        .with("RUNNER_TEMP", here);
+    let t = t
+        .with("GITHUB_OUTPUT", "outputs")
+        .with("GITHUB_STEP_SUMMARY", "summary");
+    let run = |line: &str| drop(t.run(line).ok());
     run("targets --amdgpu-families=gfx94X-dcgpu;gfx110X-all --output-mode=device-extras");
     run(
         "fetch --run-id=42 --run-github-repo= --stage=all --platform=linux --expand-family-to-targets \
@@ -132,16 +115,14 @@ fn a_job_of_therock_works_with_other_names_of_programs() {
         "upload --input-packages-dir=packages --artifact-group=multi-arch-release --run-id=42 \
          --platform=linux --multiarch --output-dir=published --layout=flat",
     );
-    let outputs = fs_err::read_to_string(place.path().join("outputs")).unwrap();
     for name in ["device_extras", "package_find_links_url", "kpack_split"] {
-        assert!(
-            outputs.contains(&format!("\n{name}<<")),
-            "{name}: {outputs}"
-        );
+        assert_has!(t.read("outputs"), &format!("\n{name}<<"));
     }
-    assert!(place.path().join("job_summary.md").exists());
-    let python = place.path().join("published/42-linux/python");
-    assert!(python.join("rocm-0.0.1.dev0.tar.gz").exists());
+    assert!(t.path("job_summary.md").exists());
+    assert!(
+        t.path("published/42-linux/python/rocm-0.0.1.dev0.tar.gz")
+            .exists()
+    );
 }
 
 #[test]
@@ -170,12 +151,8 @@ fn every_input_that_the_page_names_is_one_of_the_workflow() {
     let page = fs_err::read_to_string(super::root().join("docs/migrate.md")).unwrap();
     let name = Regex::new("`([a-z-]+)`").unwrap();
     let mut seen = 0;
-    for text in page.split("\n### ").filter(|text| {
-        text.lines()
-            .next()
-            .is_some_and(|head| head.contains("](../workflows/"))
-    }) {
-        let (head, table) = text.split_once('\n').unwrap();
+    let parts = page.split("\n### ").map(|it| it.split_once('\n').unwrap());
+    for (head, table) in parts.filter(|(head, _)| head.contains("](../workflows/")) {
         let (_, file) = head.split_once("](../").unwrap();
         let file = super::root().join(file.trim_end_matches(')'));
         let workflow = fs_err::read_to_string(file).unwrap();
@@ -209,12 +186,9 @@ fn flags_that_people_have_in_their_fingers_are_accepted() {
     for command in ["check", "index"] {
         let said = told(&[command, "--packages-dir", "not there"]);
         assert_eq!(said, told(&[command, "not there"]));
-        assert!(said.contains("`not there`"), "{said}");
+        assert_has!(said, "`not there`");
         let said = told(&[command]);
-        assert!(
-            said.contains("required arguments were not provided"),
-            "{said}"
-        );
+        assert_has!(said, "required arguments were not provided");
     }
 }
 
@@ -240,9 +214,8 @@ fn sections() -> Vec<Section> {
 /// The flags that a text names, without their values.
 fn named(text: &str) -> Vec<String> {
     let flag = Regex::new(r"--[a-z][a-z0-9-]*").unwrap();
-    flag.find_iter(text)
-        .map(|it| it.as_str().to_owned())
-        .collect()
+    let found = flag.find_iter(text);
+    found.map(|it| it.as_str().to_owned()).collect()
 }
 
 fn sorted(mut flags: Vec<String>) -> Vec<String> {
@@ -257,8 +230,6 @@ fn takes(command: &[&str], flag: &str) -> bool {
 }
 
 fn told(arguments: &[&str]) -> String {
-    let output = Command::new(ROCWHEEL).env_clear().args(arguments).output();
-    let output = output.unwrap();
-    let text = [output.stdout, output.stderr].concat();
-    String::from_utf8(text).unwrap()
+    let said = rocwheel(arguments);
+    said.stdout + &said.stderr
 }

@@ -1,17 +1,11 @@
 //! `doctor ENVIRONMENT`: environments that are broken by hand, each as in a report of a user.
 
-use std::{fmt::Write as _, path::Path};
+use std::fmt::Write as _;
 
-use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{
-    linker::SharedObject,
-    members::{Members, record, unzip},
-    place::text,
-    program::rocwheel,
-    published::{VERSION, sample},
-};
+use crate::support::prelude::*;
+use crate::support::published::VERSION;
 
 const TORCH: &str = "2.9.0+rocm7.14.0";
 
@@ -33,20 +27,15 @@ impl Site {
         let site = Self {
             place: tempfile::tempdir().unwrap(),
         };
-        for entry in fs_err::read_dir(sample().dist()).unwrap() {
-            let path = entry.unwrap().path();
-            if path.extension().is_some_and(|it| it == "whl") {
-                let name = path.file_name().unwrap().to_str().unwrap();
-                let mut members = unzip(&fs_err::read(&path).unwrap());
-                for (start, edit) in edits {
-                    if name.starts_with(start) {
-                        edit(&mut members);
-                        record(&mut members);
-                    }
-                }
-                for (path, _, bytes) in members {
-                    site.write(&path, &bytes);
-                }
+        let files = contents(&sample().dist()).into_iter();
+        for (name, bytes) in files.filter(|(name, _)| name.ends_with(".whl")) {
+            let mut members = unzip(&bytes);
+            for (_, edit) in edits.iter().filter(|(start, _)| name.starts_with(start)) {
+                edit(&mut members);
+                record(&mut members);
+            }
+            for (path, _, bytes) in members {
+                site.write(&path, &bytes);
             }
         }
         let devices = ["gfx942", "gfx1100"].map(|target| {
@@ -73,11 +62,8 @@ impl Site {
 
     /// The path of the only file whose path ends so.
     fn path(&self, end: &str) -> String {
-        let files = walkdir::WalkDir::new(self.root()).into_iter();
-        let files = files.map(|it| it.unwrap().into_path());
-        let mut found = files.filter(|it| text(it).ends_with(end));
-        let found = found.next().unwrap();
-        text(found.strip_prefix(self.root()).unwrap()).to_owned()
+        let mut files = tree(self.root()).into_iter();
+        files.find(|path| path.ends_with(end)).unwrap()
     }
 
     fn install(&self, name: &str, version: &str, requires: &[&str], files: &[(&str, &[u8])]) {
@@ -159,19 +145,14 @@ fn packages_of_two_versions() {
     site.write(&path, metadata.as_bytes());
     let said = site.says("gfx942");
     let found = "version 0.0.2.dev0, but most of the set has 0.0.1.dev0 (RW204)";
-    assert!(said.contains(found), "{said}");
-    assert!(said.contains("rocm-profiler==0.0.2.dev0"), "{said}");
+    assert_has!(said, found, "rocm-profiler==0.0.2.dev0");
 }
 
 #[test]
 fn torch_of_pypi_over_rocm() {
     let site = Site::new();
-    site.install(
-        "torch",
-        "2.9.0",
-        &[],
-        &[("torch/lib/libtorch_cuda.so", b"")],
-    );
+    let files: &[(&str, &[u8])] = &[("torch/lib/libtorch_cuda.so", b"")];
+    site.install("torch", "2.9.0", &[], files);
     insta::assert_snapshot!(site.says("gfx942"), @"
     torch 2.9.0 is built for CUDA, and not for ROCm
       pip install --force-reinstall torch, from a ROCm index (`--index-url`)
@@ -196,24 +177,16 @@ fn archives_that_were_lost_on_the_way() {
 #[test]
 fn an_archive_that_shadows_the_right_one() {
     let site = Site::edited(&[("rocm_sdk_device_gfx942", |members| {
-        let plain = members
-            .iter()
-            .find(|it| it.0.ends_with("blas_lib_gfx942.kpack"));
+        let mut paths = members.iter().map(|it| &it.0);
+        let plain = paths.find(|it| it.ends_with("blas_lib_gfx942.kpack"));
         let path = plain
             .unwrap()
-            .0
             .replace("gfx942.kpack", "gfx942-xnack+.kpack");
         members.push((path, 0o100_644, b"KPAK".to_vec()));
     })]);
     let said = site.says("gfx942");
-    assert!(
-        said.contains("4 bytes, where the plain variant has"),
-        "{said}"
-    );
-    assert!(
-        said.contains("--no-deps rocm-sdk-device-gfx942=="),
-        "{said}"
-    );
+    assert_has!(said, "4 bytes, where the plain variant has");
+    assert_has!(said, "--no-deps rocm-sdk-device-gfx942==");
 }
 
 /// <https://github.com/ROCm/TheRock/issues/7807>
@@ -222,14 +195,8 @@ fn development_files_that_are_not_complete() {
     let site = Site::new();
     site.write("_rocm_sdk_devel/include/hip.h", b"only this one");
     let said = site.says("gfx942");
-    assert!(
-        said.starts_with("the development files are not complete: 1 of "),
-        "{said}"
-    );
-    assert!(
-        said.ends_with("  rm -r SITE/_rocm_sdk_devel && rocm-sdk init"),
-        "{said}"
-    );
+    assert_has!(said, "the development files are not complete: 1 of ");
+    assert_has!(said, "\n  rm -r SITE/_rocm_sdk_devel && rocm-sdk init");
 }
 
 /// <https://github.com/ROCm/AMDMIGraphX/pull/5235>
@@ -238,19 +205,15 @@ fn libraries_that_look_where_they_were_built() {
     let site = Site::new();
     let core = site.path("_rocm_sdk_core/lib/libamdhip64.so.7");
     let name = core.rsplit('/').next().unwrap();
-    let lost = SharedObject::new("libmigraphx.so")
-        .needs(name)
-        .runpath("/home/build/lib")
-        .build();
-    let good = SharedObject::new("libgood.so")
-        .needs(name)
-        .runpath("/home/build/lib:$ORIGIN/../_rocm_sdk_core/lib")
-        .build();
-    let files: &[(&str, &[u8])] = &[
+    let library = |soname, path| SharedObject::new(soname).needs(name).runpath(path).build();
+    let lost = library("libmigraphx.so", "/home/build/lib");
+    let path = "/home/build/lib:$ORIGIN/../_rocm_sdk_core/lib";
+    let good = library("libgood.so", path);
+    let files: [(&str, &[u8]); 2] = [
         ("migraphx/libmigraphx.so", &lost),
         ("migraphx/libgood.so", &good),
     ];
-    site.install("migraphx-libs", "2.18.0+rocm10.1.0", &[], files);
+    site.install("migraphx-libs", "2.18.0+rocm10.1.0", &[], &files);
     insta::assert_snapshot!(site.says("gfx942"), @"
     `migraphx-libs` 2.18.0+rocm10.1.0: `migraphx/libmigraphx.so` looks for `libamdhip64.so.7` in `/home/build/lib`
       rocwheel framework tie, for the wheel of `migraphx-libs`, and install that
@@ -280,12 +243,8 @@ fn packages_of_two_pythons() {
     fs_err::create_dir_all(&lib).unwrap();
     std::os::unix::fs::symlink(site.root(), lib.join("site-packages")).unwrap();
     let said = rocwheel(&["doctor", text(environment.path()), "--target", "gfx942"]);
-    let found = "`include-system-site-packages = true`";
-    assert!(
-        said.code == 1 && said.stdout.contains(found),
-        "{}",
-        said.stdout
-    );
+    assert_eq!(said.code, 1);
+    assert_has!(said.stdout, "`include-system-site-packages = true`");
 }
 
 #[test]

@@ -1,12 +1,9 @@
 //! The linkers that the C compiler of this machine can use.
 
-use std::{
-    path::{Path, PathBuf},
-    process::{Command, Output},
-    sync::OnceLock,
-};
+use std::{process::Output, sync::OnceLock};
 
 use crate::judges::skipped;
+use crate::support::prelude::*;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Linker {
@@ -24,18 +21,10 @@ pub(crate) fn linkers() -> &'static [Linker] {
         let found: Vec<Linker> = all.into_iter().filter(|linker| linker.works()).collect();
         say(&[format!("linkers: {found:?}")]);
         let lacks = |linker| !found.contains(&linker);
-        assert!(
-            !lacks(Linker::Bfd),
-            "no GNU ld: install `gcc` and `binutils`"
-        );
-        assert!(
-            !lacks(Linker::Lld),
-            "no `rust-lld` beside rustc: install Rust with rustup"
-        );
+        assert!(!lacks(Linker::Bfd), "install `gcc` and `binutils`");
+        assert!(!lacks(Linker::Lld), "install Rust with rustup");
         for linker in all.into_iter().filter(|it| lacks(*it)) {
-            skipped(&format!(
-                "for the linker {linker:?}, which is not installed"
-            ));
+            skipped(&format!("for the linker {linker:?}, which is not here"));
         }
         found
     })
@@ -69,11 +58,7 @@ impl Linker {
         fs_err::write(&code, source).unwrap();
         let output = self.compile(&code, &built, flags, Some(dependency));
         let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            output.status.success(),
-            "{} {flags:?}: {errors}",
-            self.name()
-        );
+        assert!(output.status.success(), "{self:?} {flags:?}: {errors}");
         built
     }
 
@@ -85,17 +70,13 @@ impl Linker {
         dependency: Option<&Path>,
     ) -> Output {
         let mut command = Command::new("cc");
+        command.args(["-O1", "-o"]).arg(built).args(flags).arg(code);
         command
-            .args(["-O1", "-o"])
-            .arg(built)
-            .args(flags)
-            .arg(code)
-            .args(dependency);
-        command.arg(format!("-fuse-ld={}", self.name()));
+            .args(dependency)
+            .arg(format!("-fuse-ld={}", self.name()));
         if self == Self::Lld {
-            command
-                .arg("-B")
-                .arg(sysroot().join("lib/rustlib/x86_64-unknown-linux-gnu/bin/gcc-ld"));
+            let tools = "lib/rustlib/x86_64-unknown-linux-gnu/bin/gcc-ld";
+            command.arg("-B").arg(sysroot().join(tools));
         }
         command.output().expect("no C compiler: install `gcc`")
     }
@@ -104,12 +85,8 @@ impl Linker {
         let place = tempfile::tempdir().unwrap();
         let code = place.path().join("source.c");
         fs_err::write(&code, "int f(void) { return 1; }").unwrap();
-        let output = self.compile(
-            &code,
-            &place.path().join("built"),
-            &["-shared", "-fPIC"],
-            None,
-        );
+        let built = place.path().join("built");
+        let output = self.compile(&code, &built, &["-shared", "-fPIC"], None);
         output.status.success()
     }
 }
@@ -122,9 +99,6 @@ pub(crate) fn say(lines: &[String]) {
 
 /// Where Rust keeps its own libraries and tools.
 pub(crate) fn sysroot() -> PathBuf {
-    let output = Command::new("rustc")
-        .args(["--print", "sysroot"])
-        .output()
-        .unwrap();
+    let output = succeed(Command::new("rustc").args(["--print", "sysroot"]));
     PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())
 }

@@ -1,6 +1,6 @@
 //! What a large file costs: a few reads.
 
-use std::{cell::Cell, io, os::unix::fs::FileExt as _, path::Path};
+use std::{cell::Cell, io, os::unix::fs::FileExt as _};
 
 use rocwheel::elf::{self, PatchedReader, ReadAt, plan_rpath};
 
@@ -14,23 +14,23 @@ const LARGE: u64 = 5 << 30;
 #[test]
 fn a_file_of_many_gigabytes_is_planned_from_a_few_reads() {
     let place = Place::new();
-    place.put(
-        "dep/liby.so.2",
-        &SharedObject::new("liby.so.2").function("y", 42).build(),
-    );
-    let path = place.put("lib/libx.so", &library());
-    stretch(&path, LARGE);
-    let source = Watched::open(&path);
-    assert_eq!(
-        elf::read(&source).unwrap().unwrap().soname.as_deref(),
-        Some("libx.so.1")
-    );
+    let dependency = SharedObject::new("liby.so.2").function("y", 42);
+    place.put("dep/liby.so.2", &dependency.build());
+    let library = SharedObject::new("libx.so.1").needs("liby.so.2");
+    let path = place.put("lib/libx.so", &library.calls("x", "y").build());
+    // Without writing to the disk.
+    let file = fs_err::OpenOptions::new().write(true).open(&path).unwrap();
+    file.set_len(LARGE).unwrap();
+    drop(file);
+    let source = Watched {
+        file: fs_err::File::open(&path).unwrap(),
+        read: Cell::new(0),
+    };
+    let facts = elf::read(&source).unwrap().unwrap();
+    assert_eq!(facts.soname.as_deref(), Some("libx.so.1"));
     let plan = plan_rpath(&source, &GOAL.parse().unwrap()).unwrap();
-    assert!(
-        source.read.get() < 64 << 10,
-        "{} bytes read",
-        source.read.get()
-    );
+    let read = source.read.get();
+    assert!(read < 64 << 10, "{read} bytes read");
     // Only what differs is written, so that the file stays sparse.
     let view = PatchedReader::new(source, plan);
     let pieces = [(0, 0x4000), (LARGE, view.len())].map(|(start, end)| {
@@ -47,26 +47,11 @@ fn a_file_of_many_gigabytes_is_planned_from_a_few_reads() {
     assert_eq!(linked(&path, "x"), Ok(42));
 }
 
-fn library() -> Vec<u8> {
-    SharedObject::new("libx.so.1")
-        .needs("liby.so.2")
-        .calls("x", "y")
-        .build()
-}
-
-/// Makes a file large without writing to the disk.
-fn stretch(path: &Path, len: u64) {
-    let file = fs_err::OpenOptions::new().write(true).open(path).unwrap();
-    file.set_len(len).unwrap();
-}
-
 fn read_full(source: &impl ReadAt, start: u64, buffer: &mut [u8]) -> usize {
     let mut done = 0;
     while done < buffer.len() {
-        match source
-            .read_at(start + done as u64, &mut buffer[done..])
-            .unwrap()
-        {
+        let rest = &mut buffer[done..];
+        match source.read_at(start + done as u64, rest).unwrap() {
             0 => break,
             count => done += count,
         }
@@ -78,15 +63,6 @@ fn read_full(source: &impl ReadAt, start: u64, buffer: &mut [u8]) -> usize {
 struct Watched {
     file: fs_err::File,
     read: Cell<usize>,
-}
-
-impl Watched {
-    fn open(path: &Path) -> Self {
-        Self {
-            file: fs_err::File::open(path).unwrap(),
-            read: Cell::new(0),
-        }
-    }
 }
 
 impl ReadAt for Watched {

@@ -9,157 +9,87 @@ use crate::support::linker::{Executable, HashStyle, SharedObject, TableAt};
 
 const GOAL: &str = "$ORIGIN/../somewhere/else:$ORIGIN/../dep";
 
-fn libraries() -> Vec<(&'static str, SharedObject)> {
-    let plain = SharedObject::new("libx.so.1")
-        .needs("liby.so.2")
-        .function("x_one", 1)
-        .calls("x", "y_answer")
-        .spare_dynamic_entries(2);
-    let kpack = plain
-        .clone()
-        .section(".rocm_kpack_ref", b"\x82\xb2")
-        .hollow_section(".hip_fatbin", 0x5123)
-        .unloaded_section(".comment", b"odd");
-    vec![
-        ("plain", plain.clone()),
-        ("RUNPATH", plain.clone().runpath("$ORIGIN")),
-        ("RPATH", plain.clone().rpath("$ORIGIN")),
-        ("both", plain.clone().rpath("/a").runpath("/b")),
-        ("RUNPATH with the goal", plain.clone().runpath(GOAL)),
-        (
-            "both, RPATH with the goal",
-            plain.clone().rpath(GOAL).runpath("/b"),
-        ),
-        ("no spare entry", plain.clone().spare_dynamic_entries(0)),
-        (
-            "no spare entry, RUNPATH",
-            plain.clone().spare_dynamic_entries(0).runpath("/a"),
-        ),
-        ("build id", plain.clone().build_id(&[7; 20])),
-        (
-            "build id and versions",
-            plain
-                .clone()
-                .build_id(&[7; 20])
-                .needs_version("libc.so.6", "GLIBC_2.2.5"),
-        ),
-        ("SysV hash", plain.clone().hash_style(HashStyle::SysV)),
-        (
-            "both hashes, no PHDR",
-            plain.clone().hash_style(HashStyle::Both).without_phdr(),
-        ),
-        (
-            "no section headers",
-            plain.clone().without_section_headers(),
-        ),
-        (
-            "no section headers, no spare entry",
-            plain
-                .clone()
-                .without_section_headers()
-                .spare_dynamic_entries(0),
-        ),
-        ("code first", plain.clone().code_first()),
-        ("code first, bss", plain.clone().code_first().bss(1 << 28)),
-        ("bss", plain.clone().bss(1 << 30)),
-        ("huge pages", plain.clone().page_size(0x20_0000).bss(4096)),
-        ("payload", plain.clone().payload(100_000)),
-        ("kpack, table at start", kpack.clone()),
-        (
-            "kpack",
-            kpack.clone().program_headers(TableAt::End { spare: 3 }),
-        ),
-        (
-            "kpack, no spare slot",
-            kpack.clone().program_headers(TableAt::End { spare: 0 }),
-        ),
-        (
-            "kpack, no spare entry",
-            kpack
-                .clone()
-                .program_headers(TableAt::End { spare: 3 })
-                .spare_dynamic_entries(0),
-        ),
-        (
-            "kpack, no PHDR",
-            kpack
-                .clone()
-                .program_headers(TableAt::End { spare: 3 })
-                .without_phdr(),
-        ),
-        (
-            "kpack, pinned",
-            kpack
-                .clone()
-                .program_headers(TableAt::EndPinned { spare: 3 }),
-        ),
-    ]
+/// Where the kpack split puts the program headers, with and without spare slots.
+const END: TableAt = TableAt::End { spare: 3 };
+const FULL: TableAt = TableAt::End { spare: 0 };
+const PINNED: TableAt = TableAt::EndPinned { spare: 3 };
+
+type Library = fn(SharedObject) -> SharedObject;
+type Program = fn(Executable) -> Executable;
+
+#[rustfmt::skip]
+const LIBRARIES: [(&str, Library); 25] = [
+    ("plain", |it| it),
+    ("RUNPATH", |it| it.runpath("$ORIGIN")),
+    ("RPATH", |it| it.rpath("$ORIGIN")),
+    ("both", |it| it.rpath("/a").runpath("/b")),
+    ("RUNPATH with the goal", |it| it.runpath(GOAL)),
+    ("both, RPATH with the goal", |it| it.rpath(GOAL).runpath("/b")),
+    ("no spare entry", |it| it.spare_dynamic_entries(0)),
+    ("no spare entry, RUNPATH", |it| it.spare_dynamic_entries(0).runpath("/a")),
+    ("build id", |it| it.build_id(&[7; 20])),
+    ("build id and versions", |it| it.build_id(&[7; 20]).needs_version("libc.so.6", "GLIBC_2.2.5")),
+    ("SysV hash", |it| it.hash_style(HashStyle::SysV)),
+    ("both hashes, no PHDR", |it| it.hash_style(HashStyle::Both).without_phdr()),
+    ("no section headers", SharedObject::without_section_headers),
+    ("no section headers, no spare entry", |it| it.without_section_headers().spare_dynamic_entries(0)),
+    ("code first", SharedObject::code_first),
+    ("code first, bss", |it| it.code_first().bss(1 << 28)),
+    ("bss", |it| it.bss(1 << 30)),
+    ("huge pages", |it| it.page_size(0x20_0000).bss(4096)),
+    ("payload", |it| it.payload(100_000)),
+    ("kpack, table at start", kpack),
+    ("kpack", |it| kpack(it).program_headers(END)),
+    ("kpack, no spare slot", |it| kpack(it).program_headers(FULL)),
+    ("kpack, no spare entry", |it| kpack(it).program_headers(END).spare_dynamic_entries(0)),
+    ("kpack, no PHDR", |it| kpack(it).program_headers(END).without_phdr()),
+    ("kpack, pinned", |it| kpack(it).program_headers(PINNED)),
+];
+
+fn kpack(object: SharedObject) -> SharedObject {
+    let object = object.section(".rocm_kpack_ref", b"\x82\xb2");
+    let object = object.hollow_section(".hip_fatbin", 0x5123);
+    object.unloaded_section(".comment", b"odd")
 }
 
-fn programs() -> Vec<(&'static str, Executable)> {
-    let plain = Executable::new()
-        .needs("liby.so.2")
-        .calls("y_answer")
-        .spare_dynamic_entries(2);
-    let kpack = plain.clone().hollow_section(".hip_fatbin", 0x5123);
-    vec![
-        ("plain", plain.clone()),
-        ("RUNPATH", plain.clone().runpath("$ORIGIN")),
-        ("no spare entry", plain.clone().spare_dynamic_entries(0)),
-        (
-            "fixed address",
-            plain.clone().at_fixed_address().bss(64 << 20),
-        ),
-        (
-            "fixed address, code first",
-            plain.clone().at_fixed_address().code_first(),
-        ),
-        ("code first, bss", plain.clone().code_first().bss(1 << 20)),
-        (
-            "code first, huge bss",
-            plain.clone().code_first().bss(1 << 30),
-        ),
-        (
-            "no section headers",
-            plain.clone().without_section_headers(),
-        ),
-        (
-            "kpack",
-            kpack.clone().program_headers(TableAt::End { spare: 3 }),
-        ),
-        (
-            "kpack, pinned",
-            kpack
-                .clone()
-                .program_headers(TableAt::EndPinned { spare: 3 }),
-        ),
-        (
-            "kpack, bss that no padding bridges",
-            kpack
-                .clone()
-                .bss(1 << 30)
-                .program_headers(TableAt::End { spare: 3 }),
-        ),
-        (
-            "kpack, fixed",
-            kpack
-                .clone()
-                .at_fixed_address()
-                .program_headers(TableAt::EndPinned { spare: 0 }),
-        ),
-    ]
+#[rustfmt::skip]
+const PROGRAMS: [(&str, Program); 12] = [
+    ("plain", |it| it),
+    ("RUNPATH", |it| it.runpath("$ORIGIN")),
+    ("no spare entry", |it| it.spare_dynamic_entries(0)),
+    ("fixed address", |it| it.at_fixed_address().bss(64 << 20)),
+    ("fixed address, code first", |it| it.at_fixed_address().code_first()),
+    ("code first, bss", |it| it.code_first().bss(1 << 20)),
+    ("code first, huge bss", |it| it.code_first().bss(1 << 30)),
+    ("no section headers", Executable::without_section_headers),
+    ("kpack", |it| hollow(it).program_headers(END)),
+    ("kpack, pinned", |it| hollow(it).program_headers(PINNED)),
+    ("kpack, bss that no padding bridges", |it| hollow(it).bss(1 << 30).program_headers(END)),
+    ("kpack, fixed", |it| hollow(it.at_fixed_address()).program_headers(TableAt::EndPinned { spare: 0 })),
+];
+
+fn hollow(program: Executable) -> Executable {
+    program.hollow_section(".hip_fatbin", 0x5123)
+}
+
+/// A place with the dependency of all of these, whose function returns a number.
+fn with_dependency(directory: &str, answer: i32) -> Place {
+    let place = Place::new();
+    let dependency = SharedObject::new("liby.so.2").function("y_answer", answer);
+    place.put(&format!("{directory}/liby.so.2"), &dependency.build());
+    place
 }
 
 #[test]
 fn every_library_finds_its_dependency_after_the_change_and_only_then() {
-    let place = Place::new();
-    let answer = SharedObject::new("liby.so.2")
-        .function("y_answer", 42)
-        .build();
-    place.put("dep/liby.so.2", &answer);
+    let place = with_dependency("dep", 42);
     let mut seen = String::new();
-    for (name, object) in libraries() {
-        let before = object.build();
+    let base = SharedObject::new("libx.so.1")
+        .needs("liby.so.2")
+        .function("x_one", 1);
+    let base = base.calls("x", "y_answer").spare_dynamic_entries(2);
+    for (name, change) in LIBRARIES {
+        let before = change(base.clone()).build();
         let path = place.put("lib/before.so", &before);
         if !name.contains("goal") {
             assert!(linked(&path, "x").is_err(), "{name}");
@@ -203,14 +133,12 @@ fn every_library_finds_its_dependency_after_the_change_and_only_then() {
 
 #[test]
 fn every_program_finds_its_dependency_after_the_change_and_only_then() {
-    let place = Place::new();
-    let answer = SharedObject::new("liby.so.2")
-        .function("y_answer", 42)
-        .build();
-    place.put("dep/liby.so.2", &answer);
+    let place = with_dependency("dep", 42);
     let mut seen = String::new();
-    for (name, object) in programs() {
-        let before = object.build();
+    let base = Executable::new().needs("liby.so.2").calls("y_answer");
+    let base = base.spare_dynamic_entries(2);
+    for (name, change) in PROGRAMS {
+        let before = change(base.clone()).build();
         assert!(run(&place.put("bin/before", &before)).is_err(), "{name}");
         match with_rpath(&before, GOAL) {
             Ok((plan, after)) => {
@@ -255,19 +183,11 @@ fn is_pinned(file: &[u8]) -> bool {
 
 #[test]
 fn a_spare_slot_of_the_program_headers_is_used() {
-    let place = Place::new();
-    let answer = SharedObject::new("liby.so.2")
-        .function("y_answer", 42)
-        .build();
-    place.put("dep/liby.so.2", &answer);
-    let object = SharedObject::new("libx.so.1")
-        .needs("liby.so.2")
-        .calls("x", "y_answer");
+    let place = with_dependency("dep", 42);
+    let object = SharedObject::new("libx.so.1").needs("liby.so.2");
+    let object = object.calls("x", "y_answer");
     // What the kpack split leaves, and more bytes behind it.
-    let mut kpack = object
-        .clone()
-        .program_headers(TableAt::End { spare: 3 })
-        .build();
+    let mut kpack = object.clone().program_headers(END).build();
     kpack.push(0);
     // An entry that means nothing, in place of a note.
     let mut empty = object.build_id(&[7; 20]).build();
@@ -286,26 +206,16 @@ fn a_spare_slot_of_the_program_headers_is_used() {
 /// One `DT_RPATH`, a second pass that changes nothing, and five other goals one after the other.
 fn assert_end_state(file: &[u8], goal: &str, name: &str) {
     let facts = rocwheel::elf::read(&file).unwrap().unwrap();
-    assert_eq!(
-        (facts.rpath.as_deref(), facts.runpath),
-        (Some(goal), None),
-        "{name}"
-    );
+    let paths = (facts.rpath.as_deref(), facts.runpath);
+    assert_eq!(paths, (Some(goal), None), "{name}");
     let (again, same) = with_rpath(file, goal).unwrap();
     assert!(again.is_nothing() && same == file, "{name}");
-    let place = Place::new();
-    place.put(
-        "other/liby.so.2",
-        &SharedObject::new("liby.so.2")
-            .function("y_answer", 43)
-            .build(),
-    );
+    let place = with_dependency("other", 43);
     let mut file = file.to_vec();
     for count in 1..=5 {
         let goal = format!("$ORIGIN/{}:$ORIGIN/../other", "x".repeat(count * 7));
-        file = with_rpath(&file, &goal)
-            .unwrap_or_else(|e| panic!("{name}, {count}: {e}"))
-            .1;
+        let changed = with_rpath(&file, &goal);
+        file = changed.unwrap_or_else(|e| panic!("{name}, {count}: {e}")).1;
     }
     let path = place.put("lib/file", &file);
     match facts.interpreter {
@@ -326,15 +236,13 @@ fn files_without_a_run_path_are_left_alone_and_say_why() {
         changed[offset] = byte;
         changed
     };
+    let loader = SharedObject::new("ld-linux-x86-64.so.2").needs("x");
     let cases = [
         ("static", Executable::new().exits(1).build()),
         ("static-PIE", Executable::new().at_any_address().build()),
         ("AMDGPU", with(18, 224)),
         ("relocatable", with(16, 1)),
-        (
-            "loader",
-            SharedObject::new("ld-linux-x86-64.so.2").needs("x").build(),
-        ),
+        ("loader", loader.build()),
         ("alone", SharedObject::new("libx.so").build()),
         ("text", b"#!/bin/sh\n".to_vec()),
         ("empty", Vec::new()),

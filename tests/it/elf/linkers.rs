@@ -1,13 +1,7 @@
 //! Libraries and programs as the linkers make them: each is loaded before and after the change,
 //! with a dependency that only the new run path leads to.
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
-
-use crate::support::linker::SharedObject;
-
+use crate::support::prelude::*;
 use crate::{
     elf::{
         compiled::{Linker, linkers, say, sysroot},
@@ -49,98 +43,81 @@ int main(void) { unused[UNUSED - 1] = 0; exit(y_answer() + local + started + 6);
 const ANSWER: i32 = 42;
 
 /// How a file is linked; `-DUNUSED` is the size of its memory that is not in the file.
-const SHARED: [(&str, &[&str]); 16] = [
-    ("plain", &[]),
-    (
-        "runpath",
-        &["-Wl,-rpath,/opt/rocm/lib", "-Wl,--enable-new-dtags"],
-    ),
-    ("rpath", &["-Wl,-rpath,$ORIGIN", "-Wl,--disable-new-dtags"]),
-    ("build id", &["-Wl,--build-id=sha1"]),
-    ("no build id", &["-Wl,--build-id=none"]),
-    ("sysv hash", &["-Wl,--hash-style=sysv"]),
-    ("both hashes", &["-Wl,--hash-style=both"]),
-    ("one segment of code and data", &["-Wl,-z,noseparate-code"]),
-    ("huge pages", &["-Wl,-z,max-page-size=0x200000"]),
-    ("no relro", &["-Wl,-z,norelro"]),
-    ("bound at once", &["-Wl,-z,now"]),
-    ("relr", &["-Wl,-z,pack-relative-relocs"]),
-    ("stripped", &["-s"]),
-    ("debug", &["-g"]),
-    ("cet", &["-fcf-protection=full", "-nostartfiles"]),
-    (
-        "much memory",
-        &["-UUNUSED", "-DUNUSED=(1<<30)", "-mcmodel=medium"],
-    ),
+const SHARED: [(&str, &str); 16] = [
+    ("plain", ""),
+    ("runpath", "-Wl,-rpath,/opt/rocm/lib -Wl,--enable-new-dtags"),
+    ("rpath", "-Wl,-rpath,$ORIGIN -Wl,--disable-new-dtags"),
+    ("build id", "-Wl,--build-id=sha1"),
+    ("no build id", "-Wl,--build-id=none"),
+    ("sysv hash", "-Wl,--hash-style=sysv"),
+    ("both hashes", "-Wl,--hash-style=both"),
+    ("one segment of code and data", "-Wl,-z,noseparate-code"),
+    ("huge pages", "-Wl,-z,max-page-size=0x200000"),
+    ("no relro", "-Wl,-z,norelro"),
+    ("bound at once", "-Wl,-z,now"),
+    ("relr", "-Wl,-z,pack-relative-relocs"),
+    ("stripped", "-s"),
+    ("debug", "-g"),
+    ("cet", "-fcf-protection=full -nostartfiles"),
+    ("much memory", "-UUNUSED -DUNUSED=(1<<30) -mcmodel=medium"),
 ];
 
-const PROGRAMS: [(&str, &[&str]); 8] = [
-    ("pie", &["-fPIE", "-pie"]),
-    (
-        "pie, runpath",
-        &[
-            "-fPIE",
-            "-pie",
-            "-Wl,-rpath,/opt/rocm/lib",
-            "-Wl,--enable-new-dtags",
-        ],
-    ),
-    ("pie, bound at once", &["-fPIE", "-pie", "-Wl,-z,now"]),
-    (
-        "pie, much memory",
-        &["-fPIE", "-pie", "-UUNUSED", "-DUNUSED=(64<<20)"],
-    ),
-    ("fixed", &["-fno-PIE", "-no-pie"]),
-    ("fixed, stripped", &["-fno-PIE", "-no-pie", "-s"]),
-    (
-        "fixed, one segment",
-        &["-fno-PIE", "-no-pie", "-Wl,-z,noseparate-code"],
-    ),
-    (
-        "fixed, much memory",
-        &["-fno-PIE", "-no-pie", "-UUNUSED", "-DUNUSED=(64<<20)"],
-    ),
+#[rustfmt::skip]
+const PROGRAMS: [(&str, &str); 8] = [
+    ("pie", "-fPIE -pie"),
+    ("pie, runpath", "-fPIE -pie -Wl,-rpath,/opt/rocm/lib -Wl,--enable-new-dtags"),
+    ("pie, bound at once", "-fPIE -pie -Wl,-z,now"),
+    ("pie, much memory", "-fPIE -pie -UUNUSED -DUNUSED=(64<<20)"),
+    ("fixed", "-fno-PIE -no-pie"),
+    ("fixed, stripped", "-fno-PIE -no-pie -s"),
+    ("fixed, one segment", "-fno-PIE -no-pie -Wl,-z,noseparate-code"),
+    ("fixed, much memory", "-fno-PIE -no-pie -UUNUSED -DUNUSED=(64<<20)"),
 ];
 
 #[test]
 #[ignore = "slow"]
 fn libraries_of_every_linker_load_after_the_change() {
-    let place = Bench::new();
-    let mut strategies = Vec::new();
-    for &linker in linkers() {
-        for (name, options) in SHARED {
-            if linker.lacks(options) {
-                continue;
-            }
-            let mut flags = vec!["-shared", "-fPIC", "-Wl,-soname,libx.so.1"];
-            flags.extend(options);
-            let file = place.build(linker, LIBRARY, &flags);
-            let what = format!("{}, {name}", linker.name());
-            strategies.push(format!("{what}: {}", place.judge(&what, &file, linked)));
-        }
-    }
-    say(&strategies);
-    assert_headers_stay(&strategies);
+    let flags = "-shared -fPIC -Wl,-soname,libx.so.1";
+    work_after_the_change(LIBRARY, flags, &SHARED, linked);
 }
 
 #[test]
 #[ignore = "slow"]
 fn programs_of_every_linker_run_after_the_change() {
+    work_after_the_change(PROGRAM, "", &PROGRAMS, ran);
+}
+
+fn ran(program: &Path, _: &str) -> Result<i32, String> {
+    run(program).map(|(_, code)| code)
+}
+
+fn work_after_the_change(
+    source: &str,
+    common: &str,
+    ways: &[(&str, &str)],
+    answer: fn(&Path, &str) -> Result<i32, String>,
+) {
     let place = Bench::new();
     let mut strategies = Vec::new();
     for &linker in linkers() {
-        for (name, options) in PROGRAMS {
-            if linker.lacks(options) {
+        for (name, options) in ways {
+            let flags: Vec<&str> = [common, *options]
+                .into_iter()
+                .flat_map(str::split_whitespace)
+                .collect();
+            if linker.lacks(&flags) {
                 continue;
             }
-            let file = place.build(linker, PROGRAM, options);
+            let file = place.build(linker, source, &flags);
             let what = format!("{}, {name}", linker.name());
-            let answer = |path: &Path, _: &str| run(path).map(|(_, code)| code);
-            strategies.push(format!("{what}: {}", place.judge(&what, &file, answer)));
+            strategies.push(format!("{what}: {}", place.judge(&what, &file, &answer)));
         }
     }
     say(&strategies);
-    assert_headers_stay(&strategies);
+    // GNU strip puts the program headers of ordinary files where it expects them to have been.
+    for seen in strategies {
+        assert_lacks!(seen, "Relocate");
+    }
 }
 
 /// patchelf refuses these; here the program headers have to move.
@@ -148,14 +125,13 @@ fn programs_of_every_linker_run_after_the_change() {
 #[ignore = "slow"]
 fn files_without_section_headers_load_after_the_change() {
     let place = Bench::new();
-    let answer = |path: &Path, _: &str| run(path).map(|(_, code)| code);
     for &linker in linkers() {
         let shared = ["-shared", "-fPIC"];
         let file = place.build_bare(linker, LIBRARY, &shared);
-        place.judge_loading(linker.name(), &file, linked);
+        place.judge_loading(linker.name(), &file, &linked);
         for kind in [["-fPIE", "-pie"], ["-fno-PIE", "-no-pie"]] {
             let file = place.build_bare(linker, PROGRAM, &kind);
-            place.judge_loading(&format!("{}, {}", linker.name(), kind[1]), &file, answer);
+            place.judge_loading(&format!("{}, {}", linker.name(), kind[1]), &file, &ran);
         }
     }
 }
@@ -172,12 +148,7 @@ fn dlopen_takes_what_every_linker_made() {
     }
 }
 
-/// GNU strip puts the program headers of ordinary files where it expects them to have been.
-fn assert_headers_stay(strategies: &[String]) {
-    for seen in strategies {
-        assert!(!seen.contains("Relocate"), "{seen}");
-    }
-}
+type Answer = dyn Fn(&Path, &str) -> Result<i32, String>;
 
 /// A place with the dependency where only the goal leads to.
 struct Bench {
@@ -187,10 +158,8 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let place = Place::new();
-        let dependency = SharedObject::new("liby.so.2")
-            .function("y_answer", 33)
-            .build();
-        place.put("dep/liby.so.2", &dependency);
+        let dependency = SharedObject::new("liby.so.2").function("y_answer", 33);
+        place.put("dep/liby.so.2", &dependency.build());
         Self { place }
     }
 
@@ -209,65 +178,41 @@ impl Bench {
     }
 
     /// Everything that must hold of a file and its change; how the change was made.
-    fn judge(
-        &self,
-        what: &str,
-        file: &Path,
-        answer: impl Fn(&Path, &str) -> Result<i32, String>,
-    ) -> String {
-        let seen = self.judge_loading(what, file, &answer);
+    fn judge(&self, what: &str, file: &Path, answer: &Answer) -> String {
+        let seen = self.judge_loading(what, file, answer);
         let [unchanged, changed] = ["bin/before", "bin/after"].map(|it| self.place.path().join(it));
-        self.assert_as_patchelf(what, &unchanged, &changed, &answer);
-        self.assert_tools_still_work(what, &changed, &answer);
+        self.assert_as_patchelf(what, &unchanged, &changed, answer);
+        self.assert_tools_still_work(what, &changed, answer);
         seen
     }
 
     /// The same without any other tool.
-    fn judge_loading(
-        &self,
-        what: &str,
-        file: &Path,
-        answer: impl Fn(&Path, &str) -> Result<i32, String>,
-    ) -> String {
+    fn judge_loading(&self, what: &str, file: &Path, answer: &Answer) -> String {
         let before = fs_err::read(file).unwrap();
         let unchanged = self.place.put("bin/before", &before);
-        assert!(
-            answer(&unchanged, "x").is_err(),
-            "{what}: found without a run path"
-        );
+        assert!(answer(&unchanged, "x").is_err(), "{what}");
         let (plan, after) = with_rpath(&before, GOAL).unwrap_or_else(|e| panic!("{what}: {e}"));
         let changed = self.place.put("bin/after", &after);
         assert_eq!(answer(&changed, "x"), Ok(ANSWER), "{what}");
-        self.assert_stable(what, &after, &answer);
+        self.assert_stable(what, &after, answer);
         format!("{} +{}", plan.strategy, after.len() - before.len())
     }
 
-    fn assert_stable(
-        &self,
-        what: &str,
-        after: &[u8],
-        answer: &impl Fn(&Path, &str) -> Result<i32, String>,
-    ) {
+    fn assert_stable(&self, what: &str, after: &[u8], answer: &Answer) {
         let (again, same) = with_rpath(after, GOAL).unwrap();
         assert!(again.is_nothing() && same == after, "{what}");
         let mut file = after.to_vec();
         for count in 1..=5 {
             let goal = format!("/{}:{GOAL}", "x".repeat(count * 9));
-            file = with_rpath(&file, &goal)
-                .unwrap_or_else(|e| panic!("{what}, {count}: {e}"))
-                .1;
+            let changed = with_rpath(&file, &goal);
+            file = changed.unwrap_or_else(|e| panic!("{what}, {count}: {e}")).1;
             let path = self.place.put("bin/again", &file);
             assert_eq!(answer(&path, "x"), Ok(ANSWER), "{what}, {count}");
         }
     }
 
     /// What strips the file leaves it loadable.
-    fn assert_tools_still_work(
-        &self,
-        what: &str,
-        changed: &Path,
-        answer: &impl Fn(&Path, &str) -> Result<i32, String>,
-    ) {
+    fn assert_tools_still_work(&self, what: &str, changed: &Path, answer: &Answer) {
         let stripped = self.place.path().join("bin/stripped");
         let rust = sysroot();
         let llvm = rust.join("lib/rustlib/x86_64-unknown-linux-gnu/bin/rust-objcopy");
@@ -288,32 +233,17 @@ impl Bench {
     }
 
     /// patchelf reads our result as it is meant, and makes the same of the file.
-    fn assert_as_patchelf(
-        &self,
-        what: &str,
-        unchanged: &Path,
-        changed: &Path,
-        answer: &impl Fn(&Path, &str) -> Result<i32, String>,
-    ) {
-        let patchelf = judges::tool("patchelf");
-        let output = Command::new(&patchelf)
-            .arg("--print-rpath")
-            .arg(changed)
-            .output()
-            .unwrap();
-        assert_eq!(
-            String::from_utf8(output.stdout).unwrap().trim(),
-            GOAL,
-            "{what}"
-        );
-        let theirs = self
-            .place
-            .put("bin/theirs", &fs_err::read(unchanged).unwrap());
-        let output = Command::new(&patchelf)
-            .args(["--force-rpath", "--set-rpath", GOAL])
-            .arg(&theirs)
-            .output()
-            .unwrap();
+    fn assert_as_patchelf(&self, what: &str, unchanged: &Path, changed: &Path, answer: &Answer) {
+        let patchelf = |flags: &[&str], file: &Path| {
+            let mut patchelf = Command::new(judges::tool("patchelf"));
+            patchelf.args(flags).arg(file).output().unwrap()
+        };
+        let output = patchelf(&["--print-rpath"], changed);
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(said.trim(), GOAL, "{what}");
+        let theirs = fs_err::read(unchanged).unwrap();
+        let theirs = self.place.put("bin/theirs", &theirs);
+        let output = patchelf(&["--force-rpath", "--set-rpath", GOAL], &theirs);
         if !output.status.success() {
             // 0.19.3 says "data offset extends past file end" of some of these.
             assert!(what.starts_with("mold, fixed"), "{what}: {output:?}");

@@ -2,18 +2,17 @@
 
 use std::{
     io::{self, Read as _},
-    os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
-    process::{Command, Output},
+    process::Output,
     time::Duration,
 };
 
-use crate::support::linker::Executable;
 use rocwheel::{
     elf::{EditPlan, PatchedReader, plan_rpath},
     error::Result,
 };
 use tempfile::TempDir;
+
+use crate::support::prelude::*;
 
 /// A directory of libraries and programs.
 pub(super) struct Place(TempDir);
@@ -31,9 +30,7 @@ impl Place {
     pub(super) fn put(&self, name: &str, bytes: &[u8]) -> PathBuf {
         let path = self.path().join(name);
         fs_err::create_dir_all(path.parent().unwrap()).unwrap();
-        fs_err::write(&path, bytes).unwrap();
-        let mode = std::fs::Permissions::from_mode(0o755);
-        fs_err::set_permissions(&path, mode).unwrap();
+        write_program(&path, bytes);
         path
     }
 }
@@ -42,13 +39,9 @@ impl Place {
 pub(super) fn call(library: &Path, function: &str) -> Result<i32, String> {
     const SCRIPT: &str =
         "import ctypes, sys; print(getattr(ctypes.CDLL(sys.argv[1]), sys.argv[2])())";
-    let output = Command::new("python3")
-        .args(["-c", SCRIPT])
-        .arg(library)
-        .arg(function)
-        .env_remove("LD_LIBRARY_PATH")
-        .output()
-        .unwrap();
+    let mut python = Command::new("python3");
+    python.args(["-c", SCRIPT]).arg(library).arg(function);
+    let output = python.env_remove("LD_LIBRARY_PATH").output().unwrap();
     if output.status.success() {
         let text = String::from_utf8(output.stdout).unwrap();
         Ok(text.trim().parse().unwrap())
@@ -60,12 +53,9 @@ pub(super) fn call(library: &Path, function: &str) -> Result<i32, String> {
 /// What a function gives in a program that is linked to a library by its path: the same question
 /// as `call`, modulo 256, and answered in a tenth of the time.
 pub(super) fn linked(library: &Path, function: &str) -> Result<i32, String> {
-    let program = Executable::new()
-        .needs(library.to_str().unwrap())
-        .calls(function);
+    let program = Executable::new().needs(text(library)).calls(function);
     let path = library.with_extension("program");
-    fs_err::write(&path, program.build()).unwrap();
-    fs_err::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&path, program.build());
     run(&path).map(|(_, status)| status)
 }
 
@@ -73,11 +63,7 @@ pub(super) fn linked(library: &Path, function: &str) -> Result<i32, String> {
 pub(super) fn run(program: &Path) -> Result<(String, i32), String> {
     let output = output(program).map_err(|error| error.to_string())?;
     match output.status.code() {
-        Some(127) | None => Err(format!(
-            "{}: {}",
-            output.status,
-            last_line(&output, program)
-        )),
+        Some(127) | None => Err(last_line(&output, program)),
         Some(code) => Ok((String::from_utf8(output.stdout.clone()).unwrap(), code)),
     }
 }
@@ -97,8 +83,8 @@ fn output(program: &Path) -> io::Result<Output> {
 }
 
 fn last_line(output: &Output, path: &Path) -> String {
-    let text = String::from_utf8_lossy(&output.stderr);
-    let line = text.lines().last().unwrap_or("no word");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let line = said.lines().last().unwrap_or("no word");
     let directory = path.parent().unwrap().display().to_string();
     format!("{}: {line}", output.status).replace(&directory, "DIR")
 }

@@ -4,10 +4,8 @@ use goblin::elf::{Elf, section_header::SHT_DYNSYM};
 use rocwheel::elf;
 
 use crate::elf::load::with_rpath;
-use crate::support::{
-    linker::{Executable, SharedObject, TableAt},
-    long,
-};
+use crate::support::linker::TableAt;
+use crate::support::prelude::*;
 
 /// How many files are tried, in short and in long.
 const ROUNDS: [u64; 2] = [2_000, 20_000];
@@ -35,10 +33,8 @@ fn damaged_headers_give_an_answer_or_an_error() {
         }
     }
     // The mutations are neither all harmless nor all fatal.
-    assert!(
-        changed > rounds / 10 && refused > rounds / 10,
-        "{changed} {refused}"
-    );
+    let is_mixed = changed.min(refused) > rounds / 10;
+    assert!(is_mixed, "{changed} {refused}");
 }
 
 /// What a parser that shares nothing with ours says of the file afterwards.
@@ -60,23 +56,17 @@ fn assert_sound(round: u64, before: &[u8], after: &[u8]) {
     assert_eq!(after.soname, before.soname, "round {round}");
     assert_eq!(after.interpreter, before.interpreter, "round {round}");
     // Only so many symbols are there as the section has; a damaged hash table may tell of more.
-    let table = before
-        .section_headers
-        .iter()
-        .find(|s| s.sh_type == SHT_DYNSYM);
-    let address = before
-        .dynamic
-        .as_ref()
-        .map(|dynamic| dynamic.info.symtab as u64);
+    let mut tables = before.section_headers.iter();
+    let table = tables.find(|it| it.sh_type == SHT_DYNSYM);
+    let dynamic = before.dynamic.as_ref();
+    let address = dynamic.map(|it| it.info.symtab as u64);
     let table = table.filter(|table| Some(table.sh_addr) == address);
     let count = table.map_or(0, |table| usize::try_from(table.sh_size / 24).unwrap());
     for (one, other) in before.dynsyms.iter().zip(&after.dynsyms).take(count) {
         assert_eq!(one, other, "round {round}");
         let name = |elf: &Elf| elf.dynstrtab.get_at(one.st_name).map(str::to_owned);
-        assert!(
-            name(&before).is_none_or(|it| Some(it) == name(&after)),
-            "round {round}"
-        );
+        let is_same = name(&before).is_none_or(|it| Some(it) == name(&after));
+        assert!(is_same, "round {round}");
     }
 }
 
@@ -88,26 +78,19 @@ fn seeds() -> Vec<Vec<u8>> {
         .calls("x", "y_answer")
         .build_id(&[7; 20]);
     let program = Executable::new().needs("liby.so.2").calls("y_answer");
+    let both = library.clone().rpath("/a").runpath("/b");
+    let hollow = library.clone().hollow_section(".hip_fatbin", 0x5123);
+    let pinned = TableAt::EndPinned { spare: 3 };
     vec![
         library.clone().spare_dynamic_entries(3).build(),
         library.clone().runpath("$ORIGIN").build(),
-        library
-            .clone()
-            .rpath("/a")
-            .runpath("/b")
-            .without_phdr()
-            .build(),
+        both.without_phdr().build(),
         library.clone().without_section_headers().bss(5000).build(),
-        library.clone().code_first().build(),
-        library
-            .hollow_section(".hip_fatbin", 0x5123)
-            .program_headers(TableAt::End { spare: 3 })
-            .build(),
+        library.code_first().build(),
+        hollow.program_headers(TableAt::End { spare: 3 }).build(),
         program.clone().spare_dynamic_entries(2).build(),
         program.clone().at_fixed_address().bss(5000).build(),
-        program
-            .program_headers(TableAt::EndPinned { spare: 3 })
-            .build(),
+        program.program_headers(pinned).build(),
     ]
 }
 
@@ -167,22 +150,9 @@ impl Random {
 
     /// A number that is often on an edge.
     fn value(&mut self, len: u64) -> u64 {
-        let edges = [
-            0,
-            1,
-            7,
-            0xfff,
-            0x1000,
-            len - 1,
-            len,
-            len + 1,
-            1 << 31,
-            1 << 32,
-            1 << 47,
-            u64::MAX >> 1,
-            u64::MAX - 0xfff,
-            u64::MAX,
-        ];
+        let small = [0, 1, 7, 0xfff, 0x1000, len - 1, len, len + 1];
+        let high = [u64::MAX >> 1, u64::MAX - 0xfff, u64::MAX];
+        let edges = [&small[..], &[1 << 31, 1 << 32, 1 << 47], &high].concat();
         match self.below(3) {
             0 => *self.pick(&edges),
             1 => self.next() % (len * 2),

@@ -1,9 +1,7 @@
 //! Figures of published wheels: what `tie` mends in each of them.
 
-use serde_json::Value;
-
 use super::text;
-use crate::support::members::Members;
+use crate::support::prelude::*;
 
 /// A wheel as it was published and after the tie: its members, and what `framework show` says of it.
 pub(super) struct Seen<'a> {
@@ -36,16 +34,11 @@ pub(super) fn is_mended(name: &str, before: &Seen<'_>, after: &Seen<'_>) {
     let metadata = text(after.members, "/METADATA");
     let record = text(after.members, "/RECORD");
     let without_digest = record.lines().filter(|it| !it.contains(",sha256="));
-    assert_eq!(
-        without_digest.count(),
-        1,
-        "{name}: RECORD has one of all but itself"
-    );
+    // RECORD has one of all but itself.
+    assert_eq!(without_digest.count(), 1, "{name}");
     for (path, mode, _) in after.members {
-        assert!(
-            matches!(mode & 0o777, 0o644 | 0o755),
-            "{name}: {path}: {mode:o}"
-        );
+        let is_usual = matches!(mode & 0o777, 0o644 | 0o755);
+        assert!(is_usual, "{name}: {path}: {mode:o}");
     }
     let is_untied = |path: &str| {
         let record = text(after.members, "/rocm_tie.json");
@@ -64,17 +57,10 @@ pub(super) fn is_mended(name: &str, before: &Seen<'_>, after: &Seen<'_>) {
         assert!(has - had <= 60 << 10, "it has grown by {}", has - had);
         assert!(metadata.contains("Requires-Dist: rocm[libraries]==7.14.*\n"));
     } else if name.starts_with("jax_rocm7_plugin") {
-        assert!(
-            text(before.members, "/METADATA")
-                .matches("with-rocm")
-                .count()
-                == 13
-        );
-        assert!(!metadata.contains("with-rocm"), "{metadata}");
-        assert!(
-            metadata.contains("Requires-Dist: jax-rocm7-pjrt==0.12.0\n"),
-            "{metadata}"
-        );
+        let had = text(before.members, "/METADATA");
+        assert_eq!(had.matches("with-rocm").count(), 13);
+        assert_lacks!(metadata, "with-rocm");
+        assert_has!(metadata, "Requires-Dist: jax-rocm7-pjrt==0.12.0\n");
     } else if name.starts_with("cupy") {
         let of_builder = |it: &Seen<'_>| {
             let entries = it.entries().into_iter();
@@ -98,13 +84,7 @@ pub(super) fn is_mended(name: &str, before: &Seen<'_>, after: &Seen<'_>) {
         assert!(before.entries().iter().any(|it| it.1.is_empty()));
     } else {
         // Extensions of PyTorch.
-        assert!(
-            before.members.iter().any(|it| it.1 & 0o777 == 0o600),
-            "{name}"
-        );
-        assert!(
-            metadata.contains("Requires-Dist: torch==2.12.0\n"),
-            "{metadata}"
-        );
+        assert!(before.members.iter().any(|it| it.1 & 0o777 == 0o600));
+        assert_has!(metadata, "Requires-Dist: torch==2.12.0\n");
     }
 }

@@ -1,20 +1,10 @@
 //! The guide of docs/framework.md: its commands run in order, for a framework in C.
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
-
-use super::{members, split::noise};
+use super::members;
+use crate::support::prelude::*;
 use crate::{
     docs::commands_of,
-    judges::tool,
-    support::{
-        bundles,
-        place::copy_files,
-        program::{ROCWHEEL, command, succeed},
-        published::{once, sample},
-    },
+    support::{noise, published::once},
 };
 
 /// Compiled in, so that a change of the guide is a change of this program, and it is followed again.

@@ -1,26 +1,12 @@
 //! The framework of the guide, installed by pip and uv, and imported by Python.
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
-
 use super::{
     Place,
     guide::{ANSWER, followed, only},
     members,
 };
-use crate::{
-    judges::tool,
-    support::{
-        demo::HOOK,
-        long,
-        members::{Members, record, zipped},
-        place::text,
-        program::{Outcome, command, succeed},
-        published::{VERSION, sample},
-    },
-};
+use crate::support::prelude::*;
+use crate::support::{demo::HOOK, published::VERSION};
 
 /// Imports the framework. Prints what its libraries return, and how many libraries of ROCm are loaded:
 /// each of them once.
@@ -229,9 +215,7 @@ fn with_the_list_of_pytorch(wheel: &Path) -> Members {
 
 #[test]
 fn a_set_without_one_library_does_not_stop_a_tied_wheel() {
-    if long::is_left_out() {
-        return;
-    }
+    only_in_long!();
     let place = tempfile::tempdir().unwrap();
     let at = |name: &str| place.path().join(name);
     fs_err::create_dir(at("artifacts")).unwrap();
@@ -251,10 +235,7 @@ fn a_set_without_one_library_does_not_stop_a_tied_wheel() {
     let mut check = command();
     check.arg("check").arg(&set).arg("--with").arg(&upstream);
     let found = Outcome::of(check.output().unwrap()).stdout;
-    assert!(
-        found.contains("RWF05") && found.contains("hipfile"),
-        "{found}"
-    );
+    assert_has!(found, "RWF05", "hipfile");
 
     let venv = Venv::new("uv");
     venv.install(&["rocm[libraries]"], &[&set], None);
@@ -288,9 +269,7 @@ for lib in ['lib', 'lib64']:
 
 #[test]
 fn a_tied_wheel_works_where_lib_and_lib64_are_two() {
-    if long::is_left_out() {
-        return;
-    }
+    only_in_long!();
     let place = tempfile::tempdir().unwrap();
     let mut python = Command::new("python3");
     succeed(python.args(["-c", TWO_LIBS]).arg(place.path()));

@@ -1,15 +1,7 @@
 //! Frameworks are published as packages of a product, and the summary says how to install them.
 
-use std::path::Path;
-
-use super::guide;
-use crate::{
-    judges::tool,
-    support::{
-        place::{copy_files, text},
-        program::{Outcome, command, rocwheel, succeed},
-    },
-};
+use super::{guide, split::names};
+use crate::support::prelude::*;
 
 /// The wheels of the guide, split and indexed.
 fn published() -> std::path::PathBuf {
@@ -17,14 +9,8 @@ fn published() -> std::path::PathBuf {
 }
 
 fn upload(packages: &Path, to: &Path, flags: &[&str]) -> Outcome {
-    let arguments = [
-        "upload",
-        "--packages-dir",
-        text(packages),
-        "--output-dir",
-        text(to),
-    ];
-    rocwheel(&[&arguments, flags].concat())
+    let places = [text(packages), "--output-dir", text(to)];
+    rocwheel(&[&["upload"], &places[..], flags].concat())
 }
 
 #[test]
@@ -32,20 +18,17 @@ fn frameworks_are_packages_of_a_product() {
     let place = tempfile::tempdir().unwrap();
     let to = place.path().join("bucket");
     let refused = upload(&published(), &to, &["--product", "pytorch"]);
-    assert_eq!(refused.code, 1, "{}", refused.stderr);
-    assert!(
-        refused
-            .stderr
-            .contains("not of the product `pytorch`: `amd-fw-device`"),
-        "{}",
-        refused.stderr
+    assert_eq!(refused.code, 1);
+    assert_has!(
+        refused.stderr,
+        "not of the product `pytorch`: `amd-fw-device`"
     );
     let plan = upload(&published(), &to, &["--product", "fw", "--dry-run"]).ok();
-    assert!(
-        plan.contains("rocm/fw/whl-next/fw/fw-1.0+devrocm"),
-        "{plan}"
+    assert_has!(
+        plan,
+        "rocm/fw/whl-next/fw/fw-1.0+devrocm",
+        ".whl  (hard link)"
     );
-    assert!(plan.contains(".whl  (hard link)"), "{plan}");
     assert!(!to.exists());
     upload(&published(), &to, &["--product", "fw"]).ok();
     let again = upload(&published(), &to, &["--product", "fw", "--format", "json"]).ok();
@@ -53,12 +36,7 @@ fn frameworks_are_packages_of_a_product() {
     assert_eq!(again["uploaded"], 0, "{again}");
     assert_eq!(again["command"], "upload");
     let product = to.join("rocm/fw/whl-next");
-    let mut projects: Vec<String> = fs_err::read_dir(&product)
-        .unwrap()
-        .map(|it| it.unwrap().file_name().into_string().unwrap())
-        .collect();
-    projects.sort();
-    insta::assert_snapshot!(projects.join("\n"), @r"
+    insta::assert_snapshot!(names(&product).join("\n"), @r"
     amd-fw-device
     amd-fw-device-gfx1100
     amd-fw-device-gfx942
@@ -71,9 +49,8 @@ fn frameworks_are_packages_of_a_product() {
     pip.args(["install", "--no-index", "--quiet", "--no-deps", "--target"]);
     pip.arg(&target);
     for project in ["fw", "amd-fw-device-gfx942"] {
-        pip.arg("--find-links")
-            .arg(product.join(project))
-            .arg(project);
+        let page = product.join(project);
+        pip.arg("--find-links").arg(page).arg(project);
     }
     succeed(&mut pip);
     assert!(target.join("fw/.kpack").is_dir());
@@ -100,7 +77,7 @@ fn a_wheel_and_its_split_form_do_not_meet() {
         let refused = upload(&both, &place.path().join("to"), &flags);
         assert_eq!(refused.code, 1, "{}", refused.stderr);
         let expected = format!("`{name}` has its device code in it");
-        assert!(refused.stderr.contains(&expected), "{}", refused.stderr);
+        assert_has!(refused.stderr, &expected);
     }
     assert!(!place.path().join("to").exists());
 }
@@ -142,7 +119,7 @@ fn the_summary_names_the_extra_of_a_wheel_that_is_not_split() {
     for _ in 0..2 {
         rocwheel(&["index", text(&packages)]).ok();
         let page = rocwheel(&["summary", text(&packages)]).ok();
-        assert!(page.contains(wanted), "{page}");
+        assert_has!(page, wanted);
     }
 }
 
@@ -161,13 +138,10 @@ fn place_names_the_bucket_of_a_product() {
     command.args(["place", "--product=jax", "--release-type=prerelease"]);
     succeed(command.arg("--github-output").arg(outputs.path()));
     let outputs = fs_err::read_to_string(outputs.path()).unwrap();
-    assert!(
-        outputs.contains("s3://therock-repo-amd-rc-jax/v5"),
-        "{outputs}"
-    );
+    assert_has!(outputs, "s3://therock-repo-amd-rc-jax/v5");
     // The names of TheRock's `write_product_release_bucket_info.py`.
     for name in ["bucket", "iam_role", "aws_region", "package_index_url"] {
-        assert!(outputs.contains(&format!("{name}<<")), "{outputs}");
+        assert_has!(outputs, &format!("{name}<<"));
     }
     let refused = [
         place(&["--product", "fw", "--release-type", "nightly"]),

@@ -2,29 +2,13 @@
 //! this host, auditwheel and `installer`. The small ones in each run; those of more than 10 MB, which are downloaded,
 //! only with `ROCWHEEL_LONG_TESTS`, and those that take longest only with `ROCWHEEL_LARGE_WHEELS`, too.
 
-use std::{
-    collections::BTreeSet,
-    path::{Path, PathBuf},
-    process::Command,
-};
-
-use serde_json::Value;
-
 use super::{
     Place,
     accepted::{Seen, is_mended},
     listed_by_loader, members, text,
 };
-use crate::{
-    judges::{tool, wheel_of_pypi},
-    support::{
-        demo::DemoWheel,
-        linker::SharedObject,
-        long,
-        members::Members,
-        program::{command, succeed},
-    },
-};
+use crate::judges::wheel_of_pypi;
+use crate::support::prelude::*;
 
 /// The libraries of PyTorch that its extensions need.
 const TORCH: [&str; 5] = [
@@ -229,9 +213,7 @@ fn tie(place: &Place, group: [&Path; 2], set: &Path, flags: &[&str]) -> PathBuf 
 
 #[test]
 fn wheels_of_pypi_are_tied_and_judged() {
-    if long::is_left_out() {
-        return;
-    }
+    only_in_long!();
     let stage = tempfile::tempdir().unwrap();
     let [set, next] = ["set", "next"].map(|it| stage.path().join(it));
     stubs(&set, "7.14.0");
@@ -296,9 +278,7 @@ fn auditwheel(wheel: &Path) -> String {
 
 #[test]
 fn the_table_of_tags_is_that_of_auditwheel() {
-    if long::is_left_out() {
-        return;
-    }
+    only_in_long!();
     let python = tool("auditwheel").with_file_name("python");
     let script = "import json, pathlib, auditwheel.policy as p\n\
                   print(pathlib.Path(p.__file__).with_name('manylinux-policy.json').read_text())";

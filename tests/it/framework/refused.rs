@@ -1,18 +1,18 @@
 //! What is not tied, and why.
 
-use super::{Place, damaged};
-use crate::{
-    check::windows::dll,
-    support::{demo::DemoWheel, linker::SharedObject, program::rocwheel, published},
-};
+use std::slice::from_ref;
+
+use super::{Place, damaged, set};
+use crate::check::windows::dll;
+use crate::support::prelude::*;
 
 /// What is said about a wheel after a change, by `--plan`.
-fn refusal(change: impl FnOnce(&mut DemoWheel), flags: &[&str]) -> String {
+fn refusal(change: impl FnOnce(&mut DemoWheel)) -> String {
     let place = Place::new();
     let mut wheel = DemoWheel::new();
     change(&mut wheel);
     let wheel = place.write(&wheel);
-    let outcome = place.tie(&[wheel], &published::sample().dist(), flags);
+    let outcome = place.tie(&[wheel], &set(), &[]);
     assert!(!place.tied().exists(), "something was written");
     // On a slow machine lines about the progress come first.
     let said = outcome.stderr.lines();
@@ -25,47 +25,20 @@ fn refusal(change: impl FnOnce(&mut DemoWheel), flags: &[&str]) -> String {
 #[test]
 #[ignore = "slow"]
 fn what_cannot_be_tied_is_refused_with_advice() {
-    let library = |soname: &str, needs: &str| SharedObject::new(soname).needs(needs).build();
+    let extension = SharedObject::new("_C.so").needs("libamdhip64.so.7");
+    let needs = |name: &str| {
+        let object = extension.clone().needs(name);
+        refusal(|it| it.add("fw/_C.so", object.build()))
+    };
+    let copy = SharedObject::new("libamdhip64-0a1b2c3d.so.7").needs("libc.so.6");
+    let other = "Requires-Dist: rocm==7.14.0\n";
     let refusals = [
-        refusal(
-            |it| {
-                it.add(
-                    "fw/_C.so",
-                    SharedObject::new("_C.so")
-                        .needs("libamdhip64.so.7")
-                        .needs("libhipblas.so.9")
-                        .build(),
-                );
-            },
-            &[],
-        ),
-        refusal(
-            |it| {
-                it.add(
-                    "fw/_C.so",
-                    SharedObject::new("_C.so")
-                        .needs("libamdhip64.so.7")
-                        .needs("libnowhere.so.1")
-                        .build(),
-                );
-            },
-            &[],
-        ),
-        refusal(
-            |it| {
-                it.add(
-                    "fw.libs/libamdhip64-0a1b2c3d.so.7",
-                    library("libamdhip64-0a1b2c3d.so.7", "libc.so.6"),
-                );
-            },
-            &[],
-        ),
-        refusal(|it| it.members.retain(|it| !it.0.ends_with(".so")), &[]),
-        refusal(
-            |it| it.headers = "Requires-Dist: rocm==7.14.0\n".to_owned(),
-            &[],
-        ),
-        refusal(|it| it.add("fw/_rocm_init.py", "import os\n"), &[]),
+        needs("libhipblas.so.9"),
+        needs("libnowhere.so.1"),
+        refusal(|it| it.add("fw.libs/libamdhip64-0a1b2c3d.so.7", copy.build())),
+        refusal(|it| it.members.retain(|it| !it.0.ends_with(".so"))),
+        refusal(|it| other.clone_into(&mut it.headers)),
+        refusal(|it| it.add("fw/_rocm_init.py", "import os\n")),
     ];
     insta::assert_snapshot!(refusals.join("\n"), @"
     exit 1: `fw-1.0-py3-none-linux_x86_64.whl`: `fw/_C.so` needs `libhipblas.so.9`; the set has `libhipblas.so.3` (1 of its 2 names of ROCm are there) (other-soname)
@@ -102,8 +75,8 @@ fn a_wheel_that_cannot_use_the_set_is_refused_with_the_reason() {
             it.members.retain(|it| !it.0.ends_with(".so"));
             it.add(path, bytes.clone());
         };
-        let said = refusal(change, &[]);
-        assert!(!said.contains("--extras"), "{said}");
+        let said = refusal(change);
+        assert_lacks!(said, "--extras");
         said
     };
     let refusals: Vec<String> = binaries.iter().map(refused).collect();
@@ -121,24 +94,15 @@ fn a_wheel_that_cannot_use_the_set_is_refused_with_the_reason() {
     ");
     // `check --with` says the same, as an error.
     let place = Place::new();
-    let set = published::sample().dist();
+    let set = set();
     for (platform, path, bytes) in binaries {
         let mut wheel = DemoWheel::bare("fw");
         wheel.platform = platform.to_owned();
         wheel.add(path, bytes);
         let wheel = place.write(&wheel);
-        let flags = [
-            "check",
-            set.to_str().unwrap(),
-            "--with",
-            wheel.to_str().unwrap(),
-        ];
-        let said = rocwheel(&flags);
-        assert!(
-            said.code == 1 && said.stdout.contains("RWF17 not-for-set"),
-            "{platform}: {}",
-            said.stdout
-        );
+        let said = rocwheel(&["check", text(&set), "--with", text(&wheel)]);
+        assert_eq!(said.code, 1, "{platform}");
+        assert_has!(said.stdout, "RWF17 not-for-set");
     }
 }
 
@@ -153,16 +117,9 @@ fn a_wheel_with_any_damage_is_refused_or_unharmed() {
         let round = usize::try_from(seed).unwrap();
         fs_err::write(&path, damaged(&bytes, round)).unwrap();
         let _ = fs_err::remove_dir_all(place.tied());
-        let outcome = place.tie(
-            std::slice::from_ref(&path),
-            &published::sample().dist(),
-            &[],
-        );
+        let outcome = place.tie(from_ref(&path), &set(), &[]);
         let is_refused = outcome.code != 0 && !place.tied().exists();
-        assert!(
-            is_refused || fs_err::read(place.only()).unwrap() == good,
-            "round {round}: {}",
-            outcome.stderr
-        );
+        let is_good = is_refused || fs_err::read(place.only()).unwrap() == good;
+        assert!(is_good, "round {round}: {}", outcome.stderr);
     }
 }

@@ -1,49 +1,34 @@
 //! The sdist that selects a device wheel, and device wheels that follow their host wheel.
 
-use std::{
-    io::Write as _,
-    process::{Command, Stdio},
-};
+use std::{io::Write as _, process::Stdio, slice::from_ref};
 
 use super::{
-    Place, members,
-    split::{listed, names, split, wheel, wheels_of},
+    Place, members, set,
+    split::{listed, names, wheels_of},
     text,
     tied::promoted,
 };
-use crate::{judges::tool, support::published};
+use crate::support::prelude::*;
 
 #[test]
 #[ignore = "slow"]
 fn the_selector_takes_the_device_wheel_of_the_machine() {
     let place = Place::new();
-    let (set, parts) = (published::sample().dist(), place.0.path("parts"));
-    place.tie(&[place.write(&wheel())], &set, &[]).ok();
-    split(&[place.only()], &parts, &["--set", set.to_str().unwrap()]).ok();
+    let parts = place.tied_and_split();
     let resolve = |target: &str| {
         let mut uv = Command::new(tool("uv"));
-        uv.args([
-            "pip",
-            "compile",
-            "--quiet",
-            "--offline",
-            "--no-index",
-            "--no-header",
-            "--no-annotate",
-        ]);
-        uv.args(["--no-cache", "--python", "python3", "-"]);
-        for place in [&parts, &set] {
+        uv.args(["pip", "compile", "--quiet", "--offline", "--no-index"]);
+        uv.args(["--no-header", "--no-annotate", "--no-cache"]);
+        uv.args(["--python", "python3", "-"]);
+        for place in [&parts, &set()] {
             uv.arg("--find-links").arg(place);
         }
         uv.env("ROCM_SDK_TARGET_FAMILY", target);
         uv.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut running = uv.spawn().unwrap();
-        running
-            .stdin
-            .take()
-            .unwrap()
-            .write_all(b"fw[device]\n")
-            .unwrap();
+        let mut input = running.stdin.take().unwrap();
+        input.write_all(b"fw[device]\n").unwrap();
+        drop(input);
         let output = running.wait_with_output().unwrap();
         assert!(output.status.success());
         let lines = String::from_utf8(output.stdout).unwrap();
@@ -66,41 +51,30 @@ fn the_selector_takes_the_device_wheel_of_the_machine() {
 #[ignore = "slow"]
 fn device_wheels_follow_their_host_wheel() {
     let place = Place::new();
-    let (set, parts) = (published::sample().dist(), place.0.path("parts"));
-    place.tie(&[place.write(&wheel())], &set, &[]).ok();
-    split(&[place.only()], &parts, &["--set", set.to_str().unwrap()]).ok();
+    let parts = place.tied_and_split();
     let next = place.0.path("next");
     fs_err::create_dir(&next).unwrap();
     promoted(&next);
     let again = Place::new();
     let mut wheels = wheels_of(&parts);
     let flags = ["--version-suffix", "set"];
-    let host = wheels
-        .iter()
-        .find(|it| !it.to_str().unwrap().contains("amd_"))
-        .unwrap()
-        .clone();
-    let alone = again.tie(std::slice::from_ref(&host), &next, &flags);
-    assert!(
-        alone.code == 1 && alone.stderr.contains("(device-wheels)"),
-        "{}",
-        alone.stderr
-    );
+    let mut hosts = wheels.iter();
+    let host = hosts.find(|it| !it.to_str().unwrap().contains("amd_"));
+    let alone = again.tie(from_ref(host.unwrap()), &next, &flags);
+    assert_eq!(alone.code, 1);
+    assert_has!(alone.stderr, "(device-wheels)");
     // One target is not kept.
     wheels.retain(|it| !it.to_str().unwrap().contains("gfx90a"));
     again.tie(&wheels, &next, &flags).ok();
     let made = listed(&again.tied());
-    let shown = made
-        .iter()
-        .filter(|it| it.extension().unwrap() == "whl")
-        .map(|it| {
-            let metadata = text(&members(it), "/METADATA");
-            let lines = metadata
-                .lines()
-                .filter(|it| it.contains("Extra") || it.contains("Requires"));
-            let name = it.file_name().unwrap().to_str().unwrap();
-            format!("{name}\n{}", lines.collect::<Vec<_>>().join("\n"))
-        });
+    let wheels = made.iter().filter(|it| it.extension().unwrap() == "whl");
+    let shown = wheels.map(|it| {
+        let metadata = text(&members(it), "/METADATA");
+        let is_shown = |it: &&str| it.contains("Extra") || it.contains("Requires");
+        let lines: Vec<&str> = metadata.lines().filter(is_shown).collect();
+        let name = it.file_name().unwrap().to_str().unwrap();
+        format!("{name}\n{}", lines.join("\n"))
+    });
     insta::assert_snapshot!(shown.collect::<Vec<_>>().join("\n"), @r#"
     amd_fw_device_gfx1100-1.0+rocm0.0.1-py3-none-linux_x86_64.whl
     Requires-Dist: fw==1.0+rocm0.0.1
@@ -133,9 +107,7 @@ fn device_wheels_follow_their_host_wheel() {
     third.tie(&wheels, &next, &["--version-suffix", "set"]).ok();
     for wheel in &wheels {
         let twin = third.tied().join(wheel.file_name().unwrap());
-        assert!(
-            fs_err::read(wheel).unwrap() == fs_err::read(twin).unwrap(),
-            "{wheel:?}"
-        );
+        let [one, other] = [wheel, &twin].map(|it| fs_err::read(it).unwrap());
+        assert!(one == other, "{wheel:?}");
     }
 }

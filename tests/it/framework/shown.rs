@@ -1,20 +1,8 @@
 //! `framework show`, and the versions of `framework version`.
 
-use std::process::Command;
-
 use super::Place;
-use crate::{
-    check::windows::dll,
-    judges::tool,
-    support::{
-        bundles,
-        demo::DemoWheel,
-        linker::SharedObject,
-        program::{Outcome, rocwheel, succeed},
-        published,
-        sandbox::Sandbox,
-    },
-};
+use crate::check::windows::dll;
+use crate::support::prelude::*;
 
 /// The exit code and all that a program printed.
 fn shown(said: &Outcome) -> String {

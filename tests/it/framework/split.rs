@@ -1,50 +1,25 @@
 //! Wheels are taken apart, and no code is lost.
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-};
+use std::slice::from_ref;
 
 use rocwheel::kpack::contents;
 
 use super::{
     Place, damaged, member, members,
     real::{assert_record, wheels},
-    text,
+    set, text,
 };
-use crate::support::{
-    bundles,
-    demo::DemoWheel,
-    linker::{DeviceRelocations, SharedObject},
-    long,
-    members::Members,
-    program::{Outcome, command},
-    published,
-};
-
-/// Bytes that cannot be compressed.
-pub(super) fn noise(seed: u64, len: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()[0]
-    };
-    std::iter::repeat_with(next).take(len).collect()
-}
+use crate::support::noise;
+use crate::support::prelude::*;
 
 /// A library with a wrapper for each bundle; each bundle has code for these targets.
 pub(super) fn fat(soname: &str, seed: u64, all: &[&[&str]]) -> Vec<u8> {
     let (mut bytes, mut starts) = (Vec::new(), Vec::new());
     for (number, targets) in all.iter().enumerate() {
-        let code: Vec<(&str, Vec<u8>)> = targets
-            .iter()
-            .enumerate()
-            .map(|(at, target)| {
-                let seed = seed * 100 + number as u64 * 10 + at as u64;
-                (*target, noise(seed, 60_000))
-            })
+        let seed = |at| seed * 100 + number as u64 * 10 + at;
+        let code = (0..).zip(*targets);
+        let code: Vec<_> = code
+            .map(|(at, it)| (*it, noise(seed(at), 60_000)))
             .collect();
         bytes.resize(bytes.len().next_multiple_of(4096), 0);
         starts.push(bytes.len() as u64);
@@ -78,6 +53,24 @@ pub(crate) fn split(wheels: &[PathBuf], to: &Path, flags: &[&str]) -> Outcome {
     command.args(["framework", "split"]).args(wheels);
     command.arg("--output-dir").arg(to);
     Outcome::of(command.args(flags).output().unwrap())
+}
+
+impl Place {
+    /// Takes wheels apart, and returns where the parts are.
+    fn split(&self, wheels: &[PathBuf], flags: &[&str]) -> PathBuf {
+        let parts = self.0.path("parts");
+        split(wheels, &parts, flags).ok();
+        parts
+    }
+
+    /// The directory of the parts of a tied wheel.
+    pub(super) fn tied_and_split(&self) -> PathBuf {
+        self.tie_to_sample(&wheel(), &[]);
+        self.split(
+            &[self.only()],
+            &["--set", crate::support::place::text(&set())],
+        )
+    }
 }
 
 pub(super) fn listed(directory: &Path) -> Vec<PathBuf> {
@@ -139,20 +132,17 @@ fn paths(wheel: &Members) -> String {
 #[test]
 fn a_wheel_is_taken_apart_and_all_code_is_in_the_parts() {
     let place = Place::new();
-    let (fat, parts) = (place.write(&wheel()), place.0.path("parts"));
-    let set = published::sample().dist();
+    let fat = place.write(&wheel());
+    let set = set();
     let flags = ["--set", set.to_str().unwrap(), "--jobs", "2"];
-    split(std::slice::from_ref(&fat), &parts, &flags).ok();
-    assert_eq!(
-        names(&parts),
-        [
-            "amd_fw_device-1.0.tar.gz",
-            "amd_fw_device_gfx1100-1.0-py3-none-linux_x86_64.whl",
-            "amd_fw_device_gfx90a-1.0-py3-none-linux_x86_64.whl",
-            "amd_fw_device_gfx942-1.0-py3-none-linux_x86_64.whl",
-            "fw-1.0-py3-none-linux_x86_64.whl",
-        ]
-    );
+    let parts = place.split(from_ref(&fat), &flags);
+    insta::assert_snapshot!(names(&parts).join("\n"), @"
+    amd_fw_device-1.0.tar.gz
+    amd_fw_device_gfx1100-1.0-py3-none-linux_x86_64.whl
+    amd_fw_device_gfx90a-1.0-py3-none-linux_x86_64.whl
+    amd_fw_device_gfx942-1.0-py3-none-linux_x86_64.whl
+    fw-1.0-py3-none-linux_x86_64.whl
+    ");
     let host = members(&parts.join("fw-1.0-py3-none-linux_x86_64.whl"));
     let device = members(&parts.join("amd_fw_device_gfx942-1.0-py3-none-linux_x86_64.whl"));
     let shown = [
@@ -231,52 +221,36 @@ fn a_wheel_is_taken_apart_and_all_code_is_in_the_parts() {
 #[test]
 fn a_host_wheel_that_was_tied_keeps_its_requirement() {
     let place = Place::new();
-    let set = published::sample().dist();
-    place.tie(&[place.write(&wheel())], &set, &[]).ok();
-    let parts = place.0.path("parts");
-    split(&[place.only()], &parts, &["--set", set.to_str().unwrap()]).ok();
+    let parts = place.tied_and_split();
     let host = names(&parts).into_iter().find(|it| it.starts_with("fw-"));
     let host = members(&parts.join(host.unwrap()));
     let metadata = text(&host, "/METADATA");
     assert!(metadata.contains("Requires-Dist: rocm[libraries]==0.0.1.dev0\n"));
-    assert!(!metadata.contains("rocm[device"), "{metadata}");
+    assert_lacks!(metadata, "rocm[device");
     let record = text(&host, "/rocm_tie.json");
-    assert!(!record.contains("device"), "{record}");
+    assert_lacks!(record, "device");
 }
 
 #[test]
 fn the_parts_may_have_another_version_than_the_wheel() {
     let place = Place::new();
-    let (fat, parts) = (place.write(&wheel()), place.0.path("parts"));
+    let fat = place.write(&wheel());
     let flags = ["--version-suffix", "rocm7.split", "--targets", "gfx942"];
-    split(std::slice::from_ref(&fat), &parts, &flags).ok();
-    assert_eq!(
-        names(&parts),
-        [
-            "amd_fw_device-1.0+rocm7.split.tar.gz",
-            "amd_fw_device_gfx942-1.0+rocm7.split-py3-none-linux_x86_64.whl",
-            "fw-1.0+rocm7.split-py3-none-linux_x86_64.whl",
-        ]
-    );
+    let parts = place.split(from_ref(&fat), &flags);
+    insta::assert_snapshot!(names(&parts).join("\n"), @"
+    amd_fw_device-1.0+rocm7.split.tar.gz
+    amd_fw_device_gfx942-1.0+rocm7.split-py3-none-linux_x86_64.whl
+    fw-1.0+rocm7.split-py3-none-linux_x86_64.whl
+    ");
     let host = members(&parts.join("fw-1.0+rocm7.split-py3-none-linux_x86_64.whl"));
-    assert!(
-        !paths(&host).contains("fw-1.0.dist-info"),
-        "{}",
-        paths(&host)
-    );
+    assert_lacks!(paths(&host), "fw-1.0.dist-info");
     let metadata = text(&host, "fw-1.0+rocm7.split.dist-info/METADATA");
-    for line in [
-        "Version: 1.0+rocm7.split\n",
-        "amd-fw-device-gfx942==1.0+rocm7.split; extra == \"device-gfx942\"\n",
-    ] {
-        assert!(metadata.contains(line), "{metadata}");
-    }
+    assert_has!(metadata, "Version: 1.0+rocm7.split\n");
+    let extra = "amd-fw-device-gfx942==1.0+rocm7.split; extra == \"device-gfx942\"\n";
+    assert_has!(metadata, extra);
     let refused = split(&[fat], &parts, &["--version-suffix", "set"]);
-    assert!(
-        refused.code == 2 && refused.stderr.contains("pass `--set`"),
-        "{}",
-        refused.stderr
-    );
+    assert_eq!(refused.code, 2);
+    assert_has!(refused.stderr, "pass `--set`");
 }
 
 #[test]
@@ -285,11 +259,7 @@ fn targets_that_are_not_wanted_are_named_and_left_out() {
     let parts = place.0.path("parts");
     let wheel = place.write(&wheel());
     let said = split(&[wheel], &parts, &["--targets", "gfx942,gfx1201"]);
-    assert!(
-        said.stderr.contains("no device code for gfx1201"),
-        "{}",
-        said.stderr
-    );
+    assert_has!(said.stderr, "no device code for gfx1201");
     let said = said.ok();
     let plan: Vec<&str> = said.lines().take_while(|it| !it.is_empty()).collect();
     insta::assert_snapshot!(plan.join("\n"), @r#"
@@ -315,8 +285,8 @@ fn a_wheel_that_would_save_little_stays_whole() {
     let mut only = DemoWheel::bare("fw");
     only.add("fw/x.so", fat("x.so", 1, &[&["gfx942"]]));
     let path = place.write(&only);
-    let said = split(std::slice::from_ref(&path), &parts, &[]).ok();
-    assert!(said.contains("not split: it would save"), "{said}");
+    let said = split(from_ref(&path), &parts, &[]).ok();
+    assert_has!(said, "not split: it would save");
     assert_eq!(names(&parts), ["fw-1.0-py3-none-linux_x86_64.whl"]);
     assert!(fs_err::read(path).unwrap() == fs_err::read(&listed(&parts)[0]).unwrap());
 }
@@ -326,23 +296,19 @@ fn wheels_without_device_code_are_passed_on_as_they_are() {
     let place = Place::new();
     let parts = place.0.path("parts");
     let plain = place.write(&DemoWheel::new());
-    let fat = wheel();
     let fat = DemoWheel {
         name: "fat".to_owned(),
-        ..fat
+        ..wheel()
     };
     let said = split(&[plain.clone(), place.write(&fat)], &parts, &[]).ok();
-    assert!(
-        said.contains("stays     as it is: no binary has device code"),
-        "{said}"
-    );
+    assert_has!(said, "stays     as it is: no binary has device code");
     let copy = parts.join(plain.file_name().unwrap());
     assert!(fs_err::read(&copy).unwrap() == fs_err::read(&plain).unwrap());
     assert_eq!(wheels_of(&parts).len(), 5);
     // The parts of a split, too, of which the host wheel has lost its code.
     let again = place.0.path("again");
     let said = split(&wheels_of(&parts), &again, &[]).ok();
-    assert!(said.contains("was taken out before"), "{said}");
+    assert_has!(said, "was taken out before");
     assert_eq!(wheels_of(&again).len(), 5);
     let mut broken = DemoWheel::new().bytes();
     let at = broken.len() / 2;
@@ -355,15 +321,11 @@ fn wheels_without_device_code_are_passed_on_as_they_are() {
 #[test]
 fn a_target_that_no_release_of_rocm_has_is_one_of_theirs() {
     let place = Place::new();
-    let parts = place.0.path("parts");
     let mut odd = DemoWheel::bare("fw");
     odd.add("fw/x.so", fat("x.so", 1, &[&["gfx942", "gfx1251"]]));
-    split(&[place.write(&odd)], &parts, &[]).ok();
-    assert!(
-        names(&parts).contains(&"amd_fw_device_gfx1251-1.0-py3-none-linux_x86_64.whl".to_owned()),
-        "{:?}",
-        names(&parts)
-    );
+    let parts = place.split(&[place.write(&odd)], &[]);
+    let device = "amd_fw_device_gfx1251-1.0-py3-none-linux_x86_64.whl";
+    assert_has!(names(&parts).join("\n"), device);
 }
 
 /// The paths and bytes of all members of all wheels. Modes are in no digest.
@@ -400,12 +362,10 @@ fn no_code_of_wheels_of_pypi_is_lost() {
             break;
         }
         let place = Place::new();
-        let parts = place.0.path("parts");
         let name = wheel.file_name().unwrap().to_str().unwrap();
-        split(std::slice::from_ref(&wheel), &parts, &[]).ok();
-        let device = names(&parts)
-            .into_iter()
-            .find(|it| it.contains("_device_gfx942-"));
+        let parts = place.split(from_ref(&wheel), &[]);
+        let mut names = names(&parts).into_iter();
+        let device = names.find(|it| it.contains("_device_gfx942-"));
         // Of some a split would save too little.
         let Some(device) = device else {
             continue;
@@ -438,12 +398,12 @@ fn a_damaged_wheel_is_refused_or_makes_no_difference() {
     let path = place.write(&wheel());
     let whole = fs_err::read(&path).unwrap();
     let [good, parts] = ["good", "parts"].map(|it| place.0.path(it));
-    split(std::slice::from_ref(&path), &good, &[]).ok();
+    split(from_ref(&path), &good, &[]).ok();
     let expected = contents_of(&good);
     for seed in long::seeds(16, 200) {
         let round = usize::try_from(seed).unwrap();
         fs_err::write(&path, damaged(&whole, round)).unwrap();
-        let said = split(std::slice::from_ref(&path), &parts, &[]);
+        let said = split(from_ref(&path), &parts, &[]);
         if said.code == 0 {
             // Some bytes mean nothing to anybody, such as the time of a member.
             assert!(contents_of(&parts) == expected, "round {round}");

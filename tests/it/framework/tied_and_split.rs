@@ -1,19 +1,16 @@
 //! A wheel that is tied and then split, and its parts when they are tied again.
 
 use super::{
-    Place, assert_loads, runtime,
+    Place, assert_loads, runtime, set,
     split::{names, split, wheel, wheels_of},
     unpack,
 };
-use crate::support::{
-    demo::{DemoWheel, HOOK},
-    linker::SharedObject,
-    published,
-};
+use crate::support::demo::HOOK;
+use crate::support::prelude::*;
 
 #[test]
 fn a_tied_wheel_is_split_and_its_parts_are_tied_again() {
-    let (set, place) = (published::sample().dist(), Place::new());
+    let (set, place) = (set(), Place::new());
     // A framework, and one that is built on it, which has no device code.
     let mut fw = wheel();
     fw.add("fw/__init__.py", HOOK);
@@ -25,10 +22,7 @@ fn a_tied_wheel_is_split_and_its_parts_are_tied_again() {
     let parts = place.0.path("parts");
     let tied = wheels_of(&place.tied());
     let said = split(&tied, &parts, &["--set", set.to_str().unwrap()]).ok();
-    assert!(
-        said.contains("stays     as it is: no binary has device code"),
-        "{said}"
-    );
+    assert_has!(said, "stays     as it is: no binary has device code");
     assert_eq!(names(&parts).len(), 6, "{:?}", names(&parts));
 
     // The binaries find their libraries, and have the marker that leads to their code.

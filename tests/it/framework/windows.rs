@@ -1,12 +1,8 @@
 //! Wheels for Windows are tied by their init module: it loads what their binaries import.
 
-use std::path::PathBuf;
-
 use super::{Place, members, text};
-use crate::{
-    check::windows::dll,
-    support::demo::{DemoWheel, HOOK},
-};
+use crate::support::prelude::*;
+use crate::{check::windows::dll, support::demo::HOOK};
 
 /// A wheel for Windows whose binaries import these libraries.
 fn wheel(name: &str, binaries: &[(&str, &[&str])]) -> DemoWheel {
@@ -54,15 +50,12 @@ fn the_init_module_loads_what_binaries_import() {
         "ties      2 of 3 binaries to ROCm 1.0\n",
         "preload   amdhip64 hiprtc hipblas\n",
     ] {
-        assert!(said.contains(line), "{said}");
+        assert_has!(said, line);
     }
     let tied = members(&place.only());
     assert!(text(&tied, "/METADATA").contains("Requires-Dist: rocm[libraries]==1.0.*\n"));
     let module = text(&tied, "fw/_rocm_init.py");
-    assert!(
-        module.contains("amdhip64") && module.contains("hiprtc") && module.contains("hipblas"),
-        "{module}"
-    );
+    assert_has!(module, "amdhip64", "hiprtc", "hipblas");
     let again = Place::new();
     again.tie(&[place.only()], &set, &[]).ok();
     assert!(fs_err::read(again.only()).unwrap() == fs_err::read(place.only()).unwrap());
@@ -79,7 +72,7 @@ fn what_imported_libraries_need_of_other_packages_is_loaded_first() {
     let said = place
         .tie(&[place.write(&fw)], &set, &["--init", "add"])
         .ok();
-    assert!(said.contains("preload   amdhip64 hipblas\n"), "{said}");
+    assert_has!(said, "preload   amdhip64 hipblas\n");
 }
 
 #[test]

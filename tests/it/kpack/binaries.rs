@@ -1,7 +1,6 @@
 //! Fat binaries without a compiler.
 
-use crate::support::bundles;
-use crate::support::linker::{DeviceRelocations, SharedObject};
+use crate::support::prelude::*;
 
 /// A code object with kernels of these names, and some bytes of its own.
 pub(super) fn code_object(kernels: &[&str], payload: usize) -> Vec<u8> {
@@ -22,6 +21,23 @@ pub(super) fn concatenated(bundles: &[Vec<u8>]) -> (Vec<u8>, Vec<u64>) {
         bytes.extend_from_slice(bundle);
     }
     (bytes, starts)
+}
+
+/// A library with a translation unit for each of these lists of targets.
+pub(super) fn of_units(soname: &str, units: &[&[&str]]) -> Vec<u8> {
+    let bundles = units.iter().enumerate().map(|(unit, targets)| {
+        let code = targets.iter().enumerate();
+        let code = code.map(|(at, target)| {
+            let kernel = format!("unit{unit}");
+            (*target, code_object(&[&kernel], 4000 + at * 100))
+        });
+        bundles::raw(&code.collect::<Vec<_>>())
+    });
+    let (code, starts) = concatenated(&bundles.collect::<Vec<_>>());
+    let object = SharedObject::new(soname).needs("libc.so.6");
+    object
+        .device_code(&code, &starts, DeviceRelocations::Rela)
+        .build()
 }
 
 /// A library of two translation units, the second one compressed and with fewer targets.

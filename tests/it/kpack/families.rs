@@ -7,36 +7,19 @@ use rocwheel::{
     error::Stop,
 };
 
-use crate::support::{
-    linker::{DeviceRelocations, SharedObject},
-    program::{Outcome, command},
-};
-
 use super::{
-    binaries::{code_object, concatenated},
+    binaries::of_units,
     runtime::compare_for,
     splitting::{STAGE, files, flattened, put, split},
 };
-use crate::support::bundles;
+use crate::support::program::{Outcome, command};
 
 const LIBRARY: &str = "lib/libfam.so.1";
 const FIRST: [&[&str]; 2] = [&["gfx942"], &["gfx942"]];
 const SECOND: [&[&str]; 2] = [&["gfx1100", "gfx1101"], &["gfx1100"]];
 
 fn library(units: &[&[&str]]) -> Vec<u8> {
-    let bundles = units.iter().enumerate().map(|(unit, targets)| {
-        let code = targets.iter().enumerate();
-        let code = code.map(|(at, target)| {
-            let kernel = format!("unit{unit}");
-            (*target, code_object(&[&kernel], 4000 + at * 100))
-        });
-        bundles::raw(&code.collect::<Vec<_>>())
-    });
-    let (code, starts) = concatenated(&bundles.collect::<Vec<_>>());
-    SharedObject::new("libfam.so.1")
-        .needs("libc.so.6")
-        .device_code(&code, &starts, DeviceRelocations::Rela)
-        .build()
+    of_units("libfam.so.1", units)
 }
 
 /// Splits a family on its own, to `root/{family}`.
@@ -83,11 +66,8 @@ fn said(arguments: &[&str], artifacts: &Path, place: &Path) -> String {
     run.args(arguments).arg("--artifact-dir").arg(artifacts);
     let said = Outcome::of(run.current_dir(place).output().unwrap());
     let lines = said.stderr.lines().filter(|it| !it.starts_with("     "));
-    format!(
-        "exit {}\n{}",
-        said.code,
-        lines.collect::<Vec<_>>().join("\n")
-    )
+    let lines: Vec<&str> = lines.collect();
+    format!("exit {}\n{}", said.code, lines.join("\n"))
 }
 
 #[test]
@@ -117,37 +97,40 @@ fn finds_the_code_of_another(other: &str) {
 
 #[test]
 fn parts_that_do_not_fit_together_are_refused() {
-    let pair: &[&[&str]] = &[&["gfx1100"], &["gfx1100"]];
-    let place = tempfile::tempdir().unwrap();
-    // One translation unit more in the family that the generic part is not of.
-    let triple: &[&[&str]] = &[&["gfx1100"], &["gfx1100"], &["gfx1100"]];
-    let mix = mixed(place.path(), &FIRST, triple);
-    insta::assert_snapshot!(build(&mix, place.path()), @"
-    exit 2
-    error: the parts of artifact `fam_lib` do not fit together: `lib/libfam.so.1` would not find its code for `gfx1100`: it does not ask `.kpack/fam_lib_gfx1100.kpack` for `math-libs/stage/lib/libfam.so.1#2`
-
-    hint: take all parts from one build, or split the fat artifacts of each family again with `rocwheel split`
-    ");
-    // One less: a unit finds nothing in an archive that has the rest.
-    let place = tempfile::tempdir().unwrap();
-    let mix = mixed(place.path(), &[&["gfx942"], &["gfx942"], &["gfx942"]], pair);
-    insta::assert_snapshot!(build(&mix, place.path()), @"
-    exit 2
-    error: the parts of artifact `fam_lib` do not fit together: `lib/libfam.so.1` would be refused by the runtime for `gfx1100`: no archive has `math-libs/stage/lib/libfam.so.1#2`
-
-    hint: take all parts from one build, or split the fat artifacts of each family again with `rocwheel split`
-    ");
-    // Archives that are called as no marker says.
-    let place = tempfile::tempdir().unwrap();
-    let mix = mixed(place.path(), &FIRST, pair);
-    let archive = format!("fam_lib_gfx1100/{STAGE}/.kpack/fam_lib");
-    let [from, to] = ["", "_1"].map(|number| mix.join(format!("{archive}{number}_gfx1100.kpack")));
-    fs_err::rename(from, to).unwrap();
-    insta::assert_snapshot!(build(&mix, place.path()), @"
-    exit 2
-    error: the parts of artifact `fam_lib` do not fit together: `lib/libfam.so.1` would not find its code for `gfx1100`: it does not ask `.kpack/fam_lib_1_gfx1100.kpack` for `math-libs/stage/lib/libfam.so.1#0`
-
-    hint: take all parts from one build, or split the fat artifacts of each family again with `rocwheel split`
+    let one: &[&str] = &["gfx1100"];
+    let refused = |first: &[&[&str]], second: &[&[&str]], change: fn(&Path)| {
+        let place = tempfile::tempdir().unwrap();
+        let mix = mixed(place.path(), first, second);
+        change(&mix);
+        let said = build(&mix, place.path());
+        let hint = "or split the fat artifacts of each family again with `rocwheel split`";
+        assert_has!(
+            said,
+            "exit 2\nerror: the parts of artifact `fam_lib` do not fit together: ",
+            hint
+        );
+        let why = said.lines().nth(1).unwrap().split(": ").skip(2);
+        why.collect::<Vec<_>>().join(": ")
+    };
+    let renamed = |mix: &Path| {
+        let archive = mix.join(format!(
+            "fam_lib_gfx1100/{STAGE}/.kpack/fam_lib_gfx1100.kpack"
+        ));
+        let other = archive.with_file_name("fam_lib_1_gfx1100.kpack");
+        fs_err::rename(archive, other).unwrap();
+    };
+    let said = [
+        // One translation unit more in the family that the generic part is not of.
+        refused(&FIRST, &[one; 3], |_| ()),
+        // One less: a unit finds nothing in an archive that has the rest.
+        refused(&[FIRST[0]; 3], &[one; 2], |_| ()),
+        // Archives that are called as no marker says.
+        refused(&FIRST, &[one; 2], renamed),
+    ];
+    insta::assert_snapshot!(said.join("\n"), @"
+    `lib/libfam.so.1` would not find its code for `gfx1100`: it does not ask `.kpack/fam_lib_gfx1100.kpack` for `math-libs/stage/lib/libfam.so.1#2`
+    `lib/libfam.so.1` would be refused by the runtime for `gfx1100`: no archive has `math-libs/stage/lib/libfam.so.1#2`
+    `lib/libfam.so.1` would not find its code for `gfx1100`: it does not ask `.kpack/fam_lib_1_gfx1100.kpack` for `math-libs/stage/lib/libfam.so.1#0`
     ");
 }
 

@@ -1,8 +1,6 @@
 //! Fat binaries as the linkers of this machine make them: split, loaded by the machine's loader, and
 //! registered with a runtime that looks at what it gets.
 
-use std::{path::Path, process::Command};
-
 use super::{
     binaries::{code_object, concatenated},
     linter::complaints,
@@ -10,7 +8,7 @@ use super::{
     splitting::{flattened, put, split},
 };
 use crate::elf::compiled::{Linker, linkers};
-use crate::support::{bundles, long};
+use crate::support::prelude::*;
 
 /// Counts wrappers that lead to a marker by hundreds, and adds up their numbers.
 const RUNTIME: &str = r"
@@ -75,10 +73,7 @@ const SHARED: [(&str, &[&str]); 12] = [
     ("larger-pages", &[HIDDEN, "-Wl,-z,max-page-size=0x10000"]),
     ("huge-pages", &[HIDDEN, "-Wl,-z,max-page-size=0x200000"]),
     ("together", &[HIDDEN, "-Wl,-z,noseparate-code"]),
-    (
-        "now",
-        &[HIDDEN, "-Wl,-z,now,-z,relro", "-Wl,--build-id=sha1"],
-    ),
+    ("now", &[HIDDEN, "-Wl,-z,now,-z,relro,--build-id=sha1"]),
     ("stripped", &[HIDDEN, "-s"]),
     // As much `.bss` as a part of the code, as all of it, and as many times that.
     ("behind-some", &[HIDDEN, BEHIND, "-DZEROS=100000"]),
@@ -90,7 +85,7 @@ const PROGRAMS: [(&str, &[&str]); 3] = [
     ("pie", &[HIDDEN, "-fPIE", "-pie"]),
     ("fixed", &[HIDDEN, "-fno-pie", "-no-pie"]),
     (
-        "fixed-together",
+        "together",
         &[HIDDEN, "-fno-pie", "-no-pie", "-Wl,-z,noseparate-code"],
     ),
 ];
@@ -119,19 +114,10 @@ fn build(linker: Linker, place: &Path, source: &str, flags: &[&str]) -> Vec<u8> 
 /// What a library says once it is loaded.
 fn loaded(library: &Path) -> Result<i32, String> {
     const SCRIPT: &str = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).answer())";
-    let output = Command::new("python3")
-        .args(["-c", SCRIPT])
-        .arg(library)
-        .output()
-        .unwrap();
+    let mut python = Command::new("python3");
+    let output = python.args(["-c", SCRIPT]).arg(library).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    text.parse().map_err(|_| {
-        format!(
-            "{}: {}",
-            output.status,
-            String::from_utf8_lossy(&output.stderr)
-        )
-    })
+    text.parse().map_err(|_| format!("{output:?}"))
 }
 
 #[test]
@@ -181,27 +167,21 @@ fn what_linkers_make_loads_and_registers_without_its_code() {
         executable(&path);
         let said = if name.starts_with("bin/") {
             let status = Command::new(&path).status().unwrap();
-            status
-                .code()
-                .map(|code| code + 200)
-                .ok_or(status.to_string())
+            let code = status.code().ok_or(status.to_string());
+            code.map(|code| code + 200)
         } else {
             loaded(&path)
         };
-        let lost = binary
-            .len()
-            .saturating_sub(fs_err::read(&path).unwrap().len());
-        let least = if name.ends_with("huge-pages.so") {
-            0
-        } else {
-            120_000
-        };
+        let split = fs_err::read(&path).unwrap();
+        let lost = binary.len().saturating_sub(split.len());
+        let is_huge = name.ends_with("huge-pages.so");
+        let least = if is_huge { 0 } else { 120_000 };
         if said != Ok(ANSWER) || lost < least {
             failures.push(format!("{name}: {said:?}, {lost} bytes less"));
         }
         assert!(compare(binary, &root, name) > 20, "{name}");
         let known = complaints(binary);
-        let mut found = complaints(&fs_err::read(&path).unwrap());
+        let mut found = complaints(&split);
         found.retain(|what, _| !known.contains_key(what));
         let found = found.iter();
         failures.extend(found.map(|(what, why)| format!("{name}: {what} {why}")));

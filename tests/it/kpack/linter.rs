@@ -25,10 +25,9 @@ pub(crate) fn complaints(file: &[u8]) -> BTreeMap<String, &'static str> {
     let loads = elf.program_headers.iter().filter(|it| it.p_type == PT_LOAD);
     for load in loads.filter(|load| load.p_flags & PF_X != 0) {
         let runs = elf.section_headers.iter().any(|section| {
-            section.sh_flags & u64::from(SHF_EXECINSTR) != 0
-                && load
-                    .vm_range()
-                    .contains(&usize::try_from(section.sh_addr).unwrap())
+            let start = usize::try_from(section.sh_addr).unwrap();
+            let is_code = section.sh_flags & u64::from(SHF_EXECINSTR) != 0;
+            is_code && load.vm_range().contains(&start)
         });
         if !runs {
             said.insert("segment".to_owned(), "can be run, but has no code");
@@ -74,7 +73,8 @@ fn of_section(elf: &Elf<'_>, section: &SectionHeader, file: &[u8]) -> Option<&'s
 }
 
 fn of_symbols(elf: &Elf<'_>, table: &str, symbols: &Symtab<'_>) -> BTreeMap<String, &'static str> {
-    let names = if table == ".dynsym" {
+    let is_dynamic = table == ".dynsym";
+    let names = if is_dynamic {
         &elf.dynstrtab
     } else {
         &elf.strtab
@@ -90,12 +90,6 @@ fn of_symbols(elf: &Elf<'_>, table: &str, symbols: &Symtab<'_>) -> BTreeMap<Stri
         })
     });
     let name = |at| names.get_at(at).unwrap_or_default();
-    outside
-        .map(|symbol| {
-            (
-                format!("{table}: {}", name(symbol.st_name)),
-                "is out of bounds",
-            )
-        })
-        .collect()
+    let said = outside.map(|it| format!("{table}: {}", name(it.st_name)));
+    said.map(|what| (what, "is out of bounds")).collect()
 }

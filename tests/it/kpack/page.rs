@@ -1,13 +1,12 @@
 //! Every command of `docs/kpack.md` runs.
 
-use std::path::Path;
-
 use super::{
     splitting::put,
     wheels::{copy, place, rocblas},
 };
 use crate::docs::commands;
-use crate::support::program::{self, succeed};
+use crate::support::prelude::*;
+use crate::support::program;
 
 #[test]
 fn every_command_of_the_page_runs() {

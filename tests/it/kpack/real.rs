@@ -8,7 +8,7 @@ use super::{
     runtime::compare,
     splitting::{STAGE, flattened, put, split},
 };
-use crate::{judges::wheel_of_pypi, support::long};
+use crate::judges::wheel_of_pypi;
 
 /// The smallest there is: three binaries, four bundles (`CCOB` 3), each for 27 targets.
 const WHEEL: &str = "jax_rocm7_plugin";
@@ -58,9 +58,7 @@ fn split_and_compared(wheel: &Path) -> (usize, usize) {
 
 #[test]
 fn fat_binaries_from_pypi_are_split() {
-    if long::is_left_out() {
-        return;
-    }
+    only_in_long!();
     let (binaries, compared) = split_and_compared(&wheel_of_pypi(WHEEL));
     assert_eq!(binaries, 3);
     assert!(compared > 1000, "{compared}");

@@ -67,11 +67,8 @@ fn compare_devices(
                     CodePlace::PassedOver => None,
                     CodePlace::Lacking => panic!("{path} for {device}: {generation:?}"),
                 };
-                assert!(
-                    got == expected,
-                    "{path}#{} {device}: {generation:?}",
-                    reference.index
-                );
+                let index = reference.index;
+                assert!(got == expected, "{path}#{index} {device}: {generation:?}");
             }
         }
     }
@@ -107,13 +104,7 @@ fn devices(targets: BTreeSet<CodeTarget>) -> BTreeSet<CodeTarget> {
     let mut devices: BTreeSet<CodeTarget> = others.map(|one| one.parse().unwrap()).into();
     for target in targets {
         let base = target.base();
-        let with = [
-            "",
-            ":xnack+",
-            ":xnack-",
-            ":sramecc+:xnack+",
-            ":sramecc-:xnack-",
-        ];
+        let with = "|:xnack+|:xnack-|:sramecc+:xnack+|:sramecc-:xnack-".split('|');
         devices.extend(with.map(|features| format!("{base}{features}").parse().unwrap()));
         devices.insert(target);
     }

@@ -1,21 +1,12 @@
 //! `split`: fat artifacts in, one for every host and one for each target out.
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-};
-
-use crate::support::bundles;
-use crate::support::linker::{DeviceRelocations, SharedObject};
-
 use super::{
     binaries::{code_object, concatenated, library},
     runtime::compare,
 };
-use crate::support::{
-    killed::killed_at_every_step,
-    program::{Outcome, command},
-};
+use crate::support::killed::killed_at_every_step;
+pub(super) use crate::support::place::contents as files;
+use crate::support::prelude::*;
 
 pub(super) const STAGE: &str = "math-libs/stage";
 
@@ -41,20 +32,18 @@ pub(super) fn artifacts(root: &Path) -> PathBuf {
     let stage = artifact.join(STAGE);
     put(&stage, "lib/libfat.so.1", &library());
     put(&stage, "lib/deep/libsmall.so.1", &smaller());
-    put(
-        &stage,
-        "lib/rocblas/library/Kernels_gfx90a-xnack-.hsaco",
-        b"a database",
-    );
-    put(
-        &stage,
-        "lib/rocblas/library/gfx1100/Manifest.txt",
-        b"another",
-    );
-    put(&stage, "lib/rocblas/library/fallback.dat", b"for all");
+    put_databases(&stage, "gfx90a-xnack-");
     put(&stage, "share/doc/readme.txt", b"text");
     std::os::unix::fs::symlink("libfat.so.1", stage.join("lib/libfat.so")).unwrap();
     fat
+}
+
+/// Files of rocBLAS: for a target, for another, and for all.
+pub(super) fn put_databases(stage: &Path, target: &str) {
+    let library = stage.join("lib/rocblas/library");
+    put(&library, &format!("Kernels_{target}.hsaco"), b"a database");
+    put(&library, "gfx1100/Manifest.txt", b"another");
+    put(&library, "fallback.dat", b"for all");
 }
 
 pub(super) fn split(input: &Path, output: &Path, jobs: &str) -> String {
@@ -64,32 +53,6 @@ pub(super) fn split(input: &Path, output: &Path, jobs: &str) -> String {
         .arg(input);
     split.arg("--output-dir").arg(output);
     Outcome::of(split.output().unwrap()).all()
-}
-
-/// Every file below a directory, links as their text.
-pub(super) fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
-    let mut files = BTreeMap::new();
-    let mut open = vec![root.to_owned()];
-    while let Some(directory) = open.pop() {
-        for entry in fs_err::read_dir(directory).unwrap() {
-            let path = entry.unwrap().path();
-            let name = path
-                .strip_prefix(root)
-                .unwrap()
-                .to_str()
-                .unwrap()
-                .to_owned();
-            if path.is_symlink() {
-                let text = fs_err::read_link(&path).unwrap();
-                files.insert(name, text.to_str().unwrap().as_bytes().to_vec());
-            } else if path.is_dir() {
-                open.push(path);
-            } else {
-                files.insert(name, fs_err::read(&path).unwrap());
-            }
-        }
-    }
-    files
 }
 
 /// All artifacts on one root, as they are installed.
@@ -210,18 +173,12 @@ fn a_split_that_is_killed_is_made_again_whole() {
 fn a_damaged_binary_leaves_nothing() {
     let place = tempfile::tempdir().unwrap();
     let fat = artifacts(place.path());
-    let library = library();
-    let at = library
-        .windows(8)
-        .position(|bytes| bytes == b"__CLANG_")
-        .unwrap();
-    let mut damaged = library;
+    let mut damaged = library();
+    let mut windows = damaged.windows(8);
+    let at = windows.position(|bytes| bytes == b"__CLANG_").unwrap();
     damaged[at] = b'x';
-    put(
-        &fat,
-        &format!("blas_lib_gfx90X-dcgpu/{STAGE}/lib/libfat.so.1"),
-        &damaged,
-    );
+    let path = format!("blas_lib_gfx90X-dcgpu/{STAGE}/lib/libfat.so.1");
+    put(&fat, &path, &damaged);
     let out = place.path().join("split");
     let said = split(&fat, &out, "2");
     insta::assert_snapshot!(said.replace(place.path().to_str().unwrap(), "HERE"), @"

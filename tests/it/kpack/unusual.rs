@@ -1,26 +1,15 @@
 //! Code that is for no single target, and binaries whose code stays where it is.
 
-use std::path::Path;
-
 use super::{
-    binaries::{code_object, concatenated},
+    binaries::{code_object, of_units},
     runtime::compare,
     splitting::{STAGE, files, flattened, put, split},
 };
-use crate::support::bundles;
-use crate::support::linker::{DeviceRelocations, SharedObject};
-use crate::support::sandbox::Sandbox;
+use crate::check::windows::dll;
+use crate::support::prelude::*;
 
-fn library(targets: &[&[&str]]) -> Vec<u8> {
-    let bundles = targets.iter().map(|targets| {
-        let code = targets.iter().enumerate();
-        let code = code.map(|(at, target)| (*target, code_object(&["k"], 4000 + at * 100)));
-        bundles::raw(&code.collect::<Vec<_>>())
-    });
-    let (code, starts) = concatenated(&bundles.collect::<Vec<_>>());
-    SharedObject::new("libx.so.1")
-        .device_code(&code, &starts, DeviceRelocations::Rela)
-        .build()
+fn library(units: &[&[&str]]) -> Vec<u8> {
+    of_units("libx.so.1", units)
 }
 
 /// What a split of a library says, and which files it leaves.
@@ -45,9 +34,9 @@ fn code_for_a_generic_target_goes_to_everybody() {
     ]);
     insta::assert_snapshot!(outcome(place.path(), &library), @"
     exit 0
-    rand_lib_generic: 4 files, 31.82 KiB
-    rand_lib_gfx942: 1 file, 4.67 KiB
-           Split rand_lib_gfx94X-dcgpu: 2 artifacts, 36.49 KiB
+    rand_lib_generic: 4 files, 31.87 KiB
+    rand_lib_gfx942: 1 file, 4.68 KiB
+           Split rand_lib_gfx94X-dcgpu: 2 artifacts, 36.55 KiB
     rand_lib_generic/math-libs/stage/.kpack/rand_lib_4c707775_0_gfx11-generic.kpack
     rand_lib_generic/math-libs/stage/.kpack/rand_lib_4c707775_0_gfx9-4-generic.kpack
     rand_lib_generic/math-libs/stage/.kpack/rand_lib_4c707775_1_gfx9-4-generic.kpack
@@ -61,11 +50,8 @@ fn code_for_a_generic_target_goes_to_everybody() {
     let alone = place.path().join("alone");
     fs_err::create_dir_all(&alone).unwrap();
     let generic = "rand_lib_generic";
-    fs_err::rename(
-        place.path().join("split").join(generic),
-        alone.join(generic),
-    )
-    .unwrap();
+    let split = place.path().join("split");
+    fs_err::rename(split.join(generic), alone.join(generic)).unwrap();
     let root = place.path().join("everybody");
     flattened(&alone, &root);
     let archives: Vec<String> = files(&root.join(".kpack")).into_keys().collect();
@@ -78,47 +64,30 @@ fn code_for_a_generic_target_goes_to_everybody() {
 
 #[test]
 fn code_that_no_runtime_looks_for_in_archives_keeps_its_binary_whole() {
+    let unknown = tempfile::tempdir().unwrap();
+    let said = outcome(unknown.path(), &library(&[&["gfx99-9-generic"]]));
+    assert_has!(
+        said,
+        "keeps its device code: no runtime looks into an archive for `gfx99-9-generic`"
+    );
     let place = tempfile::tempdir().unwrap();
     let spirv = "hipv4-spirv64-amd-amdhsa--amdgcnspirv";
     let library = library(&[&["gfx942"], &["gfx942", spirv]]);
     insta::assert_snapshot!(outcome(place.path(), &library), @"
     exit 0
-    rand_lib_generic: 1 file, 34.09 KiB
+    rand_lib_generic: 1 file, 34.12 KiB
     warning: `HERE/fat/rand_lib_gfx94X-dcgpu/math-libs/stage/lib/libx.so.1` keeps its device code: no runtime looks into an archive for `amdgcnspirv`
-           Split rand_lib_gfx94X-dcgpu: 1 artifact, 34.09 KiB
+           Split rand_lib_gfx94X-dcgpu: 1 artifact, 34.12 KiB
     rand_lib_generic/math-libs/stage/lib/libx.so.1
     ");
     let kept = format!("split/rand_lib_generic/{STAGE}/lib/libx.so.1");
     assert!(fs_err::read(place.path().join(kept)).unwrap() == library);
 }
 
-#[test]
-fn a_generic_target_that_no_runtime_knows_keeps_its_binary_whole() {
-    let place = tempfile::tempdir().unwrap();
-    insta::assert_snapshot!(outcome(place.path(), &library(&[&["gfx99-9-generic"]])), @"
-    exit 0
-    rand_lib_generic: 1 file, 13.98 KiB
-    warning: `HERE/fat/rand_lib_gfx94X-dcgpu/math-libs/stage/lib/libx.so.1` keeps its device code: no runtime looks into an archive for `gfx99-9-generic`
-           Split rand_lib_gfx94X-dcgpu: 1 artifact, 13.98 KiB
-    rand_lib_generic/math-libs/stage/lib/libx.so.1
-    ");
-}
-
-/// A library for Windows, as far as anyone looks: one section with code.
+/// A library for Windows with a section of code.
 fn windows() -> Vec<u8> {
     let code = bundles::raw(&[("gfx1100", code_object(&["k"], 3000))]);
-    let mut file = b"MZ".to_vec();
-    file.resize(0x3c, 0);
-    file.extend(64_u32.to_le_bytes());
-    file.extend(b"PE\0\0\x64\x86\x01\0");
-    file.resize(64 + 24, 0);
-    file.extend(b".hip_fat");
-    for number in [code.len(), 0x1000, code.len(), 0x1000] {
-        file.extend(u32::try_from(number).unwrap().to_le_bytes());
-    }
-    file.resize(0x1000, 0);
-    file.extend(code);
-    file
+    dll(&[(b".hip_fat", 0x1000, &code)], &[])
 }
 
 #[test]
@@ -137,9 +106,9 @@ fn a_windows_binary_is_shown_and_stays_whole() {
     let said = t.run("split --artifact-dir fat --output-dir split").all();
     insta::assert_snapshot!(said.replace("`fat/", "`HERE/fat/"), @"
     exit 0
-    rand_lib_generic: 1 file, 12.10 KiB
+    rand_lib_generic: 1 file, 10.00 KiB
     warning: `HERE/fat/rand_lib_gfx110X-all/math-libs/stage/bin/x.dll` keeps its device code: Windows binaries are not split
-           Split rand_lib_gfx110X-all: 1 artifact, 12.10 KiB
+           Split rand_lib_gfx110X-all: 1 artifact, 10.00 KiB
     ");
     let kept = format!("split/rand_lib_generic/{STAGE}/bin/x.dll");
     assert!(fs_err::read(t.path(kept)).unwrap() == windows());

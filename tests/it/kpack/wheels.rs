@@ -1,22 +1,15 @@
 //! `build --kpack`: fat artifacts to wheels that are installed, and what every device finds there.
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-    process::Command,
-};
-
 use rocwheel::artifact::sample;
 
 use super::{
     binaries::{code_object, concatenated},
     runtime::compare,
-    splitting::{files, put, split},
+    splitting::{files, put, put_databases, split},
 };
-use crate::judges::tool;
-use crate::support::bundles;
-use crate::support::linker::{DeviceRelocations, SharedObject};
-use crate::support::program::{Outcome, command, succeed};
+pub(super) use crate::support::place::copy_tree as copy;
+use crate::support::place::empty;
+use crate::support::prelude::*;
 
 const FAT: &str = "blas_lib_gfx94X-dcgpu";
 const STAGE: &str = "math-libs/BLAS/rocBLAS/stage";
@@ -44,12 +37,7 @@ pub(super) fn rocblas() -> Vec<u8> {
 
 /// The sample as a build would leave it that has not split one of its artifacts.
 pub(super) fn place(name: &str) -> PathBuf {
-    let place = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join("kpack")
-        .join(name);
-    if place.exists() {
-        fs_err::remove_dir_all(&place).unwrap();
-    }
+    let place = empty(&format!("kpack/{name}"));
     for archive in sample::archives().unwrap() {
         if !archive.file_name.starts_with("blas_lib") {
             put(&place, &format!("in/{}", archive.file_name), &archive.bytes);
@@ -61,23 +49,8 @@ pub(super) fn place(name: &str) -> PathBuf {
     put(&stage, "lib/librocblas.so.5.1", &rocblas());
     std::os::unix::fs::symlink("librocblas.so.5.1", stage.join("lib/librocblas.so.5")).unwrap();
     std::os::unix::fs::symlink("librocblas.so.5", stage.join("lib/librocblas.so")).unwrap();
-    put(
-        &stage,
-        "lib/rocblas/library/Kernels_gfx942.hsaco",
-        b"a database",
-    );
-    put(
-        &stage,
-        "lib/rocblas/library/gfx1100/Manifest.txt",
-        b"another",
-    );
-    put(&stage, "lib/rocblas/library/fallback.dat", b"for all");
+    put_databases(&stage, "gfx942");
     place
-}
-
-pub(super) fn copy(from: &Path, to: &Path) {
-    let copied = Command::new("cp").arg("-a").arg(from).arg(to).status();
-    assert!(copied.unwrap().success());
 }
 
 fn run(arguments: &[&str], place: &Path) -> String {
@@ -97,18 +70,15 @@ fn fat_artifacts_become_wheels_in_which_every_device_finds_its_code() {
     let pipeline = ["pipeline", "--artifact-dir", "in", "--output-dir", "out"];
     let said = run(&[&pipeline[..], &summary[..]].concat(), &place);
     assert!(said.starts_with("exit 0"), "{said}");
-    let told = [
-        "Splitting 1 fat artifact: blas_lib_gfx94X-dcgpu",
+    assert_has!(said, "Splitting 1 fat artifact: blas_lib_gfx94X-dcgpu");
+    assert_has!(
+        said,
         "with split device code",
-        "Split 4 archives of device code, 122.55 KiB",
-    ];
-    assert!(told.iter().all(|fact| said.contains(fact)), "{said}");
+        "Split 4 archives of device code, 122.55 KiB"
+    );
     assert!(!place.join("out/packages/kpack.part").exists());
     let summary = fs_err::read_to_string(place.join("summary.md")).unwrap();
-    assert!(
-        summary.contains("gfx942") && summary.contains("gfx1100"),
-        "{summary}"
-    );
+    assert_has!(summary, "gfx942", "gfx1100");
     let install = "install --quiet --no-index --no-deps --target site --find-links out/packages/dist \
                    rocm-sdk-core rocm-sdk-libraries rocm-sdk-device-gfx942 rocm-sdk-device-gfx1100";
     let mut pip = Command::new(tool("pip"));
@@ -127,10 +97,8 @@ fn fat_artifacts_become_wheels_in_which_every_device_finds_its_code() {
     lib/rocblas/library/Kernels_gfx942.hsaco
     lib/rocblas/library/gfx1100/Manifest.txt
     ");
-    let lost = rocblas().len()
-        - fs_err::read(root.join("lib/librocblas.so.5"))
-            .unwrap()
-            .len();
+    let split = fs_err::read(root.join("lib/librocblas.so.5")).unwrap();
+    let lost = rocblas().len() - split.len();
     assert!(lost > 50_000, "{lost}");
 }
 
@@ -145,10 +113,8 @@ fn a_build_splits_as_split_does() {
             copy(&child.unwrap().path(), &place.join(input));
         }
         let dest = format!("{input}-out");
-        let said = run(
-            &["build", "--artifact-dir", input, "--dest-dir", &dest],
-            &place,
-        );
+        let line = ["build", "--artifact-dir", input, "--dest-dir", &dest];
+        let said = run(&line, &place);
         assert!(said.starts_with("exit 0"), "{said}");
     }
     let dist = |name: &str| -> BTreeMap<String, Vec<u8>> { files(&place.join(name).join("dist")) };
@@ -178,25 +144,25 @@ fn what_happens_to_code_in_binaries_is_a_choice() {
     let archive = r#"{"path":"_rocm_sdk_libraries/.kpack/blas_lib_"#;
     let (_, rest) = split.split_once(archive).expect("an archive in the plan");
     let (member, _) = rest.split_once('}').unwrap();
-    assert!(!member.contains("size"), "{member}");
+    assert_lacks!(member, "size");
     assert!(!place.join("out/kpack.part").exists());
+    let refused = |why: &str| {
+        let refused = build(&["--kpack", "split"]);
+        assert!(refused.starts_with("exit 2"), "{refused}");
+        assert_has!(refused, why);
+    };
     // The binaries of two families are not the same without their code.
     let other = place.join("in/blas_lib_gfx110X-all");
     copy(&place.join("fat").join(FAT), &other);
-    let refused = build(&["--kpack", "split"]);
-    let why = "error: `blas_lib_gfx110X-all` and `blas_lib_gfx94X-dcgpu` would both become `blas_lib_generic`";
-    assert!(
-        refused.starts_with("exit 2") && refused.contains(why),
-        "{refused}"
+    refused(
+        "error: `blas_lib_gfx110X-all` and `blas_lib_gfx94X-dcgpu` would both become `blas_lib_generic`",
     );
     fs_err::remove_dir_all(other).unwrap();
     // Beside its generic part, a fat artifact is one too many.
-    let generic = place.join("in/blas_lib_generic");
-    put(&generic, "artifact_manifest.txt", b"");
-    let refused = build(&["--kpack", "split"]);
-    let why = "error: only one of `blas_lib_generic` and `blas_lib_gfx94X-dcgpu` is split";
-    assert!(
-        refused.starts_with("exit 2") && refused.contains(why),
-        "{refused}"
+    put(
+        &place.join("in/blas_lib_generic"),
+        "artifact_manifest.txt",
+        b"",
     );
+    refused("error: only one of `blas_lib_generic` and `blas_lib_gfx94X-dcgpu` is split");
 }

@@ -1,24 +1,18 @@
 //! The launcher, built again from its source.
 
-use std::{path::Path, process::Command};
-
 use super::{FOLDER, PROGRAM, REFRESH, Record, digest, program, source_digest};
+use crate::support::prelude::*;
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// What a command prints.
 fn said_by(program: &str, arguments: &[&str]) -> String {
-    let output = Command::new(program)
+    let mut command = Command::new(program);
+    command
         .args(arguments)
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .output()
-        .unwrap();
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{program} fails\n{complaint}");
-    String::from_utf8(output.stdout)
-        .unwrap()
-        .trim_end()
-        .to_owned()
+        .current_dir(env!("CARGO_MANIFEST_DIR"));
+    let said = String::from_utf8(succeed(&mut command).stdout).unwrap();
+    said.trim_end().to_owned()
 }
 
 fn compiler() -> String {
@@ -33,30 +27,22 @@ fn build() -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("launcher");
     let root = env!("CARGO_MANIFEST_DIR");
+    let flags = "--crate-name=launcher --crate-type=bin --edition=2024 --cap-lints=warn -Copt-level=z \
+                 -Cpanic=abort -Ccodegen-units=1 -Cforce-unwind-tables=no -Crelocation-model=static \
+                 -Ctarget-feature=+crt-static -Crelro-level=off -Cstrip=symbols \
+                 -Clinker-flavor=ld.lld -Clink-arg=--orphan-handling=error \
+                 tests/it/launcher/source/program.rs";
+    let places = [
+        format!("--target={TARGET}"),
+        format!("--remap-path-prefix={root}=."),
+        format!("-Clinker={linker}"),
+        format!("-Clink-arg=-T{FOLDER}/program.ld"),
+        format!("-o{}", out.display()),
+    ];
+    let places = places.iter().map(String::as_str);
     said_by(
         "rustc",
-        &[
-            "--crate-name=launcher",
-            "--crate-type=bin",
-            "--edition=2024",
-            "--cap-lints=warn",
-            &format!("--target={TARGET}"),
-            &format!("--remap-path-prefix={root}=."),
-            "-Copt-level=z",
-            "-Cpanic=abort",
-            "-Ccodegen-units=1",
-            "-Cforce-unwind-tables=no",
-            "-Crelocation-model=static",
-            "-Ctarget-feature=+crt-static",
-            "-Crelro-level=off",
-            "-Cstrip=symbols",
-            "-Clinker-flavor=ld.lld",
-            &format!("-Clinker={linker}"),
-            &format!("-Clink-arg=-T{FOLDER}/program.ld"),
-            "-Clink-arg=--orphan-handling=error",
-            &format!("-o{}", out.display()),
-            "tests/it/launcher/source/program.rs",
-        ],
+        &flags.split_whitespace().chain(places).collect::<Vec<_>>(),
     );
     fs_err::read(out).unwrap()
 }

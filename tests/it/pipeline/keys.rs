@@ -1,101 +1,48 @@
 //! What `place` says, `upload` and `pipeline` do, to the key; and dry runs list what is written.
 
-use std::{collections::BTreeSet, path::Path, process::Command};
-
-use serde_json::Value;
-
 use super::{contents, place, text};
+use crate::support::prelude::*;
 use crate::{
     fetch::Fixture,
-    support::{
-        place::TEMPORARY,
-        program::{Outcome, ROCWHEEL},
-        published::{self, sets},
-    },
+    support::{place::TEMPORARY, sandbox::words},
 };
 
-/// A way to name a run: arguments, and variables of the workflow that it is part of.
-struct Kind {
-    name: &'static str,
-    arguments: &'static [&'static str],
-    variables: &'static [(&'static str, &'static str)],
-    root: &'static str,
-}
+/// A way to name a run: a name, arguments, variables of the workflow that it is part of, and its place.
+struct Kind(
+    &'static str,
+    &'static str,
+    &'static [(&'static str, &'static str)],
+    &'static str,
+);
 
-const THIS_RUN: &[(&str, &str)] = &[
-    ("GITHUB_RUN_ID", "888"),
-    ("GITHUB_REPOSITORY", "ROCm/TheRock"),
-];
+const ID: (&str, &str) = ("GITHUB_RUN_ID", "888");
+const REPOSITORY: (&str, &str) = ("GITHUB_REPOSITORY", "ROCm/TheRock");
 
+#[rustfmt::skip]
 const KINDS: &[Kind] = &[
-    Kind {
-        name: "no run",
-        arguments: &[],
-        variables: &[],
-        root: "s3://local/local-linux/python/",
-    },
-    Kind {
-        name: "this run",
-        arguments: &[],
-        variables: THIS_RUN,
-        root: "s3://therock-ci-artifacts/888-linux/python/",
-    },
-    Kind {
-        name: "this run, for a family",
-        arguments: &["--artifact-group", "gfx94X-dcgpu"],
-        variables: THIS_RUN,
-        root: "s3://therock-ci-artifacts/888-linux/python/gfx94X-dcgpu/",
-    },
-    Kind {
-        name: "a family of the workflow",
-        arguments: &["--run-id", "888"],
-        variables: &[("GITHUB_RUN_ID", "888"), ("ARTIFACT_GROUP", "gfx110X-all")],
-        root: "s3://therock-ci-artifacts/888-linux/python/gfx110X-all/",
-    },
-    Kind {
-        name: "another repository",
-        arguments: &["--run-id", "888", "--repository", "someone/TheRock"],
-        variables: &[],
-        root: "s3://therock-ci-artifacts-external/someone-TheRock/888-linux/python/",
-    },
-    Kind {
-        name: "the address of a run",
-        arguments: &[
-            "--run-id",
-            "https://github.com/ROCm/rocm-libraries/actions/runs/888",
-        ],
-        variables: &[],
-        root: "s3://therock-ci-artifacts-external/ROCm-rocm-libraries/888-linux/python/",
-    },
-    Kind {
-        name: "a nightly",
-        arguments: &["--run-id", "888", "--release-type", "nightly"],
-        variables: &[],
-        root: "s3://therock-nightly-artifacts/888-linux/python/",
-    },
-    Kind {
-        name: "a bucket that was named",
-        arguments: &["--run-id", "888", "--bucket", "my-bucket"],
-        variables: &[],
-        root: "s3://my-bucket/888-linux/python/",
-    },
-    Kind {
-        name: "on behalf of a fork",
-        arguments: &[],
-        variables: &[
-            ("GITHUB_RUN_ID", "888"),
-            ("GITHUB_REPOSITORY", "ROCm/TheRock"),
-            ("GITHUB_EVENT_PATH", "EVENT"),
-        ],
-        root: "s3://therock-ci-artifacts-external/ROCm-TheRock/888-linux/python/",
-    },
+    Kind("no run", "", &[], "s3://local/local-linux/python/"),
+    Kind("this run", "", &[ID, REPOSITORY], "s3://therock-ci-artifacts/888-linux/python/"),
+    Kind("this run, for a family", "--artifact-group gfx94X-dcgpu", &[ID, REPOSITORY],
+        "s3://therock-ci-artifacts/888-linux/python/gfx94X-dcgpu/"),
+    Kind("a family of the workflow", "--run-id 888", &[ID, ("ARTIFACT_GROUP", "gfx110X-all")],
+        "s3://therock-ci-artifacts/888-linux/python/gfx110X-all/"),
+    Kind("another repository", "--run-id 888 --repository someone/TheRock", &[],
+        "s3://therock-ci-artifacts-external/someone-TheRock/888-linux/python/"),
+    Kind("the address of a run", "--run-id https://github.com/ROCm/rocm-libraries/actions/runs/888", &[],
+        "s3://therock-ci-artifacts-external/ROCm-rocm-libraries/888-linux/python/"),
+    Kind("a nightly", "--run-id 888 --release-type nightly", &[],
+        "s3://therock-nightly-artifacts/888-linux/python/"),
+    Kind("a bucket that was named", "--run-id 888 --bucket my-bucket", &[],
+        "s3://my-bucket/888-linux/python/"),
+    Kind("on behalf of a fork", "", &[ID, REPOSITORY, ("GITHUB_EVENT_PATH", "EVENT")],
+        "s3://therock-ci-artifacts-external/ROCm-TheRock/888-linux/python/"),
 ];
 
 impl Kind {
     fn run(&self, arguments: &[&str]) -> Outcome {
         let mut command = Command::new(ROCWHEEL);
-        command.env_clear().args(arguments).args(self.arguments);
-        for (name, value) in self.variables {
+        command.env_clear().args(arguments).args(words(self.1));
+        for (name, value) in self.2 {
             let event = format!("{TEMPORARY}/pipeline/keys/event.json");
             command.env(name, value.replace("EVENT", &event));
         }
@@ -108,7 +55,7 @@ impl Kind {
     }
 
     fn group(&self) -> &'static [&'static str] {
-        let has_group = self.root.trim_end_matches('/').ends_with("python");
+        let has_group = self.3.trim_end_matches('/').ends_with("python");
         if has_group { &["--multi-target"] } else { &[] }
     }
 }
@@ -126,11 +73,8 @@ fn files(keys: &BTreeSet<String>) -> BTreeSet<String> {
 
 fn written(root: &Path) -> BTreeSet<String> {
     let names = contents(root).into_keys();
-    let is_published = |name: &String| {
-        !["artifacts/", "packages/", "."]
-            .iter()
-            .any(|it| name.starts_with(it))
-    };
+    let others = ["artifacts/", "packages/", "."];
+    let is_published = |name: &String| !others.iter().any(|it| name.starts_with(it));
     names.filter(is_published).collect()
 }
 
@@ -145,37 +89,30 @@ fn every_kind_of_run_has_one_place_that_all_commands_agree_on() {
     for (kind, set) in KINDS.iter().zip(sets().into_iter().cycle()) {
         let (artifacts, packages) = (set.artifacts(), set.root().join("packages"));
         let [artifacts, packages] = [text(&artifacts), text(&packages)];
-        let out = scratch.join(kind.name);
+        let &Kind(name, _, _, root) = kind;
+        let out = scratch.join(name);
         // A local run has no bucket.
-        if kind.name != "no run" {
-            assert_eq!(kind.json(&["place"])["set-url"], kind.root, "{}", kind.name);
+        if name != "no run" {
+            assert_eq!(kind.json(&["place"])["set-url"], root, "{name}");
         }
-        let (_, root) = kind.root[5..].split_once('/').unwrap();
+        let (url, (_, root)) = (root, root[5..].split_once('/').unwrap());
         let upload = [
             "upload",
             "--packages-dir",
             packages,
             "--no-check",
-            "--dry-run",
+            "--output-dir",
         ];
-        let upload = [&upload, &["--output-dir", text(&out)][..], kind.group()];
-        let upload = kind.json(&upload.concat());
-        let to = format!("{}/{}", out.display(), root.trim_end_matches('/'));
-        assert_eq!(upload["place"], to, "{}", kind.name);
-        let place = scratch.join(format!("{}, uploaded", kind.name));
-        let really = ["upload", "--packages-dir", packages, "--no-check"];
-        let really = [&really, &["--output-dir", text(&place)][..], kind.group()];
-        kind.run(&really.concat()).ok();
-        let actions = upload["actions"].as_array().unwrap().iter();
-        let path = |it: &Value| {
-            it["path"]
-                .as_str()
-                .unwrap()
-                .trim_start_matches("./")
-                .to_owned()
-        };
-        let uploaded: BTreeSet<String> = actions.map(|it| format!("{root}{}", path(it))).collect();
-        assert_eq!(written(&place), files(&uploaded), "{}", kind.name);
+        let to = |place| [&upload, &[text(place)][..], kind.group()].concat();
+        let planned = kind.json(&[&to(&out)[..], &["--dry-run"]].concat());
+        let there = format!("{}/{}", out.display(), root.trim_end_matches('/'));
+        assert_eq!(planned["place"], there, "{name}");
+        let place = scratch.join(format!("{name}, uploaded"));
+        kind.run(&to(&place)).ok();
+        let actions = planned["actions"].as_array().unwrap().iter();
+        let paths = actions.map(|it| it["path"].as_str().unwrap().trim_start_matches("./"));
+        let uploaded: BTreeSet<String> = paths.map(|it| format!("{root}{it}")).collect();
+        assert_eq!(written(&place), files(&uploaded), "{name}");
         let pipeline = [
             "pipeline",
             "--artifact-dir",
@@ -184,12 +121,12 @@ fn every_kind_of_run_has_one_place_that_all_commands_agree_on() {
             text(&out),
         ];
         let told = kind.json(&[&pipeline[..], &["--dry-run"]].concat());
-        assert_eq!(told["set-url"], kind.root, "{}", kind.name);
+        assert_eq!(told["set-url"], url, "{name}");
         assert_eq!(told["reads"], artifacts);
-        assert_eq!(strings(&told["writes"]), uploaded, "{}", kind.name);
-        assert!(!out.exists(), "{}", kind.name);
+        assert_eq!(strings(&told["writes"]), uploaded, "{name}");
+        assert!(!out.exists(), "{name}");
         kind.run(&pipeline).ok();
-        assert_eq!(written(&out), files(&uploaded), "{}", kind.name);
+        assert_eq!(written(&out), files(&uploaded), "{name}");
     }
 }
 
@@ -200,18 +137,10 @@ fn a_dry_run_of_packed_artifacts_lists_what_is_written() {
     let bucket = fixture.bucket();
     let run = bucket.join("7-linux");
     let own = ["--run-id", "7", "--input-dir", text(&bucket)];
+    let family = "--amdgpu-targets gfx942 --artifact-group gfx94X-dcgpu";
     let ways = [
         own.to_vec(),
-        [
-            &own[..],
-            &[
-                "--amdgpu-targets",
-                "gfx942",
-                "--artifact-group",
-                "gfx94X-dcgpu",
-            ],
-        ]
-        .concat(),
+        own.into_iter().chain(family.split(' ')).collect(),
         vec!["--artifact-dir", text(&run), "--version", "9.1.dev0"],
         vec!["--sample", "--run-id", "7", "--bucket", "mine"],
     ];

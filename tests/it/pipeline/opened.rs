@@ -1,27 +1,15 @@
 //! How often each command opens a wheel after `build` has written it, and how many bytes it reads,
 //! seen by `strace`.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    os::unix::fs::MetadataExt as _,
-    path::Path,
-    process::Command,
-    time::UNIX_EPOCH,
-};
+use std::{collections::HashMap, os::unix::fs::MetadataExt as _, time::UNIX_EPOCH};
 
-use rocwheel::digest::Sha256;
-
+use crate::support::prelude::*;
 use crate::{
     judges::needs,
     publish::{Bench, tree},
     s3::{
         inprocess::InProcess,
         server::{ID, SECRET},
-    },
-    support::{
-        place::text,
-        program::{ROCWHEEL, command, succeed},
-        published,
     },
 };
 
@@ -141,12 +129,20 @@ fn a_pipeline_opens_no_wheel_that_it_has_written() {
         assert_eq!(trace.values().map(|it| it.opens).sum::<u64>(), 0);
         for (wheel, read) in &trace {
             let packages = bench.path("out/packages/dist");
-            let len = fs_err::metadata(Path::new(&packages).join(format!("{wheel}.whl")))
-                .unwrap()
-                .len();
+            let file = Path::new(&packages).join(format!("{wheel}.whl"));
+            let len = fs_err::metadata(file).unwrap().len();
             assert_eq!(read.bytes, len, "{wheel}");
         }
     }
+}
+
+/// Builds the sample, and lets time pass until its files are remembered.
+fn build(packages: &str) {
+    let artifacts = published::sample().artifacts();
+    let mut build = command();
+    build.args(["build", "--artifact-dir", text(&artifacts)]);
+    succeed(build.args(["--dest-dir", packages]));
+    settle();
 }
 
 /// Lets time pass until a file that was just written is remembered.
@@ -160,11 +156,7 @@ fn index_and_upload_read_a_wheel_once_until_it_changes() {
     needs!("strace");
     let bench = Bench::new();
     let (packages, published) = (bench.path("packages"), bench.path("published"));
-    let artifacts = published::sample().artifacts();
-    let mut build = command();
-    build.args(["build", "--artifact-dir", text(&artifacts)]);
-    succeed(build.args(["--dest-dir", &packages]));
-    settle();
+    build(&packages);
     let index = ["index", "--no-check", &packages];
     let mut upload = vec!["upload", "--no-check", "--multi-target", "--packages-dir"];
     upload.extend([&*packages, "--output-dir", &published]);
@@ -199,7 +191,7 @@ fn index_and_upload_read_a_wheel_once_until_it_changes() {
     file.file().set_modified(time).unwrap();
     assert_eq!(opened(&index).len(), 1);
     let set = fs_err::read_to_string(bench.path("packages/set.json")).unwrap();
-    assert!(set.contains(&Sha256::of(&bytes).to_string()), "{set}");
+    assert_has!(set, &Sha256::of(&bytes).to_string());
 }
 
 #[test]
@@ -208,12 +200,8 @@ fn over_a_network_each_wheel_is_read_once() {
     needs!("strace");
     let bench = Bench::new();
     let server = InProcess::start();
-    let artifacts = published::sample().artifacts();
     let packages = bench.path("packages");
-    let mut build = command();
-    build.args(["build", "--artifact-dir", text(&artifacts)]);
-    succeed(build.args(["--dest-dir", &packages]));
-    settle();
+    build(&packages);
     traced(&["index", "--no-check", &packages], &[]);
     let variables = [
         ("HOME", bench.path("")),
@@ -225,14 +213,8 @@ fn over_a_network_each_wheel_is_read_once() {
         ("AWS_ACCESS_KEY_ID", ID.to_owned()),
         ("AWS_SECRET_ACCESS_KEY", SECRET.to_owned()),
     ];
-    let line = ["upload", "--packages-dir", &packages, "--platform=linux"];
-    let to = [
-        "--no-check",
-        "--no-directory-pages",
-        "--to",
-        "s3://bucket/1/python",
-    ];
-    let line = [&line[..], &to].concat();
+    let line = "upload --platform=linux --no-check --no-directory-pages --to s3://bucket/1/python";
+    let line: Vec<&str> = line.split(' ').chain([&*packages]).collect();
     let rows = [("upload", traced(&line, &variables))];
     let dist = bench.root.join("packages/dist");
     let table = table(&rows);
@@ -280,9 +262,7 @@ fn what_is_published_takes_no_space_beside_what_was_built() {
         let pages = pages.filter(|(inode, _)| !packages.contains_key(inode));
         let pages: u64 = pages.map(|(_, len)| len).sum();
         let [whole, built] = [whole, built].map(|it| it.into_values().sum::<u64>());
-        assert!(
-            whole - pages <= built * 105 / 100,
-            "{whole} {pages} {built}"
-        );
+        let most = built * 105 / 100;
+        assert!(whole - pages <= most, "{whole} {pages} {built}");
     }
 }

@@ -1,18 +1,13 @@
 //! Artifacts that cannot be used: each is named, and nothing is left under a final name.
 
-use std::path::Path;
-
 use rocwheel::{
     archive::ArchiveFormat,
     atomic::lock::{Lock, LockPurpose},
 };
 
 use super::contents;
-use crate::support::{
-    published::{sample, sets},
-    sample::sketch::compress,
-    sandbox::Sandbox,
-};
+use crate::support::prelude::*;
+use crate::support::sample::sketch::compress;
 
 /// An archive that ends early.
 fn truncated(archives: &Path) {
@@ -70,12 +65,7 @@ fn artifacts_that_cannot_be_used_are_named_and_leave_nothing() {
         (
             contradicting,
             "rpp_lib_generic",
-            &[
-                "`lib/libhipblas.so.3.0`",
-                "blas_lib_generic",
-                "rpp_lib_generic",
-                "hint: ",
-            ],
+            &["`lib/libhipblas.so.3.0`", "blas_lib_generic", "hint: "],
         ),
     ];
     for (damage, artifact, parts) in cases {
@@ -84,18 +74,11 @@ fn artifacts_that_cannot_be_used_are_named_and_leave_nothing() {
         damage(&t.path("in"));
         let refused = t.run("pipeline --artifact-dir in --output-dir out");
         assert_eq!(refused.code, 2, "{artifact}: {}", refused.stderr);
-        for part in parts {
-            assert!(
-                refused.stderr.contains(part),
-                "{artifact}: {}",
-                refused.stderr
-            );
+        for part in parts.iter().chain([&artifact]) {
+            assert_has!(refused.stderr, *part);
         }
-        for path in [
-            "packages/dist",
-            "local-linux",
-            &format!("artifacts/{artifact}"),
-        ] {
+        let unpacked = format!("artifacts/{artifact}");
+        for path in ["packages/dist", "local-linux", &unpacked] {
             assert!(!t.path("out").join(path).exists(), "{artifact}: {path}");
         }
         let mut left = contents(&t.path("")).into_keys();
@@ -174,12 +157,12 @@ fn a_refused_set_is_not_built_twice() {
         let refused = t.run(&format!("{line} --require-targets gfx950"));
         assert_eq!(refused.code, 1);
         for part in ["RW304", "build the target", "with `--reuse out/packages`"] {
-            assert!(refused.stderr.contains(part), "{}", refused.stderr);
+            assert_has!(refused.stderr, part);
         }
-        assert!(!refused.stderr.contains("\\n"), "{}", refused.stderr);
+        assert_lacks!(refused.stderr, "\\n");
         assert!(!t.path("out/local-linux").exists());
         let done = t.run(&format!("{line} --reuse out/packages"));
-        assert!(!done.stderr.contains("Packed rocm_sdk"), "{}", done.stderr);
+        assert_lacks!(done.stderr, "Packed rocm_sdk");
         done.ok();
         assert!(t.path("out/local-linux/python/set.json").exists());
     }
@@ -198,11 +181,11 @@ fn a_list_accepts_what_would_refuse_the_set_until_its_day() {
     };
     let (code, said) = run("2020-02-02", "");
     assert_eq!(code, 1, "{said}");
-    assert!(said.contains("was accepted until 2020-02-02"), "{said}");
+    assert_has!(said, "was accepted until 2020-02-02");
     assert!(!t.path("out/local-linux").exists());
     let (code, said) = run("2999-12-31", "--reuse out/packages");
     assert_eq!(code, 0, "{said}");
-    assert!(said.contains("OK, no problems, 1 accepted"), "{said}");
+    assert_has!(said, "OK, no problems, 1 accepted");
     assert!(t.path("out/local-linux/python/set.json").exists());
 }
 

@@ -1,11 +1,10 @@
 //! The pages in a browser: they fit the window of a phone and of a desktop, and follow the reader's
 //! theme. Only on machines with chromium; `docs/screenshots/make.sh` makes pictures with it.
 
-use std::{fmt::Write as _, process::Command};
+use std::fmt::Write as _;
 
 use super::Bench;
-use crate::support::web::{Server, Site};
-use crate::support::{long, program::succeed, published::sets};
+use crate::support::prelude::*;
 
 const PAGES: [&str; 4] = [
     "dist/index.html",

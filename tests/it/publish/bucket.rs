@@ -182,7 +182,7 @@ fn packages_in_a_bucket_get_an_index_that_installs() {
     }
     // A bucket knows when its objects came.
     let page = text(&store, "simple/rocm-sdk-core/");
-    assert!(page.contains(" data-upload-time=\"2"), "{page}");
+    assert_has!(page, " data-upload-time=\"2");
     let server = Server::start(Served::Keys(store));
     every_form_installs(&bench, &format!("{}{PLACE}", server.url));
 }
@@ -323,8 +323,7 @@ fn of_two_writers_at_once_neither_loses_a_package() {
         ] {
             let page = text(&store, page);
             let page = page.replace('_', "-");
-            assert!(page.contains("from-another"), "{page}");
-            assert!(page.contains("rocm-sdk-core"), "{page}");
+            assert_has!(page, "from-another", "rocm-sdk-core");
         }
         assert_eq!(first, !text(&store, "simple/").contains("\"z/\""));
     }

@@ -1,12 +1,10 @@
 //! Uploads from containers that share a directory, and are all process 1.
 
-use std::{
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::process::Stdio;
 
-use super::{Bench, Outcome, packages::wheels, tree};
-use crate::support::{namespace, program::ROCWHEEL};
+use super::{Bench, Outcome, tree};
+use crate::support::namespace;
+use crate::support::prelude::*;
 
 const STORE: &str = "out/42-linux/python/dist";
 
@@ -15,43 +13,10 @@ fn upload_as_process_1(bench: &Bench, to: &Path) -> Option<Command> {
     let mut command = namespace::as_process_1()?;
     command.arg(ROCWHEEL).env_clear();
     command.args(["upload", "--no-check", "--multi-target", "--platform=linux"]);
-    command.args([
-        "--run-id=42",
-        "--bucket=mine",
-        "--packages-dir",
-        &bench.path("built"),
-    ]);
+    command.args(["--run-id=42", "--bucket=mine", "--packages-dir"]);
+    command.arg(bench.path("built"));
     command.arg("--output-dir").arg(to);
     Some(command)
-}
-
-fn built() -> Bench {
-    let bench = Bench::new();
-    wheels(&bench.root.join("built"));
-    bench
-}
-
-#[test]
-fn what_another_container_is_writing_is_left_alone() {
-    let bench = built();
-    let store = bench.root.join(STORE);
-    fs_err::create_dir_all(&store).unwrap();
-    // Each name made from the process id and a count is also that of another process 1.
-    let theirs = (1..=2).flat_map(|pid| (0..100).map(move |count| (pid, count)));
-    let theirs: Vec<_> = theirs
-        .map(|(pid, count)| store.join(format!(".rocwheel-{pid}-{count}")))
-        .collect();
-    for path in &theirs {
-        fs_err::write(path, "half of another wheel").unwrap();
-    }
-    let Some(mut upload) = upload_as_process_1(&bench, &bench.root.join("out")) else {
-        return;
-    };
-    Outcome::of(upload.output().unwrap()).ok();
-    for path in &theirs {
-        let text = fs_err::read_to_string(path).unwrap();
-        assert_eq!(text, "half of another wheel", "{}", path.display());
-    }
 }
 
 #[test]
@@ -59,7 +24,7 @@ fn containers_that_upload_at_once_leave_whole_files() {
     if namespace::as_process_1().is_none() {
         return;
     }
-    let benches = [built(), built(), built()];
+    let benches = [Bench::built(), Bench::built(), Bench::built()];
     let place = tempfile::tempdir().unwrap();
     for round in 0..4 {
         let shared = place.path().join(round.to_string());
@@ -89,7 +54,7 @@ fn what_a_killed_upload_left_is_gone_after_the_next_one() {
     if namespace::as_process_1().is_none() {
         return;
     }
-    let bench = built();
+    let bench = Bench::built();
     let store = bench.root.join(STORE);
     fs_err::create_dir_all(&store).unwrap();
     let left = || {

@@ -225,7 +225,7 @@ fn a_package_of_others_that_the_store_does_not_deliver_stops_the_upload() {
     let faulty = Faulty(store.clone(), Fault::Unreadable("torch"));
     let refused = publish_to(Box::new(faulty), &bench).unwrap_err();
     let said = render(&refused);
-    assert!(said.contains("the store does not answer"), "{said}");
+    assert_has!(said, "the store does not answer");
     assert_eq!(store.keys().len(), 1);
     // One that is no wheel is listed by its name.
     store.put(&key, &b"no wheel".as_slice(), &options).unwrap();

@@ -1,7 +1,5 @@
 //! pip and uv resolve and install from every form of an index, over files and over two servers.
 
-use std::path::Path;
-
 use rocwheel::{
     commands::World,
     console::{Console, Options},
@@ -14,13 +12,12 @@ use rocwheel::{
 };
 
 use super::{
-    Bench, judge,
+    Bench, downloads,
     memory::MemoryStore,
     packages::{VERSION, wheels},
-    tree,
+    pip, uv,
 };
-use crate::judges::tool;
-use crate::support::web::{Server, Site};
+use crate::support::prelude::*;
 
 /// Two wheels come: the one that is asked for, and the one that it needs.
 pub(crate) const EXPECTED: [&str; 2] = [
@@ -33,44 +30,26 @@ pub(crate) fn wanted() -> String {
 }
 
 pub(crate) fn pip_downloads(bench: &Bench, arguments: &[&str]) {
-    let place = bench.path("downloaded");
-    let common = [
-        "download",
-        "--isolated",
-        "--no-cache-dir",
-        "--quiet",
-        "--dest",
-        &place,
-    ];
-    let wanted = wanted();
-    judge("pip", &[&common[..], arguments, &[&wanted]].concat()).ok();
-    assert_eq!(tree(place.as_ref()), EXPECTED, "{arguments:?}");
-    fs_err::remove_dir_all(place).unwrap();
+    let got = downloads(bench, &[arguments, &[&wanted()]].concat());
+    assert_eq!(got, EXPECTED, "{arguments:?}");
 }
 
 pub(crate) fn uv_installs(bench: &Bench, arguments: &[&str]) {
-    let (place, python) = (bench.path("installed"), tool("python"));
-    let python = python.to_str().unwrap();
-    let common = [
-        "pip",
+    let to = bench.path("installed");
+    uv(
         "install",
-        "--no-cache",
-        "--no-config",
-        "--quiet",
-        "--target",
-        &place,
-    ];
-    let wanted = wanted();
-    let arguments = [&common[..], &["--python", python], arguments, &[&wanted]].concat();
-    judge("uv", &arguments).ok();
-    for part in [
-        "rocm_sdk_libraries/__init__.py",
-        "rocm_sdk_device_gfx942/__init__.py",
-    ] {
-        let part = bench.root.join("installed").join(part);
+        &[&["--target", &to], arguments, &[&wanted()]].concat(),
+    )
+    .ok();
+    for package in ["rocm_sdk_libraries", "rocm_sdk_device_gfx942"] {
+        let part = bench
+            .root
+            .join("installed")
+            .join(package)
+            .join("__init__.py");
         assert!(part.exists(), "{arguments:?}");
     }
-    fs_err::remove_dir_all(place).unwrap();
+    fs_err::remove_dir_all(to).unwrap();
 }
 
 /// Every form that is for people, from the address of a set with its files in `dist/`.
@@ -94,30 +73,10 @@ fn an_index_beside_its_packages_installs_from_files_and_from_a_server() {
     wheels(&bench.root);
     let index = bench.run("index --no-check .").ok();
     let base = index.trim().strip_suffix("simple/").unwrap();
-    assert!(base.contains("/a%20b%2Bc%2541%26%27%C3%A9/"), "{base}");
+    assert_has!(base, "/a%20b%2Bc%2541%26%27%C3%A9/");
     every_form_installs(&bench, base);
     let server = Server::start(Site::Directory(bench.root.clone()));
     every_form_installs(&bench, &server.url);
-}
-
-#[test]
-#[ignore = "slow"]
-fn an_index_among_its_packages_installs_too() {
-    let bench = Bench::new();
-    wheels(&bench.root);
-    let index = bench.run("index --no-check dist").ok();
-    every_form_of_layout(&bench, index.trim().strip_suffix("simple/").unwrap(), "");
-}
-
-#[test]
-fn an_upload_to_a_directory_installs() {
-    let bench = Bench::built();
-    let index = bench.upload("--artifact-group gfx94X-dcgpu").ok();
-    assert!(
-        index.ends_with("/out/42-linux/python/gfx94X-dcgpu/simple/\n"),
-        "{index}"
-    );
-    every_form_installs(&bench, index.trim().strip_suffix("simple/").unwrap());
 }
 
 /// A set in a store that is like S3, below `python/`.
@@ -194,40 +153,17 @@ fn resolving_takes_metadata_and_no_wheel() {
     let bench = Bench::new();
     wheels(&bench.root);
     let server = Server::start(Site::Keys(published_in_memory(&bench)));
-    let (python, target) = (tool("python"), bench.path("nowhere"));
-    let python = python.to_str().unwrap();
-    let page = format!("{}42-linux/python/dist/index.html", server.url);
-    let index = format!("{}42-linux/python/simple/", server.url);
+    let target = bench.path("nowhere");
+    let base = format!("{}42-linux/python/", server.url);
+    let (index, page) = (format!("{base}simple/"), format!("{base}dist/index.html"));
     let wanted = wanted();
-    for source in [["--index-url", &index], ["--find-links", &page]] {
-        let dry = [
-            "--dry-run",
-            "--target",
-            &target,
-            source[0],
-            source[1],
-            &wanted,
-        ];
-        let none: &[&str] = if source[0] == "--find-links" {
-            &["--no-index"]
-        } else {
-            &[]
-        };
-        let pip = [&["install", "--isolated", "--no-cache-dir"][..], none, &dry].concat();
-        judge("pip", &pip).ok();
-        let uv = [
-            &[
-                "pip",
-                "install",
-                "--no-cache",
-                "--no-config",
-                "--python",
-                python,
-            ][..],
-            none,
-            &dry,
-        ];
-        judge("uv", &uv.concat()).ok();
+    for source in [
+        &["--index-url", &*index][..],
+        &["--no-index", "--find-links", &page],
+    ] {
+        let dry = [&["--dry-run", "--target", &target], source, &[&wanted]].concat();
+        pip("install", &dry).ok();
+        uv("install", &dry).ok();
     }
     let requests = server.requests();
     let asked = |end: &str| requests.iter().filter(|path| path.ends_with(end)).count();
@@ -244,20 +180,9 @@ fn a_wheel_that_is_not_what_its_link_says_is_refused() {
     let mut bytes = fs_err::read(&wheel).unwrap();
     bytes.extend_from_slice(b"tampered");
     fs_err::write(&wheel, bytes).unwrap();
-    let place = bench.path("downloaded");
-    let common = [
-        "download",
-        "--isolated",
-        "--no-cache-dir",
-        "--dest",
-        &place,
-        "--index-url",
-    ];
-    let refused = judge("pip", &[&common[..], &[index.trim(), &wanted()]].concat());
+    let to = bench.path("downloaded");
+    let source = ["--dest", &to, "--index-url", index.trim(), &wanted()];
+    let refused = pip("download", &source);
     assert_ne!(refused.code, 0);
-    assert!(
-        refused.stderr.contains("DO NOT MATCH THE HASHES"),
-        "{}",
-        refused.stderr
-    );
+    assert_has!(refused.stderr, "DO NOT MATCH THE HASHES");
 }

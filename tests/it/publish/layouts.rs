@@ -1,9 +1,8 @@
 //! The two layouts of a set, and places that have files of both.
 
 use super::{
-    Bench, Outcome,
+    Bench, Outcome, downloads,
     install::every_form_of_layout,
-    judge,
     packages::{VERSION, wheel},
     tree,
 };
@@ -38,7 +37,7 @@ fn a_flat_upload_installs_and_changes_nothing_the_second_time() {
     assert!(there.contains(&format!("rocm_sdk_core-{VERSION}-py3-none-any.whl")));
     assert!(!there.iter().any(|path| path.starts_with("dist")));
     let again = bench.upload("--layout flat --dry-run").ok();
-    assert!(again.contains("\n0 new (0 B), 0 to replace"), "{again}");
+    assert_has!(again, "\n0 new (0 B), 0 to replace");
     // The index finds the layout itself.
     let changes = index(&bench, "--dry-run").ok();
     assert_eq!(changes.matches(".html").count(), 0, "{changes}");
@@ -65,31 +64,19 @@ fn families_of_a_flat_set_are_where_the_rock_has_them() {
     let files = own.strip_suffix("simple/").unwrap();
     let theirs = format!("{files}index.html");
     let ours = format!("{}.html", files.trim_end_matches('/'));
-    for source in [
-        ["--index-url", own],
-        ["--find-links", &theirs],
-        ["--find-links", &ours],
-    ] {
-        let place = bench.path("downloaded");
-        let common = [
-            "download",
-            "--isolated",
-            "--no-cache-dir",
-            "--quiet",
-            "--pre",
-        ];
-        let rest = ["--dest", &place, "rocm"];
-        let none: &[&str] = if source[0] == "--index-url" {
-            &[]
-        } else {
-            &["--no-index"]
-        };
-        judge("pip", &[&common[..], none, &source, &rest].concat()).ok();
-        assert_eq!(tree(place.as_ref()).len(), 2);
-        fs_err::remove_dir_all(place).unwrap();
+    let sources = [
+        &["--index-url", own][..],
+        &["--no-index", "--find-links", &theirs],
+        &["--no-index", "--find-links", &ours],
+    ];
+    for source in sources {
+        let got = downloads(&bench, &[&["--pre", "rocm"], source].concat());
+        assert_eq!(got.len(), 2, "{got:?}");
     }
     let changes = index(&bench, "--dry-run").ok();
     assert_eq!(changes.matches(".html").count(), 0, "{changes}");
+    let again = bench.upload("--layout flat --dry-run").ok();
+    assert_has!(again, "\n0 new (0 B), 0 to replace");
 }
 
 #[test]
@@ -97,12 +84,7 @@ fn of_one_set_in_both_layouts_each_file_is_listed_once() {
     let bench = Bench::built();
     bench.upload("--layout flat").ok();
     bench.upload("").ok();
-    let indexed = index(&bench, "");
-    assert!(
-        indexed.stderr.contains("Indexed 3 files"),
-        "{}",
-        indexed.stderr
-    );
+    assert_has!(index(&bench, "").stderr, "Indexed 3 files");
     let project = page(&bench, "simple/rocm-sdk-core/index.html");
     let version = VERSION.replace('+', "%2B");
     let link = format!("../../dist/rocm_sdk_core-{version}-py3-none-any.whl");
@@ -115,12 +97,7 @@ fn files_that_another_job_added_beside_dist_are_listed() {
     bench.upload("").ok();
     let place = bench.root.join("out/42-linux/python");
     wheel(&place, "torch", "2.9", "");
-    let indexed = index(&bench, "");
-    assert!(
-        indexed.stderr.contains("Indexed 4 files"),
-        "{}",
-        indexed.stderr
-    );
+    assert_has!(index(&bench, "").stderr, "Indexed 4 files");
     let file = "torch-2.9-py3-none-any.whl";
     for (path, link) in [
         ("simple/torch/index.html", format!("../../{file}")),
@@ -130,7 +107,7 @@ fn files_that_another_job_added_beside_dist_are_listed() {
         assert!(links(&page(&bench, path)).contains(&&*link), "{path}");
     }
     let summary = bench.run("summary out/42-linux/python").ok();
-    assert!(summary.contains("3 packages and 1 of others"), "{summary}");
+    assert_has!(summary, "3 packages and 1 of others");
     // Its own page leads to it, even if nothing else of the set does.
     for page in ["set.json", "SHA256SUMS"] {
         fs_err::remove_file(place.join(page)).unwrap();
@@ -141,12 +118,12 @@ fn files_that_another_job_added_beside_dist_are_listed() {
     fs_err::write(place.join("dist/index.html"), lines).unwrap();
     let checked = bench.run("check out/42-linux/python");
     let note = "foreign-package: a package of another project\n";
-    assert!(checked.stdout.contains(note), "{}", checked.stdout);
+    assert_has!(checked.stdout, note);
     index(&bench, "").ok();
     // The address stays that of the set.
     let document = index(&bench, "--format=json");
     let find_links = "python/dist/index.html";
-    assert!(document.stdout.contains(find_links), "{}", document.stdout);
+    assert_has!(document.stdout, find_links);
 }
 
 const TORCH: &str =
@@ -163,19 +140,11 @@ fn packages_of_others_alone_are_added_to_the_set_that_is_there() {
         let before = page(&bench, "set.json");
         wheel(&bench.root.join("torch"), "torch", "2.9", "");
         let checked = bench.run("check torch");
-        assert!(
-            checked.stderr.contains("0 packages and 1 of others"),
-            "{}",
-            checked.stderr
-        );
+        assert_has!(checked.stderr, "0 packages and 1 of others");
         checked.ok();
         let upload = |more: &str| bench.run(&format!("{TORCH} {more}"));
         let added = upload("");
-        assert!(
-            added.stderr.contains("4 packages and 1 of others"),
-            "{}",
-            added.stderr
-        );
+        assert_has!(added.stderr, "4 packages and 1 of others");
         assert_eq!(added.ok(), first);
         let json = |text: &str| -> serde_json::Value { serde_json::from_str(text).unwrap() };
         let (before, mut after) = (json(&before), json(&page(&bench, "set.json")));
@@ -187,20 +156,17 @@ fn packages_of_others_alone_are_added_to_the_set_that_is_there() {
         }
         assert_eq!(after, before);
         let own = page(&bench, &format!("{GROUP}/simple/index.html"));
-        assert!(
-            own.contains("rocm-sdk-devel") && own.contains("torch"),
-            "{own}"
-        );
+        assert_has!(own, "rocm-sdk-devel", "torch");
         for path in ["simple/index.html", "SHA256SUMS"] {
             let text = page(&bench, path);
             assert!(
                 text.contains("rocm-sdk-core") || text.contains("rocm_sdk_core"),
                 "{text}"
             );
-            assert!(text.contains("torch"), "{text}");
+            assert_has!(text, "torch");
         }
         let plan = upload("--dry-run").ok();
-        assert!(plan.contains("\n0 new (0 B), 0 to replace"), "{plan}");
+        assert_has!(plan, "\n0 new (0 B), 0 to replace");
         let changes = index(&bench, "--dry-run").ok();
         assert_eq!(changes.matches(".html").count(), 0, "{changes}");
     }
@@ -239,7 +205,7 @@ fn other_bytes_in_the_other_layout_are_refused() {
     ");
     assert_eq!(tree(&bench.root.join("out")), there);
     let plan = bench.upload("--dry-run").ok();
-    assert!(plan.contains("refuse"), "{plan}");
+    assert_has!(plan, "refuse");
     let place = bench.root.join("out/42-linux/python");
     fs_err::create_dir(place.join("dist")).unwrap();
     let name = format!("rocm_sdk_core-{VERSION}-py3-none-any.whl");
@@ -258,11 +224,14 @@ fn other_bytes_in_the_other_layout_are_refused() {
 fn the_set_of_a_group_is_not_a_family_of_the_set_above() {
     let bench = Bench::built();
     bench.upload("--layout flat").ok();
-    let add = bench.root.join("built/dist");
-    wheel(&add, "rocm-sdk-devel", VERSION, "");
-    bench
-        .upload(&format!("--layout flat --artifact-group {GROUP}"))
-        .ok();
+    wheel(
+        &bench.root.join("built/dist"),
+        "rocm-sdk-devel",
+        VERSION,
+        "",
+    );
+    let group = format!("--layout flat --artifact-group {GROUP}");
+    bench.upload(&group).ok();
     let there = || {
         let mut there = tree(&bench.root.join("out"));
         // On a slow machine the files are old enough to be remembered.
@@ -270,12 +239,7 @@ fn the_set_of_a_group_is_not_a_family_of_the_set_above() {
         there
     };
     let before = there();
-    let indexed = index(&bench, "");
-    assert!(
-        indexed.stderr.contains("Indexed 3 files"),
-        "{}",
-        indexed.stderr
-    );
+    assert_has!(index(&bench, "").stderr, "Indexed 3 files");
     assert_eq!(there(), before);
 }
 
@@ -308,7 +272,7 @@ fn others_in_the_directory_of_a_family_are_listed_and_make_no_set_of_families() 
         assert_eq!(value("family-index-urls"), "{}");
         assert!(value("package_index_url").ends_with("/python/simple/"));
         let again = bench.upload(&format!("{more} --dry-run")).ok();
-        assert!(again.contains("\n0 new (0 B), 0 to replace"), "{again}");
+        assert_has!(again, "\n0 new (0 B), 0 to replace");
     }
 }
 
@@ -324,5 +288,5 @@ fn a_local_directory_needs_no_network() {
     assert_eq!(said.code, 0, "{}", said.stderr);
     assert!(bench.root.join("out/42-linux/python/dist").is_dir());
     let assumed = "note: assumed that run 42 did not build the code of a fork";
-    assert!(said.stderr.contains(assumed), "{}", said.stderr);
+    assert_has!(said.stderr, assumed);
 }

@@ -2,7 +2,6 @@
 //! `a/index.html`.
 
 use std::{
-    collections::BTreeMap,
     fmt,
     io::{Cursor, Read},
     sync::{Arc, Mutex},
@@ -10,7 +9,6 @@ use std::{
 };
 
 use rocwheel::{
-    digest::Sha256,
     location::Key,
     store::{
         Body, Condition, Depth, Object, PutOptions, Span, Store, StoreError, StoreFailureKind,
@@ -18,6 +16,7 @@ use rocwheel::{
 };
 
 use crate::store::{Pages, contract};
+use crate::support::prelude::*;
 
 /// Every copy is the same store.
 #[derive(Clone, Debug, Default)]

@@ -6,7 +6,7 @@ use super::{
     judge,
     packages::{wheel, wheels},
 };
-use crate::support::web::{Server, Site};
+use crate::support::prelude::*;
 
 /// Prints what `pypi-simple` makes of a project's page, without what only one of the forms has.
 const SHOW: &str = r"
@@ -50,10 +50,8 @@ fn html_and_json_say_the_same() {
       True True
       None None
     ");
-    let json = shown(
-        &bench,
-        &format!("{}42-linux/python/simple/_json/", server.url),
-    );
+    let json = format!("{}42-linux/python/simple/_json/", server.url);
+    let json = shown(&bench, &json);
     let without_size = |text: &str| -> String {
         let lines = text.lines().map(str::trim_end);
         let lines = lines.filter(|line| !line.ends_with(" None"));
@@ -73,17 +71,9 @@ fn checksums_check() {
     wheels(&bench.root);
     bench.run("index --no-check .").ok();
     let mut sums = std::process::Command::new("sha256sum");
-    let output = sums
-        .args(["--check", "--strict", "SHA256SUMS"])
-        .current_dir(&bench.root)
-        .output();
-    let output = output.unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 6);
+    sums.args(["--check", "--strict", "SHA256SUMS"]);
+    let said = succeed(sums.current_dir(&bench.root)).stdout;
+    assert_eq!(String::from_utf8(said).unwrap().lines().count(), 6);
 }
 
 #[test]

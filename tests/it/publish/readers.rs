@@ -1,20 +1,15 @@
 //! Older installers, other installers, and what each makes of a yank and of a family's index.
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-    sync::OnceLock,
-};
+use std::sync::OnceLock;
 
 use super::{
-    Bench, Outcome, install,
+    Bench, Outcome, downloads, install,
     install::published_in_memory,
     judge,
     packages::{VERSION, wheel, wheels},
-    tree,
+    pip, tree, uv,
 };
-use crate::support::web::{Server, Site};
-use crate::{judges::tool, support::long};
+use crate::support::prelude::*;
 
 /// The first with the resolver of today, the last that used setuptools for everything, and the
 /// first that took metadata from an index under its right name.
@@ -111,47 +106,21 @@ fn a_yanked_file_is_taken_only_by_its_own_version() {
     fs_err::write(&yank, "rocm-sdk-core==7.2  the <launcher> is broken\n").unwrap();
     let index = bench.run("index --no-check . --yank yank.txt").ok();
     // What was withdrawn stays so.
-    let again = bench.run("index --no-check .");
-    assert!(
-        again.stderr.contains("2 files, 1 of them yanked"),
-        "{}",
-        again.stderr
-    );
-    again.ok();
+    let again = bench.run("index --no-check .").done();
+    assert_has!(again.stderr, "2 files, 1 of them yanked");
     let base = index.trim().strip_suffix("simple/").unwrap().to_owned();
     let (index, page) = (format!("{base}simple/"), format!("{base}dist/index.html"));
-    let place = bench.path("downloaded");
-    let common = [
-        "download",
-        "--isolated",
-        "--no-cache-dir",
-        "--quiet",
-        "--dest",
-        &place,
-    ];
-    let python = tool("python");
-    let resolve = [
-        "pip",
-        "install",
-        "--no-cache",
-        "--no-config",
-        "--dry-run",
-        "--target",
-    ];
-    // Even a dry run leaves a lock there.
-    let target = bench.path("nowhere");
-    let resolve = [
-        &resolve[..],
-        &[&target, "--python", python.to_str().unwrap()],
-    ]
-    .concat();
-    for source in [
-        &["--index-url", &index][..],
+    let (to, target) = (bench.path("downloaded"), bench.path("nowhere"));
+    let sources = [
+        &["--index-url", &*index][..],
         &["--no-index", "--find-links", &page],
-    ] {
+    ];
+    for source in sources {
         for (wanted, version) in [("rocm-sdk-core", "7.1"), ("rocm-sdk-core==7.2", "7.2")] {
-            let pip = judge("pip", &[&common[..], source, &[wanted]].concat());
-            let uv = judge("uv", &[&resolve[..], source, &[wanted]].concat());
+            let pip = pip("download", &[&["--dest", &to], source, &[wanted]].concat());
+            // Even a dry run leaves a lock there.
+            let dry = [&["--dry-run", "--target", &target], source, &[wanted]].concat();
+            let uv = uv("install", &dry);
             let old = run_pip("20.3.4", &bench, source, wanted);
             if version == "7.2" && source.contains(&"--find-links") {
                 // uv would take it without being asked: it is not on that page.
@@ -177,8 +146,8 @@ fn a_yanked_file_is_taken_only_by_its_own_version() {
             pip.ok();
             old.ok();
             let expected = format!("rocm_sdk_core-{version}-py3-none-any.whl");
-            assert_eq!(tree(place.as_ref()), [expected], "{source:?}");
-            fs_err::remove_dir_all(&place).unwrap();
+            assert_eq!(tree(to.as_ref()), [expected], "{source:?}");
+            fs_err::remove_dir_all(&to).unwrap();
         }
     }
     fs_err::write(&yank, "rocm-sdk-core==7.3\n").unwrap();
@@ -205,7 +174,6 @@ fn each_family_of_a_set_has_an_index_of_its_own() {
     let index = bench.run("index --no-check .").ok();
     let run = "--run-id=42 --bucket=mine --platform=linux --multi-target --no-check";
     let uploaded = bench.run(&format!("upload . --output-dir out {run}")).ok();
-    let place = bench.path("downloaded");
     let lines: Vec<&str> = index.lines().collect();
     assert_eq!(lines.len(), 3, "{index}");
     assert_eq!(uploaded.lines().count(), 3, "{uploaded}");
@@ -217,29 +185,16 @@ fn each_family_of_a_set_has_an_index_of_its_own() {
                 format!("{base}dist/{family}.html"),
             );
             for source in [
-                &["--index-url", &index][..],
+                &["--index-url", &*index][..],
                 &["--no-index", "--find-links", &page],
             ] {
-                let common = [
-                    "download",
-                    "--isolated",
-                    "--no-cache-dir",
-                    "--quiet",
-                    "--pre",
-                ];
-                judge(
-                    "pip",
-                    &[&common[..], &["--dest", &place], source, &["rocm"]].concat(),
-                )
-                .ok();
-                let got = tree(place.as_ref());
+                let got = downloads(&bench, &[&["--pre", "rocm"], source].concat());
                 assert_eq!(got.len(), 3, "{got:?}");
                 assert!(!got.iter().any(|name| name.contains(other)), "{got:?}");
-                fs_err::remove_dir_all(&place).unwrap();
             }
         }
         let page = fs_err::read_to_string(bench.path("dist/index.html")).unwrap();
-        assert!(page.contains("href=\"gfx94X-dcgpu.html\""), "{page}");
+        assert_has!(page, "href=\"gfx94X-dcgpu.html\"");
     }
     // A family that is gone leaves no page behind.
     fs_err::remove_dir_all(dist.join("gfx110X-all")).unwrap();
@@ -264,28 +219,20 @@ priority = "primary"
 
 #[test]
 fn poetry_locks_from_an_index_that_knows_exact_keys_only() {
-    if long::is_left_out() {
-        return;
-    }
+    only_in_long!();
     let bench = Bench::new();
     wheels(&bench.root);
     let server = Server::start(Site::Keys(published_in_memory(&bench)));
     let index = format!("{}42-linux/python/simple/", server.url);
     let project = PROJECT.replace("WANTED", VERSION).replace("INDEX", &index);
-    fs_err::create_dir(bench.path("user")).unwrap();
-    fs_err::write(bench.path("user/pyproject.toml"), project).unwrap();
-    fs_err::write(
-        bench.path("user/poetry.toml"),
-        "[virtualenvs]\ncreate = false\n",
-    )
-    .unwrap();
-    let directory = format!("--directory={}", bench.path("user"));
-    let poetry = ["tool", "run", "--from", "poetry==2.5.1", "poetry"];
-    judge(
-        "uv",
-        &[&poetry[..], &["lock", "--no-interaction", &directory]].concat(),
-    )
-    .ok();
+    let user = bench.path("user");
+    fs_err::create_dir(&user).unwrap();
+    fs_err::write(format!("{user}/pyproject.toml"), project).unwrap();
+    let settings = "[virtualenvs]\ncreate = false\n";
+    fs_err::write(format!("{user}/poetry.toml"), settings).unwrap();
+    let lock = "tool run --from poetry==2.5.1 poetry lock --no-interaction --directory";
+    let lock: Vec<&str> = lock.split(' ').chain([&*user]).collect();
+    judge("uv", &lock).ok();
     let lock = fs_err::read_to_string(bench.path("user/poetry.lock")).unwrap();
     for wheel in install::EXPECTED {
         let bytes = fs_err::read(bench.path(&format!("dist/{wheel}"))).unwrap();

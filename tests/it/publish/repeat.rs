@@ -31,16 +31,6 @@ fn a_second_upload_changes_nothing_and_says_so() {
 }
 
 #[test]
-fn a_second_upload_of_families_changes_nothing_either() {
-    let bench = Bench::built();
-    let family = bench.root.join("built/dist/gfx94X-dcgpu");
-    wheel(&family, "rocm", "7.13.0.dev0+ab.cd", "");
-    bench.upload("").ok();
-    let again = bench.upload("--dry-run").ok();
-    assert!(again.contains("\n0 new (0 B), 0 to replace"), "{again}");
-}
-
-#[test]
 fn an_upload_that_was_interrupted_is_completed() {
     let bench = Bench::built();
     bench.upload("").ok();
@@ -72,12 +62,10 @@ fn other_bytes_are_refused_and_everything_stays() {
     fs_err::write(&page, "old").unwrap();
     let refused = bench.upload("");
     assert_eq!((refused.code, refused.stdout.as_str()), (1, ""));
-    let here = fs_err::read(bench.path(&CORE.replace("out/42-linux/python", "built"))).unwrap();
-    let here = rocwheel::digest::Sha256::of(&here).to_string();
-    let said = refused.stderr.replace(&here, "HERE");
-    insta::assert_snapshot!(said, @r"
+    let digests = regex::Regex::new("[0-9a-f]{64}").unwrap();
+    insta::assert_snapshot!(digests.replace_all(&refused.stderr, "SHA256"), @"
     error: 1 file is in `out/42-linux/python` already, with other bytes; nothing was changed
-      caused by: `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`: here 1024 bytes with sha256 HERE, there 5 bytes with sha256 d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa
+      caused by: `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`: here 1024 bytes with sha256 SHA256, there 5 bytes with sha256 SHA256
 
     hint: build under another version, or pass `--overwrite` to replace the files
     ");
@@ -111,11 +99,7 @@ fn files_that_are_not_of_the_set_are_reported() {
     bench.upload("").ok();
     fs_err::rename(bench.path(CORE), bench.path(&CORE.replace("7.13", "7.12"))).unwrap();
     let again = bench.upload("");
-    assert!(
-        again.stderr.contains("1 object not listed by the index"),
-        "{}",
-        again.stderr
-    );
+    assert_has!(again.stderr, "1 object not listed by the index");
     again.ok();
 }
 
@@ -264,7 +248,7 @@ fn an_empty_destination_is_refused_and_not_the_place_of_the_run() {
         for empty in [format!("{flag}="), format!("{flag} ''")] {
             let refused = bench.run(&format!("upload built --run-id=42 {more} {empty}"));
             assert_eq!(refused.code, 2, "{}", refused.stderr);
-            assert!(refused.stderr.contains(flag), "{}", refused.stderr);
+            assert_has!(refused.stderr, flag);
         }
     }
 }

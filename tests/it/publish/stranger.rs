@@ -1,27 +1,13 @@
 //! Every install line that is printed, run as it is printed, on a machine whose default index is a
 //! stranger's: it has a `rocm` of a final version, which an installer prefers to a pre-release.
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
-
 use super::{
     Bench, Outcome, judge,
     packages::{VERSION, wheel, whole_set},
     rocwheel,
 };
-use crate::support::web::{Server, Site};
-use crate::{
-    judges::tool,
-    python::legacy,
-    support::{
-        long,
-        place::text,
-        program::succeed,
-        published::{self, sample, sets},
-    },
-};
+use crate::python::legacy;
+use crate::support::prelude::*;
 
 /// A machine that takes packages from a stranger unless a line says otherwise.
 struct Machine {
@@ -174,10 +160,7 @@ fn the_lines_of_a_page_ask_no_stranger_however_the_page_was_opened() {
         let lines = lines_of_page(&html, &format!("{}{opened}", server.url));
         assert_eq!(lines.len(), 2, "{lines:?}");
         for line in lines {
-            assert!(
-                line.contains("rocm[libraries,devel,device-gfx942]=="),
-                "{line}"
-            );
+            assert_has!(line, "rocm[libraries,devel,device-gfx942]==");
             machine.installs(&line, VERSION);
         }
     }
@@ -293,7 +276,7 @@ fn the_lines_of_the_packages_themselves_ask_no_stranger() {
     assert_eq!(readme.len(), 1, "{readme:?}");
     let index = format!("file://{}/simple/", sample().place().display());
     for line in [readme[0], said] {
-        assert!(line.contains(" INDEX_URL "), "{line}");
+        assert_has!(line, " INDEX_URL ");
         machine.installs(&line.replace("INDEX_URL", &index), published::VERSION);
     }
 }

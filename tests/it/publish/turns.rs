@@ -1,10 +1,6 @@
 //! A place that upstream's programs and ours fill in turns, with the bucket's indexer after each.
 
-use std::{
-    num::NonZeroUsize,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{num::NonZeroUsize, sync::Arc};
 
 use rocwheel::{
     check::{self, CheckOptions, RuleSelection},
@@ -13,27 +9,18 @@ use rocwheel::{
 };
 
 use itertools::Itertools as _;
-use serde_json::Value;
 
 use super::{
-    Bench,
+    Bench, downloads,
     install::{pip_downloads, publish_in, quiet_world, uv_installs},
-    judge,
     memory::MemoryStore,
     packages::{wheel, wheels},
-    rocwheel, tree,
+    rocwheel, uv,
 };
-use crate::support::web::{Server, Site};
+use crate::support::prelude::*;
 use crate::{
-    judges::tool,
     python::legacy,
-    support::{
-        long,
-        place::text,
-        program::{command, succeed},
-        published,
-        upstream::{Placement, UpstreamRun},
-    },
+    support::upstream::{Placement, UpstreamRun},
 };
 
 const RUN: &str = "42-linux";
@@ -238,22 +225,10 @@ impl Turns {
 
 /// pip and uv install something from a source, with all that it needs.
 fn installs(bench: &Bench, source: &[&str], wanted: &str) {
-    let (to, python) = (bench.path("downloaded"), tool("python"));
-    let pip = ["download", "--isolated", "--no-cache-dir", "--quiet"];
-    let pip = [&pip[..], &["--dest", &to], source, &[wanted]].concat();
-    judge("pip", &pip).ok();
-    let came = tree(to.as_ref());
+    let came = downloads(bench, &[source, &[wanted]].concat());
     assert!(came.iter().any(|path| path.ends_with(".whl")), "{came:?}");
-    fs_err::remove_dir_all(&to).unwrap();
-    let index = source.iter().map(|it| match *it {
-        "--index-url" => "--default-index",
-        it => it,
-    });
-    let mut uv = vec!["pip", "install", "--no-cache", "--no-config", "--quiet"];
-    uv.extend(["--target", &to, "--python", text(&python)]);
-    uv.extend(index);
-    uv.push(wanted);
-    judge("uv", &uv).ok();
+    let to = bench.path("downloaded");
+    uv("install", &[&["--target", &to], source, &[wanted]].concat()).ok();
     fs_err::remove_dir_all(to).unwrap();
 }
 
@@ -300,8 +275,7 @@ fn packages_of_others_stay_in_the_index() {
         let page = turns.bucket.find("42-linux/python/simple/torch/").unwrap();
         let page = String::from_utf8(page.bytes).unwrap();
         let link = "../../torch-2.9-py3-none-any.whl#sha256=";
-        assert!(page.contains(link), "{page}");
-        assert!(page.contains("data-core-metadata"), "{page}");
+        assert_has!(page, link, "data-core-metadata");
         // The indexer replaced its page, and nothing else of it is written again.
         let again = turns.plan_of_index().into_iter();
         let again: Vec<String> = again.filter(|line| line.contains("torch")).collect();

@@ -1,11 +1,11 @@
 //! The sample as a build without kpack splitting would have left it.
 
-use std::path::{Path, PathBuf};
-
 use rocwheel::{
     artifact::{UnpackLimits, sample, stage},
     error::Stop,
 };
+
+use crate::support::prelude::*;
 
 const SPLIT: &str = "\"KPACK_SPLIT_ARTIFACTS\": true";
 const WHOLE: &str = "\"KPACK_SPLIT_ARTIFACTS\": false";
@@ -18,23 +18,15 @@ pub(crate) fn write_run(place: &Path, families: &[(&str, &str)]) {
             continue;
         };
         let name = name.parse().unwrap();
-        let limits = UnpackLimits::default();
-        let stop = Stop::default();
-        let staged = stage(
-            archive.bytes.as_slice(),
-            &name,
-            place,
-            &limits,
-            &stop,
-            &|_| {},
-        );
+        let (bytes, limits) = (archive.bytes.as_slice(), UnpackLimits::default());
+        let staged = stage(bytes, &name, place, &limits, &Stop::default(), &|_| {});
         staged.unwrap().commit().unwrap();
     }
     let mut manifests = 0;
-    for path in files(place) {
+    for path in tree(place).iter().map(|path| place.join(path)) {
         if path.ends_with("therock_manifest.json") {
             let text = fs_err::read_to_string(&path).unwrap();
-            assert!(text.contains(SPLIT), "{text}");
+            assert_has!(text, SPLIT);
             fs_err::write(&path, text.replace(SPLIT, WHOLE)).unwrap();
             manifests += 1;
         } else if let Some(parent) = path.parent().filter(|parent| parent.ends_with(".kpack")) {
@@ -45,25 +37,9 @@ pub(crate) fn write_run(place: &Path, families: &[(&str, &str)]) {
 }
 
 fn legacy_name(split: &str, families: &[(&str, &str)]) -> Option<String> {
-    let known = families
-        .iter()
-        .find(|(target, _)| split.contains(&format!("_{target}.")));
-    match known {
+    let mut families = families.iter();
+    match families.find(|(target, _)| split.contains(&format!("_{target}."))) {
         Some((target, family)) => Some(split.replace(target, family)),
         None => (!split.contains("_gfx")).then(|| split.to_owned()),
     }
-}
-
-/// All files below a directory; each `.kpack` holds one.
-fn files(place: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs_err::read_dir(place).unwrap() {
-        let entry = entry.unwrap();
-        if entry.file_type().unwrap().is_dir() {
-            found.extend(files(&entry.path()));
-        } else {
-            found.push(entry.path());
-        }
-    }
-    found
 }

@@ -1,12 +1,7 @@
 //! A wheel of a framework that links the libraries of the sample, as builds of frameworks make it:
 //! with run paths to the machine that built it, and with a hook for an init module.
 
-use std::path::{Path, PathBuf};
-
-use super::{
-    linker::SharedObject,
-    members::{Members, record, zipped},
-};
+use crate::support::prelude::*;
 
 /// The hook as PyTorch has it.
 pub(crate) const HOOK: &str = "\"\"\"A framework.\"\"\"\ntry:\n    from . import _rocm_init\nexcept ImportError:\n    \

@@ -5,9 +5,7 @@
 
 use std::fmt::Write as _;
 
-use rocwheel::digest::Sha256;
-
-use super::published;
+use crate::support::prelude::*;
 
 const BLESSED: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),

@@ -1,13 +1,7 @@
 //! Device code of the odd set: three families that were split one by one, and share a generic part.
 
-use std::path::Path;
-
-use super::{
-    bundles,
-    linker::{DeviceRelocations, SharedObject},
-    program::{command, succeed},
-    sample::{self, sketch::Sketch},
-};
+use super::sample::{self, sketch::Sketch};
+use crate::support::prelude::*;
 
 const STAGE: &str = "comm-libs/rccl/stage";
 const LIBRARY: &str = "librccl.so.1";

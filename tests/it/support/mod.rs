@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `program` | the `rocwheel` binary, and what a run of it came to |
 //! | `sandbox` | a directory for one test, in which programs run: `t.run("check packages")` |
+//! | `prelude` | the names that most tests use |
 //! | `place` | directories to work in, and copies of them |
 //! | `digests` | the digests of the packages of the sample |
 //! | `killed` | commands that are stopped at any moment |
@@ -20,6 +21,31 @@
 //! | `screen` | a terminal, and what a person sees on it |
 //! | `web` | web servers of directories and of keys |
 //! | `upstream` | models of TheRock's uploader and of the indexer of its buckets |
+
+/// Asserts that a text has each of these in it, and shows all of it if one is missing.
+macro_rules! assert_has {
+    ($text:expr, $($part:expr),+ $(,)?) => {{
+        let text = &$text;
+        $(assert!(text.contains($part), "no `{}` in:\n{text}", $part);)+
+    }};
+}
+
+/// Asserts that a text has none of these in it, and shows all of it otherwise.
+macro_rules! assert_lacks {
+    ($text:expr, $($part:expr),+ $(,)?) => {{
+        let text = &$text;
+        $(assert!(!text.contains($part), "`{}` in:\n{text}", $part);)+
+    }};
+}
+
+/// Leaves out what follows in a test, and says so, unless the tests run to their full length.
+macro_rules! only_in_long {
+    () => {
+        if $crate::support::long::is_left_out() {
+            return;
+        }
+    };
+}
 
 pub(crate) mod bundles;
 pub(crate) mod demo;
@@ -41,13 +67,49 @@ pub(crate) mod stored;
 pub(crate) mod upstream;
 pub(crate) mod web;
 
+/// Bytes that do not compress, and are the same every time.
+pub(crate) fn noise(seed: u64, len: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()[0]
+    };
+    std::iter::repeat_with(next).take(len).collect()
+}
+
+/// What most tests use: `use crate::support::prelude::*`.
+pub(crate) mod prelude {
+    pub(crate) use std::{
+        collections::{BTreeMap, BTreeSet},
+        path::{Path, PathBuf},
+        process::Command,
+    };
+
+    pub(crate) use regex::Regex;
+    pub(crate) use rocwheel::digest::Sha256;
+    pub(crate) use serde_json::{Value, json};
+
+    pub(crate) use super::{
+        bundles,
+        demo::DemoWheel,
+        linker::{DeviceRelocations, Executable, SharedObject},
+        long,
+        members::{Members, record, unzip, zipped},
+        place::{contents, copy_files, copy_tree, text, tree, write_program},
+        program::{Outcome, ROCWHEEL, command, rocwheel, succeed},
+        published::{self, TestSet, sample, sets},
+        sandbox::Sandbox,
+        web::{Server, Site},
+    };
+    pub(crate) use crate::judges::tool;
+}
+
 /// The most memory that this process has had, in kB.
 pub(crate) fn peak_memory() -> u64 {
     let status = fs_err::read_to_string("/proc/self/status").unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    peak.unwrap()
-        .trim()
-        .trim_end_matches(" kB")
-        .parse()
-        .unwrap()
+    let kilobytes = peak.unwrap().trim().trim_end_matches(" kB");
+    kilobytes.parse().unwrap()
 }

@@ -3,19 +3,16 @@
 //! It is the sample with additions, so that it is as complete. What is odd was met in runs of
 //! TheRock or in packages of distributions; each addition says what it is.
 
-use std::{
-    io::{Cursor, Write as _},
-    path::Path,
-};
+use std::io::{Cursor, Write as _};
 
-use rocwheel::{digest::Sha256, wheel::Record};
+use rocwheel::wheel::Record;
 use zip::{ZipWriter, write::SimpleFileOptions};
 
 use super::{
     families,
-    linker::SharedObject,
     sample::{self, sketch::Sketch},
 };
+use crate::support::prelude::*;
 
 /// Names that a careless program splits, quotes, escapes or matches as a pattern.
 pub(crate) const NAMES: [&str; 9] = [

@@ -1,6 +1,8 @@
 //! Directories to work in.
 
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::PermissionsExt;
+
+use crate::support::prelude::*;
 
 /// The directory for temporary files of these tests, below `target/`.
 pub(crate) const TEMPORARY: &str = env!("CARGO_TARGET_TMPDIR");
@@ -23,6 +25,42 @@ pub(crate) fn copy_files(from: &Path, to: &Path) {
             fs_err::copy(entry.path(), to.join(entry.file_name())).unwrap();
         }
     }
+}
+
+/// Every file and link below a directory, by path, in order.
+pub(crate) fn tree(directory: &Path) -> Vec<String> {
+    contents_by(directory, |_| ()).into_keys().collect()
+}
+
+/// The same with the bytes of each file, and the text of each link.
+pub(crate) fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
+    contents_by(directory, |path| match fs_err::read_link(path) {
+        Ok(text) => text.to_str().unwrap().as_bytes().to_vec(),
+        Err(_) => fs_err::read(path).unwrap(),
+    })
+}
+
+fn contents_by<T>(directory: &Path, read: impl Fn(&Path) -> T) -> BTreeMap<String, T> {
+    let entries = walkdir::WalkDir::new(directory)
+        .into_iter()
+        .map(Result::unwrap);
+    let files = entries.filter(|entry| !entry.file_type().is_dir());
+    let files = files.map(|entry| {
+        let path = entry.path().strip_prefix(directory).unwrap();
+        (text(path).to_owned(), read(entry.path()))
+    });
+    files.collect()
+}
+
+/// Writes a program.
+pub(crate) fn write_program(path: &Path, text: impl AsRef<[u8]>) {
+    fs_err::write(path, text).unwrap();
+    fs_err::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
+}
+
+/// Copies a directory with all that is in it, as it is.
+pub(crate) fn copy_tree(from: &Path, to: &Path) {
+    succeed(Command::new("cp").arg("-a").arg(from).arg(to));
 }
 
 pub(crate) fn text(path: &Path) -> &str {

@@ -52,7 +52,7 @@ impl Outcome {
     /// Panics if it did not print this text.
     pub(crate) fn says(&self, text: &str) -> &Self {
         let all = self.all();
-        assert!(all.contains(text), "{all}");
+        assert_has!(all, text);
         self
     }
 }

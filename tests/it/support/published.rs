@@ -3,19 +3,12 @@
 //! A test that takes a set as a set (to build, check, upload or install it) loops over `sets`. A
 //! test of the sample alone damages a file of it by name, or shows texts and figures of it.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::OnceLock,
-    time::UNIX_EPOCH,
-};
+use std::{sync::OnceLock, time::UNIX_EPOCH};
 
 use rocwheel::artifact;
 
-use super::{
-    long, odd,
-    place::{TEMPORARY, text},
-    program::{ROCWHEEL, command, succeed},
-};
+use super::{odd, place::TEMPORARY};
+use crate::support::prelude::*;
 
 /// The version of every set.
 pub(crate) const VERSION: &str = "0.0.1.dev0";

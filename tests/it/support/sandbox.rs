@@ -1,14 +1,10 @@
 //! A directory for one test, in which `rocwheel` and other programs run.
 
-use std::{
-    ffi::OsString,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::ffi::OsString;
 
 use tempfile::TempDir;
 
-use super::program::{Outcome, command};
+use crate::support::prelude::*;
 
 /// A new directory, and the variables of the programs that run in it.
 ///

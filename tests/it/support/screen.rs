@@ -1,10 +1,8 @@
 //! A terminal: what a program printed, as a person sees it.
 
-use std::{fmt::Write as _, path::Path, process::Command};
+use std::fmt::Write as _;
 
-use regex::Regex;
-
-use super::program::ROCWHEEL;
+use crate::support::prelude::*;
 
 /// A character, and the colors it has: `1;32`.
 #[derive(Clone, Debug)]

@@ -3,15 +3,11 @@
 //!
 //! They are written from a description of what those do, and share no code with ours.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt::Write as _,
-    path::Path,
-};
+use std::fmt::Write as _;
 
 use rocwheel::store::{Condition, Depth, PutOptions, Store};
 
-use super::place::text;
+use crate::support::prelude::*;
 
 /// Where upstream's uploader puts a set.
 #[derive(Clone, Copy, Debug)]

@@ -1,10 +1,8 @@
 //! Web servers on this machine, in the process of the tests, for as long as that lives.
 
 use std::{
-    collections::BTreeMap,
     io::{BufRead, BufReader, Read as _, Write as _},
     net::{TcpListener, TcpStream},
-    path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -13,6 +11,7 @@ use std::{
 };
 
 use crate::publish::memory::MemoryStore;
+use crate::support::prelude::*;
 
 /// A request without a body.
 pub(crate) struct Request {

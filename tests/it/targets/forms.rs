@@ -1,13 +1,8 @@
 //! The forms of targets, and the build systems that read them.
 
-use std::{collections::BTreeMap, process::Command};
-
 use rocwheel::target::{Target, TargetTable};
 
-use crate::{
-    judges::tool,
-    support::{program::succeed, sandbox::Sandbox},
-};
+use crate::support::prelude::*;
 
 fn emitted(form: &str) -> String {
     let line = format!("targets gfx94X-dcgpu gfx110X-all --emit {form}");
@@ -72,10 +67,8 @@ fn the_runners_of_a_run_are_always_the_same() {
     };
     let labels: Vec<String> = (100..130).map(label).collect();
     assert_eq!(label(107), labels[7]);
-    let few = labels
-        .iter()
-        .filter(|it| *it == "linux-gfx942-1gpu-ccs-ossci-rocm")
-        .count();
+    let rare = "linux-gfx942-1gpu-ccs-ossci-rocm";
+    let few = labels.iter().filter(|it| *it == rare).count();
     assert!((1..15).contains(&few), "{labels:?}");
 }
 

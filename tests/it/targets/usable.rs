@@ -1,17 +1,10 @@
 //! `targets --detect` and `--check`: what they say, and how they exit.
 
-use std::{path::Path, process::Command};
-
-use rocwheel::gpu::{Closed, Obstacle, detect};
+use rocwheel::gpu::{Closed, Gpu, Obstacle, detect};
 
 use super::machine::Machine;
-use crate::{
-    judges::needs,
-    support::{
-        program::{Outcome, ROCWHEEL, succeed},
-        sandbox::Sandbox,
-    },
-};
+use crate::judges::needs;
+use crate::support::prelude::*;
 
 const MACHINE: &str = "--sysfs HERE/sys --dev HERE/dev";
 
@@ -20,10 +13,8 @@ fn sandbox(machine: &str) -> Sandbox {
     let t = Sandbox::new();
     Machine::named(machine).write(&t.path("sys"));
     t.write("dev/kfd", "");
-    for device in detect(&t.path("sys"))
-        .iter()
-        .filter_map(rocwheel::gpu::Gpu::device)
-    {
+    let gpus = detect(&t.path("sys"));
+    for device in gpus.iter().filter_map(Gpu::device) {
         t.write(&format!("dev/{device}"), "");
     }
     t
@@ -113,8 +104,7 @@ fn what_the_kernel_forbids_has_a_reason_of_its_own() {
     let denied = with_error(&t, "EACCES", "openat", &t.path("dev/kfd"));
     let said = denied.stderr;
     let denied_to = "this process may not open /dev/kfd";
-    assert!(said.contains(denied_to), "{said}");
-    assert!(said.contains(" --group-add "), "{said}");
+    assert_has!(said, denied_to, " --group-add ");
     assert_eq!(denied.code, 1);
 }
 

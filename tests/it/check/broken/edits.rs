@@ -47,12 +47,8 @@ pub(super) fn extra(set: &Set, wheel: &str, path: &str, bytes: &[u8]) {
 }
 
 pub(super) fn put(set: &Set, name: &str, object: &SharedObject) {
-    extra(
-        set,
-        CORE,
-        &format!("_rocm_sdk_core/lib/{name}"),
-        &object.build(),
-    );
+    let path = format!("_rocm_sdk_core/lib/{name}");
+    extra(set, CORE, &path, &object.build());
 }
 
 pub(super) fn swap(set: &Set, wheel: &str, end: &str, from: &str, to: &str) {
@@ -75,13 +71,11 @@ pub(super) fn without(text: &mut Vec<u8>, start: &str, end: &str) {
 pub(super) fn license(set: &Set, line: &str) {
     bytes(set, CORE, "/METADATA", |text| {
         let old = String::from_utf8(text.clone()).unwrap();
-        let lines = old
-            .split_inclusive('\n')
-            .map(|it| match it.split_once(": ") {
-                Some(("License-Expression", _)) => format!("{line}\n"),
-                _ => it.to_owned(),
-            });
-        *text = lines.collect::<String>().into_bytes();
+        let lines = old.lines().map(|it| match it.split_once(": ") {
+            Some(("License-Expression", _)) => line,
+            _ => it,
+        });
+        *text = lines.flat_map(|it| [it, "\n"]).collect::<String>().into();
     });
 }
 

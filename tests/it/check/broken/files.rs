@@ -4,45 +4,23 @@ use super::{Damage, edits::*, found};
 use crate::check::{Members, Set, launches, library, member};
 use crate::support::linker::Executable;
 
+#[rustfmt::skip]
 const HOST: &[Damage] = &[
-    ("libhipfft is gone", |set| {
-        drop_member(set, LIBRARIES, "lib/libhipfft.so.0");
-    }),
-    ("libMIOpen is gone", |set| {
-        drop_member(set, LIBRARIES, "lib/libMIOpen.so.1");
-    }),
-    ("libamdhip64 is gone", |set| {
-        drop_member(set, CORE, "lib/libamdhip64.so.7");
-    }),
-    ("libroctx64 is gone", |set| {
-        drop_member(set, CORE, "lib/libroctx64.so.4");
-    }),
+    ("libhipfft is gone", |set| drop_member(set, LIBRARIES, "lib/libhipfft.so.0")),
+    ("libMIOpen is gone", |set| drop_member(set, LIBRARIES, "lib/libMIOpen.so.1")),
+    ("libamdhip64 is gone", |set| drop_member(set, CORE, "lib/libamdhip64.so.7")),
+    ("libroctx64 is gone", |set| drop_member(set, CORE, "lib/libroctx64.so.4")),
     ("rocgdb is gone", |set| drop_member(set, CORE, "bin/rocgdb")),
-    ("amdllvm is gone", |set| {
-        drop_member(set, CORE, "bin/amdllvm");
-    }),
+    ("amdllvm is gone", |set| drop_member(set, CORE, "bin/amdllvm")),
     ("a library has no name without a version", |set| {
         drop_member(set, PROFILER, "_rocm_profiler/lib/librocprof-sys.so");
     }),
-    ("a program has no execute bits", |set| {
-        mode(set, CORE, "llvm/bin/clang-22", 0o100_644);
-    }),
-    ("a script has no execute bits", |set| {
-        mode(set, CORE, "bin/hipconfig", 0o100_644);
-    }),
-    ("a header is gone", |set| {
-        drop_member(set, CORE, "hip_runtime.h");
-    }),
-    ("debug files come along", |set| {
-        extra(set, CORE, "_rocm_sdk_core/lib/a.debug", b"1");
-    }),
+    ("a program has no execute bits", |set| mode(set, CORE, "llvm/bin/clang-22", 0o100_644)),
+    ("a script has no execute bits", |set| mode(set, CORE, "bin/hipconfig", 0o100_644)),
+    ("a header is gone", |set| drop_member(set, CORE, "hip_runtime.h")),
+    ("debug files come along", |set| extra(set, CORE, "_rocm_sdk_core/lib/a.debug", b"1")),
     ("a cache of Python comes along", |set| {
-        extra(
-            set,
-            CORE,
-            "_rocm_sdk_core/share/__pycache__/a.cpython-312.pyc",
-            b"1",
-        );
+        extra(set, CORE, "_rocm_sdk_core/share/__pycache__/a.cpython-312.pyc", b"1");
     }),
     ("a library needs what no package has", |set| {
         let object = library("libnew.so.1")
@@ -50,21 +28,11 @@ const HOST: &[Damage] = &[
             .needs("libc.so.6");
         put(set, "libnew.so.1", &object.rpath("$ORIGIN"));
     }),
-    ("a library loads only after another", |set| {
-        chain(set, &library("libinner.so.1").rpath("$ORIGIN"));
-    }),
-    ("a runpath hides the path of the loader", |set| {
-        chain(set, &library("libinner.so.1").runpath("$ORIGIN"));
-    }),
-    ("a library has another SONAME", |set| {
-        put(set, "libnew.so.1", &library("libold.so.1").rpath("$ORIGIN"));
-    }),
+    ("a library loads only after another", |set| chain(set, &library("libinner.so.1").rpath("$ORIGIN"))),
+    ("a runpath hides the path of the loader", |set| chain(set, &library("libinner.so.1").runpath("$ORIGIN"))),
+    ("a library has another SONAME", |set| put(set, "libnew.so.1", &library("libold.so.1").rpath("$ORIGIN"))),
     ("a run path is absolute and open", |set| {
-        put(
-            set,
-            "libnew.so.1",
-            &library("libnew.so.1").rpath("$ORIGIN::/opt/rocm/lib"),
-        );
+        put(set, "libnew.so.1", &library("libnew.so.1").rpath("$ORIGIN::/opt/rocm/lib"));
     }),
     ("a library needs a new glibc", |set| {
         let object = library("libnew.so.1")
@@ -83,34 +51,17 @@ const HOST: &[Damage] = &[
 const HIPRTC: &str = "lib/libhiprtc.so.7";
 const CLANG: &str = "llvm/bin/clang-22";
 
+#[rustfmt::skip]
 const ELF: &[Damage] = &[
-    ("a library of zero bytes", |set| {
-        bytes(set, CORE, HIPRTC, Vec::clear);
-    }),
-    ("a launcher of zero bytes", |set| {
-        bytes(set, CORE, "bin/rocminfo", Vec::clear);
-    }),
-    ("a script of zero bytes", |set| {
-        bytes(set, CORE, "bin/hipcc", Vec::clear);
-    }),
-    ("a library is cut off in its headers", |set| {
-        bytes(set, CORE, HIPRTC, |it| it.truncate(100));
-    }),
-    ("a library is cut off", |set| {
-        bytes(set, CORE, HIPRTC, |it| it.truncate(1000));
-    }),
-    ("a segment moves in memory", |set| {
-        bytes(set, CORE, HIPRTC, |it| segment(it, 1, |it| it[16] ^= 8));
-    }),
-    ("PT_DYNAMIC is none", |set| {
-        bytes(set, CORE, HIPRTC, |it| segment(it, 2, |it| it[0] = 0));
-    }),
-    ("PT_DYNAMIC is elsewhere", |set| {
-        bytes(set, CORE, HIPRTC, |it| segment(it, 2, |it| it[18] ^= 0x40));
-    }),
-    ("PT_LOAD cannot run", |set| {
-        bytes(set, CORE, CLANG, |it| segment(it, 1, |it| it[4] &= !1));
-    }),
+    ("a library of zero bytes", |set| bytes(set, CORE, HIPRTC, Vec::clear)),
+    ("a launcher of zero bytes", |set| bytes(set, CORE, "bin/rocminfo", Vec::clear)),
+    ("a script of zero bytes", |set| bytes(set, CORE, "bin/hipcc", Vec::clear)),
+    ("a library is cut off in its headers", |set| bytes(set, CORE, HIPRTC, |it| it.truncate(100))),
+    ("a library is cut off", |set| bytes(set, CORE, HIPRTC, |it| it.truncate(1000))),
+    ("a segment moves in memory", |set| bytes(set, CORE, HIPRTC, |it| segment(it, 1, |it| it[16] ^= 8))),
+    ("PT_DYNAMIC is none", |set| bytes(set, CORE, HIPRTC, |it| segment(it, 2, |it| it[0] = 0))),
+    ("PT_DYNAMIC is elsewhere", |set| bytes(set, CORE, HIPRTC, |it| segment(it, 2, |it| it[18] ^= 0x40))),
+    ("PT_LOAD cannot run", |set| bytes(set, CORE, CLANG, |it| segment(it, 1, |it| it[4] &= !1))),
     ("PT_INTERP is in no segment", |set| {
         bytes(set, CORE, CLANG, |it| {
             segment(it, 0x6474_e551, |it| it[..4].copy_from_slice(&[3, 0, 0, 0]));
@@ -148,6 +99,7 @@ fn chain(set: &Set, inner: &crate::support::linker::SharedObject) {
     put(set, "far/libfar.so.1", &library("libfar.so.1"));
 }
 
+#[rustfmt::skip]
 const DEVICES: &[Damage] = &[
     ("a file is for another target", |set| {
         set.edit(DEVICE, |it| {
@@ -157,9 +109,7 @@ const DEVICES: &[Damage] = &[
             relink(it, own, other);
         });
     }),
-    ("a row of .devel_links is gone", |set| {
-        set.edit(DEVICE, |it| links(it, |it| drop(it.pop())));
-    }),
+    ("a row of .devel_links is gone", |set| set.edit(DEVICE, |it| links(it, |it| drop(it.pop())))),
     ("a row of .devel_links leads elsewhere", |set| {
         set.edit(DEVICE, |it| {
             relink(
@@ -172,9 +122,7 @@ const DEVICES: &[Damage] = &[
     ("a row of .devel_links is there twice", |set| {
         set.edit(DEVICE, |it| links(it, |it| it.push(it[0].clone())));
     }),
-    ("a library has no code for a target", |set| {
-        drop_device(set, &["rccl_lib_gfx942.kpack"]);
-    }),
+    ("a library has no code for a target", |set| drop_device(set, &["rccl_lib_gfx942.kpack"])),
     ("a device wheel is empty", |set| {
         set.edit(DEVICE, |it| {
             it.retain(|it| it.0.contains("dist-info") || it.0.contains(".devel_links"));
@@ -187,18 +135,11 @@ const DEVICES: &[Damage] = &[
     }),
 ];
 
+#[rustfmt::skip]
 const TREES: &[Damage] = &[
-    ("the tree is cut off", |set| {
-        bytes(set, DEVEL, "_devel.tar", |it| it.truncate(20_000));
-    }),
+    ("the tree is cut off", |set| bytes(set, DEVEL, "_devel.tar", |it| it.truncate(20_000))),
     ("the manifest counts wrong", |set| {
-        swap(
-            set,
-            DEVEL,
-            "_devel_manifest.json",
-            "\"files\": ",
-            "\"files\": 1",
-        );
+        swap(set, DEVEL, "_devel_manifest.json", "\"files\": ", "\"files\": 1");
     }),
     ("hip-config.cmake is gone", |set| {
         tree(set, |it| {
@@ -219,16 +160,13 @@ const TREES: &[Damage] = &[
             entries.push(link("lib/c", "../llvm/bin/clang"));
         });
     }),
-    (
-        "a library does not load through a symlink in another directory",
-        |set| {
-            tree(set, |entries| {
-                entries.push(link("lib/aaa/libamdhip64.so", "../libamdhip64.so.7"));
-                // Of a program, `$ORIGIN` is where the file is, wherever a symlink to it is.
-                entries.push(link("lib/aaa/rocminfo", "../../bin/rocminfo"));
-            });
-        },
-    ),
+    ("a library does not load through a symlink in another directory", |set| {
+        tree(set, |entries| {
+            entries.push(link("lib/aaa/libamdhip64.so", "../libamdhip64.so.7"));
+            // Of a program, `$ORIGIN` is where the file is, wherever a symlink to it is.
+            entries.push(link("lib/aaa/rocminfo", "../../bin/rocminfo"));
+        });
+    }),
     ("a directory comes after what is in it", |set| {
         tree(set, |entries| {
             let is_parent = |it: &Entry| it.0.path.as_str() == "_rocm_sdk_devel/lib";
@@ -240,22 +178,17 @@ const TREES: &[Damage] = &[
     }),
 ];
 
+#[rustfmt::skip]
 pub(super) const UNSEEN: &[Damage] = &[
-    ("a header has execute bits", |set| {
-        mode(set, CORE, "hip_runtime.h", 0o100_755);
-    }),
-    ("a header is another", |set| {
-        bytes(set, CORE, "hip_runtime.h", |it| it[0] ^= 1);
-    }),
+    ("a header has execute bits", |set| mode(set, CORE, "hip_runtime.h", 0o100_755)),
+    ("a header is another", |set| bytes(set, CORE, "hip_runtime.h", |it| it[0] ^= 1)),
     ("a byte of code is another", |set| {
         bytes(set, CORE, HIPRTC, |it| {
             let at = it.iter().rposition(|byte| *byte != 0).unwrap();
             it[at] ^= 0x40;
         });
     }),
-    ("a byte of device code is another", |set| {
-        bytes(set, DEVICE, "_gfx942.dat", |it| it[0] ^= 1);
-    }),
+    ("a byte of device code is another", |set| bytes(set, DEVICE, "_gfx942.dat", |it| it[0] ^= 1)),
     ("a byte of the tree is another", |set| {
         tree(set, |entries| {
             let is_it = |it: &&mut Entry| it.0.path.as_str().ends_with("rocprim-config.cmake");

@@ -3,35 +3,26 @@
 use super::{Damage, edits::*, found};
 use crate::check::{Members, Set, member};
 
+#[rustfmt::skip]
 const DAMAGES: &[Damage] = &[
     ("the profiler is gone", |set| set.remove(PROFILER)),
     ("a device wheel is gone", |set| set.remove(DEVICE)),
     ("the libraries are gone", |set| set.remove(LIBRARIES)),
     ("devel is gone", |set| set.remove(DEVEL)),
     ("the sdist is gone", |set| set.remove("rocm-0")),
-    ("an extra is for another target", |set| {
-        promise(set, "gfx1100", "gfx1101");
-    }),
-    ("an extra is for no target", |set| {
-        promise(set, "gfx1100", "gfx9999");
-    }),
+    ("an extra is for another target", |set| promise(set, "gfx1100", "gfx1101")),
+    ("an extra is for no target", |set| promise(set, "gfx1100", "gfx9999")),
     ("a device wheel is for an unknown target", |set| {
         set.rename("rocm_sdk_device_gfx1100", "gfx1100", "gfx9420");
     }),
-    ("a device wheel is for no target", |set| {
-        set.rename("rocm_sdk_device_gfx1100", "gfx1100", "gpu");
-    }),
+    ("a device wheel is for no target", |set| set.rename("rocm_sdk_device_gfx1100", "gfx1100", "gpu")),
     ("a package has two wheels", |set| {
         let path = set.package(PROFILER);
         let name = path.file_name().unwrap().to_str().unwrap();
         fs_err::copy(&path, set.0.path().join(name.replace("-py3", "-1-py3"))).unwrap();
     }),
-    ("another version is required", |set| {
-        swap(set, DEVEL, "/METADATA", "core==0.0.1.dev0", "core==7");
-    }),
-    ("any version is required", |set| {
-        swap(set, DEVEL, "/METADATA", "core==0.0.1.dev0", "core>=0");
-    }),
+    ("another version is required", |set| swap(set, DEVEL, "/METADATA", "core==0.0.1.dev0", "core==7")),
+    ("any version is required", |set| swap(set, DEVEL, "/METADATA", "core==0.0.1.dev0", "core>=0")),
     ("a device wheel requires nothing", |set| {
         let line = "Requires-Dist: rocm-sdk-libraries==0.0.1.dev0\n";
         swap(set, DEVICE, "/METADATA", line, "");
@@ -66,30 +57,14 @@ const DAMAGES: &[Damage] = &[
             );
         });
     }),
-    ("a package knows no targets", |set| {
-        tables(set, "AVAILABLE_");
-    }),
-    ("a package knows fewer files", |set| {
-        tables(set, "FileEntry(");
-    }),
-    ("a package does not know its name", |set| {
-        tables(set, "THIS_PACKAGE");
-    }),
+    ("a package knows no targets", |set| tables(set, "AVAILABLE_")),
+    ("a package knows fewer files", |set| tables(set, "FileEntry(")),
+    ("a package does not know its name", |set| tables(set, "THIS_PACKAGE")),
     ("rocm lacks a target", |set| {
-        all_sources(
-            set,
-            "_dist_info.py",
-            "AVAILABLE_TARGET_FAMILIES.append('gfx942')",
-            "",
-        );
+        all_sources(set, "_dist_info.py", "AVAILABLE_TARGET_FAMILIES.append('gfx942')", "");
     }),
     ("rocm has no target for machines without a GPU", |set| {
-        all_sources(
-            set,
-            "_dist_info.py",
-            "DEFAULT_TARGET_FAMILY = ",
-            "DEFAULT = ",
-        );
+        all_sources(set, "_dist_info.py", "DEFAULT_TARGET_FAMILY = ", "DEFAULT = ");
     }),
 ];
 

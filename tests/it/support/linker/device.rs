@@ -23,10 +23,8 @@ const WRAPPER: u64 = 24;
 const MAGIC: [u32; 2] = [0x4849_5046, 1];
 
 pub(super) fn code(plan: &Plan) -> Option<Section> {
-    plan.device.as_ref().map(|device| Section {
-        align: 0x1000,
-        ..allocated(CODE, SHT_PROGBITS, device.bytes.clone())
-    })
+    let device = plan.device.as_ref()?;
+    Some(allocated(CODE, SHT_PROGBITS, device.bytes.clone()).align(0x1000))
 }
 
 pub(super) fn wrappers(plan: &Plan, at: &Layout) -> Option<Section> {
@@ -34,20 +32,12 @@ pub(super) fn wrappers(plan: &Plan, at: &Layout) -> Option<Section> {
     let is_zero = !plan.relocated(DeviceRelocations::Rela).is_empty();
     let mut bytes = Vec::new();
     for offset in &device.wrappers {
-        let address = if is_zero {
-            0
-        } else {
-            at.address(CODE) + offset
-        };
-        bytes.extend(MAGIC.iter().flat_map(|word| word.to_le_bytes()));
-        bytes.extend(address.to_le_bytes());
-        bytes.extend(0_u64.to_le_bytes());
+        let address = at.address(CODE) + offset;
+        append!(bytes, MAGIC[0], MAGIC[1]);
+        append!(bytes, if is_zero { 0 } else { address }, 0_u64);
     }
-    Some(Section {
-        flags: SHF_ALLOC | SHF_WRITE,
-        align: 8,
-        ..allocated(WRAPPERS, SHT_PROGBITS, bytes)
-    })
+    let wrappers = allocated(WRAPPERS, SHT_PROGBITS, bytes);
+    Some(wrappers.flags(SHF_ALLOC | SHF_WRITE).align(8))
 }
 
 /// Entries of `.rela.dyn` for the wrappers.
@@ -66,11 +56,8 @@ pub(super) fn packed(plan: &Plan, at: &Layout) -> Option<Section> {
     let offsets = plan.relocated(DeviceRelocations::Relr);
     let addresses = pointers(at).take(offsets.len());
     let bytes: Vec<u8> = addresses.flat_map(u64::to_le_bytes).collect();
-    (!bytes.is_empty()).then(|| Section {
-        align: 8,
-        entry_size: 8,
-        ..allocated(".relr.dyn", SHT_RELR, bytes)
-    })
+    let packed = |bytes| allocated(".relr.dyn", SHT_RELR, bytes).align(8).entries(8);
+    (!bytes.is_empty()).then(|| packed(bytes))
 }
 
 /// What the dynamic table says about them.

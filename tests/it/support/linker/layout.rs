@@ -49,11 +49,9 @@ impl Layout {
     }
 
     fn place(&self, name: &str) -> (u64, u64) {
-        let place = self.index(name).checked_sub(1);
-        place
-            .and_then(|index| self.places.get(index))
-            .copied()
-            .unwrap_or_default()
+        let index = self.index(name).checked_sub(1);
+        let place = index.and_then(|index| self.places.get(index));
+        place.copied().unwrap_or_default()
     }
 
     fn new(shape: &Shape, sections: &[Section]) -> Self {
@@ -62,11 +60,8 @@ impl Layout {
             ..Self::default()
         };
         let table = count_segments(shape, sections) * PHDR;
-        let start = if shape.table == TableAt::Start {
-            EHDR + table
-        } else {
-            EHDR
-        };
+        let is_first = shape.table == TableAt::Start;
+        let start = EHDR + if is_first { table } else { 0 };
         let mut cursor = Cursor::new(shape, start);
         for (index, section) in sections.iter().enumerate() {
             layout.names.insert(section.name.clone(), index + 1);
@@ -79,7 +74,7 @@ impl Layout {
             // One for the empty name, and the table's own.
             let names = 1 + names + ".shstrtab".len() as u64 + 1;
             layout.section_headers = cursor.offset + names;
-            if shape.table == TableAt::Start {
+            if is_first {
                 layout.section_headers = layout.section_headers.next_multiple_of(8);
             }
             cursor.offset = layout.section_headers + (sections.len() as u64 + 2) * SHDR;
@@ -103,15 +98,10 @@ impl Layout {
     ) -> Vec<Segment> {
         let mut segments = Vec::new();
         if shape.phdr {
-            let size = match shape.table {
-                TableAt::Start => count_segments(shape, sections) * PHDR,
-                TableAt::End { .. } | TableAt::EndPinned { .. } => {
-                    loads.last().map_or(0, |load| load.file_size)
-                }
-            };
-            let address = match shape.table {
-                TableAt::Start => shape.base + EHDR,
-                _ => loads.last().map_or(0, |load| load.address),
+            let last = loads.last().copied().unwrap_or_default();
+            let (size, address) = match shape.table {
+                TableAt::Start => (count_segments(shape, sections) * PHDR, shape.base + EHDR),
+                _ => (last.file_size, last.address),
             };
             segments.push(Segment {
                 kind: PT_PHDR,
@@ -178,22 +168,12 @@ impl Layout {
             (0, 0)
         };
         let mut bytes = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
-        bytes.extend(shape.elf_type.to_le_bytes());
-        bytes.extend(goblin::elf::header::EM_X86_64.to_le_bytes());
-        bytes.extend(1_u32.to_le_bytes());
-        bytes.extend(self.address(".text").to_le_bytes());
-        bytes.extend(self.table.to_le_bytes());
-        bytes.extend(headers.to_le_bytes());
-        bytes.extend(0_u32.to_le_bytes());
-        for half in [
-            EHDR,
-            PHDR,
-            self.segments.len() as u64,
-            SHDR,
-            count as u64,
-            (count as u64).saturating_sub(1),
-        ] {
-            bytes.extend(u16::try_from(half).unwrap_or(0).to_le_bytes());
+        append!(bytes, shape.elf_type, goblin::elf::header::EM_X86_64, 1_u32);
+        append!(bytes, self.address(".text"), self.table, headers, 0_u32);
+        let (segments, count) = (self.segments.len() as u64, count as u64);
+        let last = count.saturating_sub(1);
+        for half in [EHDR, PHDR, segments, SHDR, count, last] {
+            append!(bytes, u16::try_from(half).unwrap_or(0));
         }
         bytes
     }
@@ -202,20 +182,13 @@ impl Layout {
         let mut names = Strings::default();
         let mut headers = vec![0; usize::try_from(SHDR).unwrap_or(64)];
         for (section, (offset, address)) in sections.iter().zip(&self.places) {
-            let link = self.index(section.link);
-            headers.extend(names.add(&section.name).to_le_bytes());
-            headers.extend(section.kind.to_le_bytes());
-            headers.extend(u64::from(section.flags).to_le_bytes());
-            headers.extend(address.to_le_bytes());
-            headers.extend(offset.to_le_bytes());
-            headers.extend(section.memory_size().to_le_bytes());
-            headers.extend(u32::try_from(link).unwrap_or(0).to_le_bytes());
-            headers.extend(section.info.to_le_bytes());
-            headers.extend(section.align.to_le_bytes());
-            headers.extend(section.entry_size.to_le_bytes());
+            let link = u32::try_from(self.index(section.link)).unwrap_or(0);
+            append!(headers, names.add(&section.name), section.kind);
+            append!(headers, u64::from(section.flags), address, offset);
+            append!(headers, section.memory_size(), link, section.info);
+            append!(headers, section.align, section.entry_size);
         }
-        headers.extend(names.add(".shstrtab").to_le_bytes());
-        headers.extend(SHT_STRTAB.to_le_bytes());
+        append!(headers, names.add(".shstrtab"), SHT_STRTAB);
         let size = names.bytes().len() as u64;
         for word in [0, 0, self.section_names, size, 0, 1, 0] {
             headers.extend(word.to_le_bytes());

@@ -3,6 +3,13 @@
 //! The built-in sample is made of them, and so are the fixtures of the tests. The same calls give
 //! the same bytes.
 
+/// Appends numbers to bytes, the lowest byte of each first.
+macro_rules! append {
+    ($bytes:expr, $($number:expr),+ $(,)?) => {
+        $($bytes.extend($number.to_le_bytes());)+
+    };
+}
+
 mod code;
 mod cursor;
 mod device;

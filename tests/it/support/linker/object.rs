@@ -12,6 +12,7 @@ use super::{
 
 /// A file to be written; start with `SharedObject::new` or `Executable::new`.
 #[derive(Clone, Debug)]
+#[must_use]
 pub(crate) struct Object<K> {
     pub(super) plan: Plan,
     kind: PhantomData<K>,
@@ -36,33 +37,26 @@ impl Object<Shared> {
         })
     }
 
-    #[must_use]
     pub(crate) fn without_soname(mut self) -> Self {
         self.plan.form = Form::Shared { soname: None };
         self
     }
 
     /// Exports a function that returns a number.
-    #[must_use]
     pub(crate) fn function(mut self, name: &str, value: i32) -> Self {
-        self.plan
-            .exports
-            .push((name.to_owned(), Code::returning(value)));
+        let code = Code::returning(value);
+        self.plan.exports.push((name.to_owned(), code));
         self
     }
 
     /// Exports a function that returns what a function of another library returns.
-    #[must_use]
     pub(crate) fn calls(mut self, name: &str, import: &str) -> Self {
-        let slot = self.plan.import(import);
-        self.plan
-            .exports
-            .push((name.to_owned(), Code::jumping_to(slot)));
+        let code = Code::jumping_to(self.plan.import(import));
+        self.plan.exports.push((name.to_owned(), code));
         self
     }
 
     /// Leaves out `PT_PHDR`, as GNU ld does in a shared object.
-    #[must_use]
     pub(crate) fn without_phdr(mut self) -> Self {
         self.plan.phdr = false;
         self
@@ -80,7 +74,6 @@ impl Object<Program> {
     }
 
     /// Prints a text, to the letter, before it ends.
-    #[must_use]
     pub(crate) fn prints(mut self, wanted: &str) -> Self {
         if let Form::Program { text, .. } = &mut self.plan.form {
             wanted.clone_into(text);
@@ -88,7 +81,6 @@ impl Object<Program> {
         self
     }
 
-    #[must_use]
     pub(crate) fn exits(mut self, wanted: u8) -> Self {
         if let Form::Program { status, .. } = &mut self.plan.form {
             *status = wanted;
@@ -97,7 +89,6 @@ impl Object<Program> {
     }
 
     /// Exits with what a function of a library returns.
-    #[must_use]
     pub(crate) fn calls(mut self, import: &str) -> Self {
         let slot = self.plan.import(import);
         if let Form::Program { call, .. } = &mut self.plan.form {
@@ -107,7 +98,6 @@ impl Object<Program> {
     }
 
     /// Stands at a fixed address even when it is dynamic (`ET_EXEC`).
-    #[must_use]
     pub(crate) fn at_fixed_address(mut self) -> Self {
         if let Form::Program { at, .. } = &mut self.plan.form {
             *at = At::Fixed;
@@ -116,7 +106,6 @@ impl Object<Program> {
     }
 
     /// Position independent even when it is static (static-PIE).
-    #[must_use]
     pub(crate) fn at_any_address(mut self) -> Self {
         if let Form::Program { at, .. } = &mut self.plan.form {
             *at = At::Anywhere;
@@ -155,88 +144,72 @@ impl<K> Object<K> {
     }
 
     /// Adds a `DT_NEEDED`.
-    #[must_use]
     pub(crate) fn needs(mut self, soname: &str) -> Self {
         self.plan.needed.push(soname.to_owned());
         self
     }
 
     /// Adds a `DT_NEEDED`, unless it is there, and a GNU symbol version that it must have.
-    #[must_use]
     pub(crate) fn needs_version(mut self, soname: &str, version: &str) -> Self {
         let plan = &mut self.plan;
         if !plan.needed.iter().any(|known| known == soname) {
             plan.needed.push(soname.to_owned());
         }
-        match plan
-            .versions
-            .iter_mut()
-            .find(|(library, _)| library == soname)
-        {
-            Some((_, versions)) => versions.push(version.to_owned()),
-            None => plan
-                .versions
-                .push((soname.to_owned(), vec![version.to_owned()])),
+        let version = version.to_owned();
+        match plan.versions.iter_mut().find(|it| it.0 == soname) {
+            Some((_, versions)) => versions.push(version),
+            None => plan.versions.push((soname.to_owned(), vec![version])),
         }
         self
     }
 
     /// Sets `DT_RPATH`.
-    #[must_use]
     pub(crate) fn rpath(mut self, path: &str) -> Self {
         self.plan.rpath = Some(path.to_owned());
         self
     }
 
     /// Sets `DT_RUNPATH`.
-    #[must_use]
     pub(crate) fn runpath(mut self, path: &str) -> Self {
         self.plan.runpath = Some(path.to_owned());
         self
     }
 
-    #[must_use]
     pub(crate) fn build_id(mut self, id: &[u8]) -> Self {
         self.plan.build_id = Some(id.to_vec());
         self
     }
 
-    #[must_use]
     pub(crate) fn hash_style(mut self, style: HashStyle) -> Self {
         self.plan.hash = style;
         self
     }
 
     /// Spare entries at the end of the dynamic table, as GNU ld leaves them and lld does not.
-    #[must_use]
     pub(crate) fn spare_dynamic_entries(mut self, count: usize) -> Self {
         self.plan.spare_dynamic = count;
         self
     }
 
     /// A section that is loaded, such as `.rocm_kpack_ref`.
-    #[must_use]
     pub(crate) fn section(mut self, name: &str, bytes: &[u8]) -> Self {
         self.plan.constants.push((name.to_owned(), bytes.to_vec()));
         self
     }
 
     /// A section that is only in the file, such as `.comment`.
-    #[must_use]
     pub(crate) fn unloaded_section(mut self, name: &str, bytes: &[u8]) -> Self {
         self.plan.unloaded.push((name.to_owned(), bytes.to_vec()));
         self
     }
 
     /// Bytes in `.rodata` that do not compress, so that the file has a size.
-    #[must_use]
     pub(crate) fn payload(self, len: usize) -> Self {
         self.section(".rodata", &noise(len))
     }
 
     /// A section that takes memory but no bytes of the file, as the kpack split leaves
     /// `.hip_fatbin`.
-    #[must_use]
     pub(crate) fn hollow_section(mut self, name: &str, len: u64) -> Self {
         self.plan.hole = Some((name.to_owned(), len));
         self
@@ -244,7 +217,6 @@ impl<K> Object<K> {
 
     /// Device code: `.hip_fatbin` with the bytes, and a wrapper in `.hipFatBinSegment` for each
     /// offset of a bundle in them. At a fixed address nothing is relocated.
-    #[must_use]
     pub(crate) fn device_code(
         mut self,
         bytes: &[u8],
@@ -260,33 +232,28 @@ impl<K> Object<K> {
     }
 
     /// Zeroes in memory after the data.
-    #[must_use]
     pub(crate) fn bss(mut self, len: u64) -> Self {
         self.plan.bss = len;
         self
     }
 
     /// Puts the code directly behind the program headers, where nothing can make room for them.
-    #[must_use]
     pub(crate) fn code_first(mut self) -> Self {
         self.plan.code_first = true;
         self
     }
 
-    #[must_use]
     pub(crate) fn program_headers(mut self, place: TableAt) -> Self {
         self.plan.table = place;
         self
     }
 
-    #[must_use]
     pub(crate) fn without_section_headers(mut self) -> Self {
         self.plan.section_headers = false;
         self
     }
 
     /// What segments are aligned to: a power of two, 4096 if nothing is said.
-    #[must_use]
     pub(crate) fn page_size(mut self, size: u64) -> Self {
         self.plan.page = size;
         self

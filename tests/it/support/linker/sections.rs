@@ -27,6 +27,7 @@ use super::{
 
 const INTERPRETER: &str = "/lib64/ld-linux-x86-64.so.2";
 const FIXED_BASE: u64 = 0x40_0000;
+const WRITABLE: u32 = SHF_ALLOC | SHF_WRITE;
 
 pub(super) fn build(plan: &Plan) -> Vec<u8> {
     let fixed = plan.is_fixed();
@@ -43,17 +44,17 @@ pub(super) fn build(plan: &Plan) -> Vec<u8> {
 
 fn sections(plan: &Plan, at: &Layout) -> Vec<Section> {
     let code = code(plan);
-    let (mut text, places) = text(&code, at);
-    text.align = 16;
+    let (text, places) = text(&code, at);
     let mut sections = Vec::new();
     if plan.code_first {
         sections.push(text.clone());
     }
     sections.extend(interpreter(plan));
-    sections.extend(plan.build_id.as_deref().map(|id| Section {
-        align: 4,
-        ..allocated(".note.gnu.build-id", SHT_NOTE, tables::build_id(id))
-    }));
+    sections.extend(
+        plan.build_id
+            .as_deref()
+            .map(|id| allocated(".note.gnu.build-id", SHT_NOTE, tables::build_id(id)).align(4)),
+    );
     let dynamic = if plan.is_dynamic() {
         let linking = Linking::new(plan, at, &places);
         sections.extend(linking.sections(plan, at));
@@ -65,30 +66,21 @@ fn sections(plan: &Plan, at: &Layout) -> Vec<Section> {
         sections.push(allocated(name, SHT_PROGBITS, bytes.clone()));
     }
     sections.extend(device::code(plan));
-    sections.extend(plan.hole.iter().map(|(name, len)| Section {
-        hollow: *len,
-        align: 0x1000,
-        ..allocated(name, SHT_NOBITS, Vec::new())
+    sections.extend(plan.hole.iter().map(|(name, len)| {
+        let hole = allocated(name, SHT_NOBITS, Vec::new());
+        hole.hollow(*len).align(0x1000)
     }));
     if !plan.code_first {
         sections.push(text);
     }
     if let Some(bytes) = dynamic {
-        sections.push(Section {
-            flags: SHF_ALLOC | SHF_WRITE,
-            align: 8,
-            entry_size: 16,
-            link: ".dynstr",
-            ..allocated(".dynamic", SHT_DYNAMIC, bytes)
-        });
+        let dynamic = allocated(".dynamic", SHT_DYNAMIC, bytes).flags(WRITABLE);
+        sections.push(dynamic.align(8).entries(16).link(".dynstr"));
     }
     sections.extend(device::wrappers(plan, at));
     sections.extend(writable(plan));
     for (name, bytes) in &plan.unloaded {
-        sections.push(Section {
-            flags: 0,
-            ..allocated(name, SHT_PROGBITS, bytes.clone())
-        });
+        sections.push(allocated(name, SHT_PROGBITS, bytes.clone()).flags(0));
     }
     sections
 }
@@ -126,31 +118,19 @@ fn text(code: &[Code], at: &Layout) -> (Section, Vec<(u64, u64)>) {
         places.push((address, function.len() as u64));
         bytes.extend(function.at(address, got));
     }
-    let section = Section {
-        flags: SHF_ALLOC | SHF_EXECINSTR,
-        ..allocated(".text", SHT_PROGBITS, bytes)
-    };
-    (section, places)
+    let section = allocated(".text", SHT_PROGBITS, bytes).align(16);
+    (section.flags(SHF_ALLOC | SHF_EXECINSTR), places)
 }
 
 fn writable(plan: &Plan) -> Vec<Section> {
     let mut sections = Vec::new();
-    let flags = SHF_ALLOC | SHF_WRITE;
     if !plan.imports.is_empty() {
-        sections.push(Section {
-            flags,
-            align: 8,
-            entry_size: 8,
-            ..allocated(".got", SHT_PROGBITS, vec![0; plan.imports.len() * 8])
-        });
+        let got = allocated(".got", SHT_PROGBITS, vec![0; plan.imports.len() * 8]);
+        sections.push(got.flags(WRITABLE).align(8).entries(8));
     }
     if plan.bss > 0 {
-        sections.push(Section {
-            flags,
-            align: 32,
-            hollow: plan.bss,
-            ..allocated(".bss", SHT_NOBITS, Vec::new())
-        });
+        let bss = allocated(".bss", SHT_NOBITS, Vec::new());
+        sections.push(bss.flags(WRITABLE).align(32).hollow(plan.bss));
     }
     sections
 }
@@ -201,32 +181,18 @@ impl Linking {
     fn sections(&self, plan: &Plan, at: &Layout) -> Vec<Section> {
         let mut sections = Vec::new();
         if plan.hash != HashStyle::SysV {
-            sections.push(Section {
-                align: 8,
-                link: ".dynsym",
-                ..allocated(
-                    ".gnu.hash",
-                    SHT_GNU_HASH,
-                    symbols::gnu_hash_table(&self.symbols),
-                )
-            });
+            let table = symbols::gnu_hash_table(&self.symbols);
+            let hash = allocated(".gnu.hash", SHT_GNU_HASH, table);
+            sections.push(hash.align(8).link(".dynsym"));
         }
         if plan.hash != HashStyle::Gnu {
-            sections.push(Section {
-                align: 8,
-                entry_size: 4,
-                link: ".dynsym",
-                ..allocated(".hash", SHT_HASH, symbols::sysv_hash_table(&self.symbols))
-            });
+            let hash = allocated(".hash", SHT_HASH, symbols::sysv_hash_table(&self.symbols));
+            sections.push(hash.align(8).entries(4).link(".dynsym"));
         }
-        sections.push(Section {
-            align: 8,
-            entry_size: 24,
-            link: ".dynstr",
-            // The index of the first symbol that is not local.
-            info: 1,
-            ..allocated(".dynsym", SHT_DYNSYM, symbols::table(&self.symbols))
-        });
+        let table = allocated(".dynsym", SHT_DYNSYM, symbols::table(&self.symbols));
+        let table = table.align(8).entries(24).link(".dynstr");
+        // The index of the first symbol that is not local.
+        sections.push(table.info(1));
         sections.extend(self.version_sections());
         let strings = self.strings.bytes().to_vec();
         sections.push(allocated(".dynstr", SHT_STRTAB, strings));
@@ -243,19 +209,12 @@ impl Linking {
         let mut indices = vec![0, 0];
         indices.extend(self.symbols.iter().flat_map(|_| 1_u16.to_le_bytes()));
         let needed = tables::needed_versions(&self.versions);
+        let symbols = allocated(".gnu.version", SHT_GNU_VERSYM, indices);
+        let needed = allocated(".gnu.version_r", SHT_GNU_VERNEED, needed);
+        let count = u32::try_from(self.versions.len()).unwrap_or(0);
         vec![
-            Section {
-                align: 2,
-                entry_size: 2,
-                link: ".dynsym",
-                ..allocated(".gnu.version", SHT_GNU_VERSYM, indices)
-            },
-            Section {
-                align: 8,
-                link: ".dynstr",
-                info: u32::try_from(self.versions.len()).unwrap_or(0),
-                ..allocated(".gnu.version_r", SHT_GNU_VERNEED, needed)
-            },
+            symbols.align(2).entries(2).link(".dynsym"),
+            needed.align(8).link(".dynstr").info(count),
         ]
     }
 
@@ -266,16 +225,13 @@ impl Linking {
         for (slot, import) in plan.imports.iter().enumerate() {
             let position = self.symbols.iter().position(|s| s.name == *import);
             let symbol = position.unwrap_or(0) as u64 + 1;
-            bytes.extend((got + slot as u64 * 8).to_le_bytes());
-            bytes.extend(((symbol << 32) | u64::from(R_X86_64_GLOB_DAT)).to_le_bytes());
-            bytes.extend(0_u64.to_le_bytes());
+            let what = (symbol << 32) | u64::from(R_X86_64_GLOB_DAT);
+            append!(bytes, got + slot as u64 * 8, what, 0_u64);
         }
         bytes.extend(device::relative(plan, at));
-        (!bytes.is_empty()).then(|| Section {
-            align: 8,
-            entry_size: 24,
-            link: ".dynsym",
-            ..allocated(".rela.dyn", SHT_RELA, bytes)
+        (!bytes.is_empty()).then(|| {
+            let relocations = allocated(".rela.dyn", SHT_RELA, bytes);
+            relocations.align(8).entries(24).link(".dynsym")
         })
     }
 
@@ -289,11 +245,10 @@ impl Linking {
             (DT_RPATH, self.rpath),
             (DT_RUNPATH, self.runpath),
         ];
-        entries.extend(
-            texts
-                .iter()
-                .filter_map(|(tag, text)| text.map(|text| (*tag, u64::from(text)))),
-        );
+        let texts = texts
+            .iter()
+            .filter_map(|(tag, text)| Some((*tag, (*text)?.into())));
+        entries.extend(texts);
         for (tag, section) in [
             (DT_GNU_HASH, ".gnu.hash"),
             (DT_HASH, ".hash"),
@@ -332,22 +287,17 @@ impl Linking {
             entries.push((DT_FLAGS_1, DF_1_PIE));
         }
         entries.extend((0..=plan.spare_dynamic).map(|_| (DT_NULL, 0)));
-        entries
-            .iter()
-            .flat_map(|(tag, value)| [tag.to_le_bytes(), value.to_le_bytes()].concat())
-            .collect()
+        let words = entries.iter().flat_map(|(tag, value)| [tag, value]);
+        words.flat_map(|word| word.to_le_bytes()).collect()
     }
 }
 
 fn needed_versions(plan: &Plan, strings: &mut Strings) -> Vec<(u32, Vec<(u32, u32)>)> {
-    plan.versions
-        .iter()
-        .map(|(library, versions)| {
-            let names = versions
-                .iter()
-                .map(|name| (symbols::sysv_hash(name), strings.add(name)))
-                .collect();
-            (strings.add(library), names)
-        })
-        .collect()
+    let versions = plan.versions.iter().map(|(library, versions)| {
+        let names = versions.iter();
+        let names = names.map(|name| (symbols::sysv_hash(name), strings.add(name)));
+        let names = names.collect();
+        (strings.add(library), names)
+    });
+    versions.collect()
 }

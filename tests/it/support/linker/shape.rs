@@ -65,19 +65,43 @@ pub(super) fn allocated(name: &str, kind: u32, bytes: Vec<u8>) -> Section {
 }
 
 impl Section {
+    pub(super) fn align(self, align: u64) -> Self {
+        Self { align, ..self }
+    }
+
+    pub(super) fn flags(self, flags: u32) -> Self {
+        Self { flags, ..self }
+    }
+
+    pub(super) fn entries(self, entry_size: u64) -> Self {
+        Self { entry_size, ..self }
+    }
+
+    pub(super) fn link(self, link: &'static str) -> Self {
+        Self { link, ..self }
+    }
+
+    pub(super) fn info(self, info: u32) -> Self {
+        Self { info, ..self }
+    }
+
+    pub(super) fn hollow(self, hollow: u64) -> Self {
+        Self { hollow, ..self }
+    }
+
     pub(super) fn is_allocated(&self) -> bool {
         self.flags & SHF_ALLOC != 0
     }
 
     pub(super) fn segment_flags(&self) -> u32 {
-        let mut flags = PF_R;
-        if self.flags & SHF_WRITE != 0 {
-            flags |= PF_W;
-        }
-        if self.flags & SHF_EXECINSTR != 0 {
-            flags |= PF_X;
-        }
-        flags
+        let flag = |section, segment| {
+            if self.flags & section == 0 {
+                0
+            } else {
+                segment
+            }
+        };
+        PF_R | flag(SHF_WRITE, PF_W) | flag(SHF_EXECINSTR, PF_X)
     }
 
     pub(super) fn is_hole(&self) -> bool {
@@ -96,18 +120,9 @@ impl Section {
 impl Segment {
     pub(super) fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        bytes.extend(self.kind.to_le_bytes());
-        bytes.extend(self.flags.to_le_bytes());
-        for word in [
-            self.offset,
-            self.address,
-            self.address,
-            self.file_size,
-            self.memory_size,
-            self.align,
-        ] {
-            bytes.extend(word.to_le_bytes());
-        }
+        append!(bytes, self.kind, self.flags);
+        append!(bytes, self.offset, self.address, self.address);
+        append!(bytes, self.file_size, self.memory_size, self.align);
         bytes
     }
 

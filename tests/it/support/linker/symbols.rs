@@ -15,11 +15,8 @@ pub(super) fn sort(symbols: &mut [Symbol]) {
     let buckets = bucket_count(symbols);
     symbols.sort_by_key(|symbol| {
         let bucket = gnu_hash(&symbol.name) % buckets;
-        (
-            symbol.definition.is_some(),
-            symbol.definition.map_or(0, |_| bucket),
-            symbol.name.clone(),
-        )
+        let bucket = symbol.definition.map(|_| bucket);
+        (bucket, symbol.name.clone())
     });
 }
 
@@ -27,11 +24,9 @@ pub(super) fn table(symbols: &[Symbol]) -> Vec<u8> {
     let mut bytes = vec![0; 24];
     for symbol in symbols {
         let (section, address, size) = symbol.definition.unwrap_or_default();
-        bytes.extend(symbol.place.to_le_bytes());
-        bytes.extend([(STB_GLOBAL << 4) | STT_FUNC, 0]);
-        bytes.extend(section.to_le_bytes());
-        bytes.extend(address.to_le_bytes());
-        bytes.extend(size.to_le_bytes());
+        let kind = (STB_GLOBAL << 4) | STT_FUNC;
+        append!(bytes, symbol.place, kind, 0_u8);
+        append!(bytes, section, address, size);
     }
     bytes
 }
@@ -62,12 +57,9 @@ pub(super) fn gnu_hash_table(symbols: &[Symbol]) -> Vec<u8> {
         }
     }
     let mut bytes = Vec::new();
-    for word in [count, first, 1, SHIFT] {
-        bytes.extend(word.to_le_bytes());
-    }
-    bytes.extend(bloom.to_le_bytes());
+    append!(bytes, count, first, 1_u32, SHIFT, bloom);
     for word in buckets.into_iter().chain(chain) {
-        bytes.extend(word.to_le_bytes());
+        append!(bytes, word);
     }
     bytes
 }
@@ -83,12 +75,9 @@ pub(super) fn sysv_hash_table(symbols: &[Symbol]) -> Vec<u8> {
         *bucket = index;
     }
     let mut bytes = Vec::new();
-    for word in [bucket_count, count]
-        .into_iter()
-        .chain(buckets)
-        .chain(chain)
-    {
-        bytes.extend(word.to_le_bytes());
+    append!(bytes, bucket_count, count);
+    for word in buckets.into_iter().chain(chain) {
+        append!(bytes, word);
     }
     bytes
 }

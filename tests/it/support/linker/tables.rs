@@ -38,9 +38,9 @@ impl Strings {
 /// The note that carries a build id.
 pub(super) fn build_id(id: &[u8]) -> Vec<u8> {
     const NT_GNU_BUILD_ID: u32 = 3;
-    let mut note = 4_u32.to_le_bytes().to_vec();
-    note.extend(u32::try_from(id.len()).unwrap_or(0).to_le_bytes());
-    note.extend(NT_GNU_BUILD_ID.to_le_bytes());
+    let mut note = Vec::new();
+    append!(note, 4_u32, u32::try_from(id.len()).unwrap_or(0));
+    append!(note, NT_GNU_BUILD_ID);
     note.extend(b"GNU\0");
     note.extend(id);
     note.resize(note.len().next_multiple_of(4), 0);
@@ -56,27 +56,13 @@ pub(super) fn needed_versions(needs: &[(u32, Vec<(u32, u32)>)]) -> Vec<u8> {
     for (position, (library, versions)) in needs.iter().enumerate() {
         let count = u16::try_from(versions.len()).unwrap_or(0);
         let is_last = position + 1 == needs.len();
-        bytes.extend(1_u16.to_le_bytes());
-        bytes.extend(count.to_le_bytes());
-        bytes.extend(library.to_le_bytes());
-        bytes.extend(RECORD.to_le_bytes());
-        let next = if is_last {
-            0
-        } else {
-            RECORD * (u32::from(count) + 1)
-        };
-        bytes.extend(next.to_le_bytes());
+        let next = RECORD * (u32::from(count) + 1);
+        append!(bytes, 1_u16, count, library, RECORD);
+        append!(bytes, if is_last { 0 } else { next });
         for (place, (hash, name)) in versions.iter().enumerate() {
-            let next = if place + 1 == versions.len() {
-                0
-            } else {
-                RECORD
-            };
-            bytes.extend(hash.to_le_bytes());
-            bytes.extend(0_u16.to_le_bytes());
-            bytes.extend(index.to_le_bytes());
-            bytes.extend(name.to_le_bytes());
-            bytes.extend(next.to_le_bytes());
+            let is_last = place + 1 == versions.len();
+            append!(bytes, hash, 0_u16, index, name);
+            append!(bytes, if is_last { 0 } else { RECORD });
             index += 1;
         }
     }
