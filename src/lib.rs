@@ -2,8 +2,7 @@
 //!
 //! The modules are declared bottom-up, one paragraph per layer. **A module uses only the paragraphs
 //! above its own; siblings never use each other.** `tests/it/architecture.rs` enforces this rule,
-//! the length of files, and which modules may access the disk, the network, the terminal, the
-//! environment and threads. `docs/architecture.md` describes the design.
+//! and which modules may access the disk, the network, the terminal, the environment and threads. `docs/architecture.md` describes the design.
 
 // Errors: messages, causes, hints and exit codes.
 pub mod error;

@@ -1,7 +1,7 @@
 //! [`BuildPlan`]: what a build will write. For each wheel it maps the path of every member to the
 //! source of its bytes. [`SdkTree`] has the development files, which one member packs.
 //!
-//! A plan is a value. `build --plan` prints it, and tests compare it with snapshots. Nothing in this
+//! A plan is a value. `build --dry-run` prints it, and tests compare it with snapshots. Nothing in this
 //! file reads files.
 
 use std::{

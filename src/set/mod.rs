@@ -7,8 +7,8 @@
 //! | `place` `package_files` | opens a place, and lists its packages |
 //! | `read_packages` `local` | reads packages that have changed, and the set of a directory |
 //! | `parse` `read_index` `install_source` | parses pages, and says what they claim and where installers find packages |
-//! | `sync` | makes a place equal to what a pure function decides |
-//! | `upload` `index` `products` `mirror` | these functions, for a set, an index, a release place, and a base index |
+//! | `sync` | compares a place with the objects that it is to have, and writes the difference |
+//! | `upload` `index` `products` `mirror` | these objects, for a set, an index, a release place, and a base index |
 
 mod index;
 pub mod install;

@@ -1,4 +1,4 @@
-//! Makes a place equal to what a pure function decides from its listing: [`Sync`].
+//! Makes a place equal to what a function decides from its listing: [`Sync`].
 //!
 //! Every command that publishes works this way. It lists what the place has, decides ([`Changes`]), compares
 //! ([`Plan`]), and either prints the plan or carries it out: in phases, each write with a condition, then read

@@ -20,7 +20,7 @@ pub(super) const MAY: [May; 7] = [
         how: r"\b(fs_err|std::fs|tokio::fs|fs::read|fs::write|File::open|File::create|File::options|OpenOptions::new|unix::fs|windows::fs|tempfile)\b|\.(try_exists|canonicalize|read_dir|read_link|symlink_metadata)\(",
         except: NEVER,
         who: "atomic io artifact/input spool artifact/output artifact/split artifact/tree \
-              artifact/unpack package/assemble package/split_tree fetch store/local github \
+              artifact/unpack package/assemble package/split_tree fetch store/local \
               set framework/device_selector framework/read gpu install/act \
               install/environment install/site_packages deps/mirror deps/update \
               framework/split promote/frameworks promote/observe promote/write commands",
@@ -66,7 +66,7 @@ pub(super) const MAY: [May; 7] = [
         how: r"\bprocess::(Command|exit|abort)\b",
         except: NEVER,
         // `gh auth token` is where people keep their login, and `git` knows the commit.
-        who: "commands/args commands/version atomic/lock install/installer console",
+        who: "commands/args atomic/lock install/installer console",
         tests_too: true,
     },
 ];
