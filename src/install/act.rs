@@ -67,7 +67,9 @@ impl Plan {
     ) -> Result<Report<'_>> {
         let work = tempfile::tempdir()?;
         let change = environment.change(self.action)?;
-        if let Some(line) = self.create() {
+        if self.action == Action::Create {
+            let python = self.python.as_deref();
+            let line = self.installer.create(&self.environment, python);
             let created = self.run(line, "failed to create the environment", Some(lock), world);
             // It is no answer about the packages.
             created.map_err(|error| match Exit::of(&error) {
@@ -84,7 +86,10 @@ impl Plan {
         };
         let file = work.path().join("requirements.txt");
         fs::write(&file, requirements.to_string())?;
-        let line = self.install(&file, &requirements);
+        let mut line = self.verb("install");
+        let has_digests = requirements.has_digests();
+        line.extend(has_digests.then(|| "--require-hashes".to_owned()));
+        line.extend(["--requirement".into(), file.to_string_lossy().into_owned()]);
         let installed = self.run(line, "nothing was installed", Some(lock), world);
         installed.map_err(|error| match Exit::of(&error) {
             Exit::No => {

@@ -28,8 +28,9 @@ const CHOICES: &str = "\
     UV_INDEX_STRATEGY UV_INDEX_URL UV_NO_INDEX UV_OVERRIDE UV_PRERELEASE UV_REQUIRE_HASHES VIRTUAL_ENV";
 
 /// A program that installs packages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, strum::Display, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Installer {
     Uv,
     /// The pip of the environment itself.

@@ -1,11 +1,7 @@
 //! [`Plan`]: everything that an install will do, decided before anything is touched. It is what
 //! `--dry-run` prints.
 
-use std::{
-    collections::BTreeSet,
-    fmt,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeSet, fmt, path::PathBuf};
 
 use itertools::Itertools as _;
 use serde::Serialize;
@@ -18,7 +14,6 @@ use super::{
     select::{self, RocmSelection, no},
 };
 use crate::{
-    console::shell_word,
     digest::Sha256,
     error::Result,
     package::DistNames,
@@ -28,8 +23,6 @@ use crate::{
     wheel::{DistName, Metadata, RequirementLine},
 };
 
-/// The file of requirements, in the commands that a plan prints.
-const FILE: &str = "requirements.txt";
 /// Where most people get all other packages, and where a stranger may have uploaded any name.
 const REGISTRY: &str = "pypi.org";
 
@@ -179,7 +172,8 @@ fn ensure_fits(facts: &Facts<'_>, projects: &BTreeSet<DistName>, pins: &[Pinned]
     let root = facts.environment.root().display();
     Err(no(
         format!("`{root}` has `{name}` {version}, {why}"),
-        "ask for that package too, with `--extras`, `--target` or `--package`, or name another directory",
+        "ask for that package too, with `--extras`, `--target` or `--package`, uninstall it, or name another \
+         directory",
     ))
 }
 
@@ -255,57 +249,21 @@ impl Plan {
         }
     }
 
-    /// The command that creates the environment, if there is none yet.
-    pub(super) fn create(&self) -> Option<CommandLine> {
-        let python = self.python.as_deref();
-        (self.action == Action::Create).then(|| self.installer.create(&self.environment, python))
-    }
-
     /// A command for the interpreter of the environment.
     pub(super) fn verb(&self, verb: &str) -> CommandLine {
         let python = self.own_python.to_string_lossy();
         self.installer.verb(verb, Some(&python))
-    }
-
-    /// The command that installs what a file says.
-    pub(super) fn install(&self, file: &Path, requirements: &Requirements) -> CommandLine {
-        let mut line = self.verb("install");
-        let has_digests = requirements.has_digests();
-        line.extend(has_digests.then(|| "--require-hashes".to_owned()));
-        line.extend(["--requirement".into(), file.to_string_lossy().into_owned()]);
-        line
     }
 }
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}, from {}", self.summary(), self.source)?;
-        writeln!(f, "{} `{}`", self.action, self.environment.display())?;
+        let (environment, installer) = (self.environment.display(), self.installer);
+        writeln!(f, "{} `{environment}` with {installer}", self.action)?;
         for file in &self.files {
             writeln!(f, "  {}", file.name)?;
         }
-        let shell = |line: CommandLine| line.iter().map(|it| shell_word(it)).join(" ");
-        writeln!(f, "\nThe same by hand:")?;
-        if let Some(exact) = &self.exact {
-            write!(f, "  cat > {FILE} <<'END'\n{exact}END\n")?;
-        }
-        if let Some(line) = self.create() {
-            writeln!(f, "  {}", shell(line))?;
-        }
-        if let Some(exact) = &self.exact {
-            return write!(f, "  {}", shell(self.install(FILE.as_ref(), exact)));
-        }
-        // The pins are a file when the installer chooses, and here arguments that can be pasted.
-        let asked = self.requirements.iter();
-        let asked = asked.filter_map(|it| RequirementLine::parse(it));
-        let asked: Vec<DistName> = asked.map(|it| it.name).collect();
-        let pins = self.pins.iter().filter(|it| {
-            let is_planned = self.files.iter().any(|file| file.project == it.project);
-            is_planned && !asked.contains(&it.project)
-        });
-        let mut line = self.verb("install");
-        line.extend(self.sources.iter().chain(&self.requirements).cloned());
-        line.extend(pins.map(ToString::to_string));
-        write!(f, "  {}", shell(line))
+        Ok(())
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     judges::tool,
     support::{
         place::text,
-        program::{Outcome, succeed},
+        program::succeed,
         published::{VERSION, sample, sets},
     },
 };
@@ -180,25 +180,5 @@ fn a_set_is_named_by_its_directory_and_by_the_addresses_that_commands_print() {
     for place in [text(&set), &address, &format!("{address}simple/")] {
         let plan = install(&sandbox(), place.as_ref(), "--target none --dry-run").ok();
         assert!(plan.starts_with(&format!("ROCm {VERSION} ")), "{plan}");
-    }
-}
-
-#[test]
-#[ignore = "slow"]
-fn a_dry_run_prints_lines_that_can_be_pasted() {
-    for installer in ["uv", "pip"] {
-        let t = sandbox();
-        let more = format!("--target gfx942 --installer {installer} --dry-run");
-        let plan = install(&t, &sample().root().join("packages"), &more).ok();
-        let (_, lines) = plan.split_once("The same by hand:\n").unwrap();
-        let lines = lines.lines().map(|it| it.strip_prefix("  ").unwrap_or(it));
-        let script = lines.collect::<Vec<_>>().join("\n");
-        let mut shell = Command::new("sh");
-        let judges = tool("uv").parent().unwrap().to_owned();
-        let path = std::env::var("PATH").unwrap();
-        shell.env("PATH", format!("{}:{path}", judges.display()));
-        shell.args(["-ec", &script.replace("HERE", text(&t.path("")))]);
-        Outcome::of(shell.current_dir(t.path("")).output().unwrap()).ok();
-        assert_eq!(packages(&t.path(".venv")), expected(&["gfx942"]), "{plan}");
     }
 }
