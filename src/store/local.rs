@@ -102,12 +102,6 @@ impl LocalStore {
         Ok(path)
     }
 
-    /// Creates the temporary file that is later renamed to `path`.
-    fn create_beside(&self, path: &Path, key: &Key) -> Result<AtomicFile, StoreError> {
-        self.create_directory(path, key)?;
-        AtomicFile::beside(path).map_err(|error| StoreError::from_io(key, error))
-    }
-
     /// Creates the directory of a path.
     fn create_directory(&self, path: &Path, key: &Key) -> Result<(), StoreError> {
         let directory = path.parent().unwrap_or(Path::new("."));
@@ -229,7 +223,8 @@ impl Store for LocalStore {
         let name = if key.is_directory() { page } else { "" };
         let path = self.place_to_write(key, name, &options.condition)?;
         let failed = |error| StoreError::from_io(key, error);
-        let mut file = self.create_beside(&path, key)?;
+        self.create_directory(&path, key)?;
+        let mut file = AtomicFile::beside(&path).map_err(failed)?;
         let (sha256, size) = fill(&mut file, body).map_err(failed)?;
         if size != body.size() || options.sha256.is_some_and(|promised| promised != sha256) {
             return Err(StoreError::new(StoreFailureKind::Differs, key));

@@ -83,19 +83,6 @@ pub trait Store: fmt::Debug + Display + Send + Sync {
     /// Deletes an object. It is not an error if the object does not exist.
     fn delete(&self, key: &Key) -> Result<(), StoreError>;
 
-    /// Deletes an object if it still has this `ETag`. Another one is `Exists`; none is no error. A store
-    /// without conditional requests compares first, and another writer can come between the two.
-    fn delete_same(&self, key: &Key, etag: Option<&str>) -> Result<(), StoreError> {
-        match self.head(key) {
-            Ok(there) if there.etag.as_deref() != etag => {
-                Err(StoreError::new(StoreFailureKind::Exists, key))
-            }
-            Ok(_) => self.delete(key),
-            Err(error) if error.kind() == StoreFailureKind::NotFound => Ok(()),
-            Err(error) => Err(error),
-        }
-    }
-
     /// Whether there are credentials to write with.
     fn has_credentials(&self) -> bool {
         false

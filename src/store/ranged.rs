@@ -10,34 +10,19 @@ use std::{
 pub const FIRST: u64 = 64 << 10;
 /// Each sequential read doubles the size of the range, up to this.
 const LARGEST: u64 = 8 << 20;
-/// How many ranges are cached: a ZIP reader alternates between the central directory and a member.
-const HELD: usize = 3;
 
-/// A [`Read`] and [`Seek`] over range requests. It caches the most recent ranges, so that going
-/// back and forth does not request the same bytes twice.
+/// A [`Read`] and [`Seek`] over range requests. It keeps the end of the object and the last range before
+/// it, so that a ZIP reader, which goes back and forth between the central directory and a member, does
+/// not request the same bytes twice.
 pub struct Ranged<'a> {
     /// Reads exactly the bytes of a range.
     read: Box<dyn FnMut(Range<u64>) -> io::Result<Vec<u8>> + Send + 'a>,
     size: u64,
     at: u64,
-    /// The cached ranges, most recent first.
-    pieces: Vec<CachedRange>,
-}
-
-struct CachedRange {
-    start: u64,
-    bytes: Vec<u8>,
-}
-
-impl CachedRange {
-    fn end(&self) -> u64 {
-        self.start.saturating_add(self.bytes.len() as u64)
-    }
-
-    fn from(&self, at: u64) -> Option<&[u8]> {
-        let skip = usize::try_from(at.checked_sub(self.start)?).ok()?;
-        self.bytes.get(skip..).filter(|rest| !rest.is_empty())
-    }
+    /// Empty before it is read.
+    tail: Vec<u8>,
+    piece: Vec<u8>,
+    piece_start: u64,
 }
 
 impl<'a> Ranged<'a> {
@@ -46,42 +31,54 @@ impl<'a> Ranged<'a> {
             read: Box::new(read),
             size,
             at: 0,
-            pieces: Vec::new(),
+            tail: Vec::new(),
+            piece: Vec::new(),
+            piece_start: 0,
         }
     }
 
-    /// Adds the end of the object to the cache, for callers that have already read it.
+    /// Adds the end of the object, for callers that have already read it.
     #[must_use]
     pub fn with_end(mut self, bytes: Vec<u8>) -> Self {
-        let start = self.size.saturating_sub(bytes.len() as u64);
-        self.pieces.push(CachedRange { start, bytes });
+        self.tail = bytes;
         self
     }
 
-    /// The range to request next; it contains `at`.
-    fn next(&self) -> (u64, u64) {
-        // A ZIP reader searches the end of the file backwards for the central directory, so the
-        // range that holds the end starts before `at`.
-        let tail = self.size.saturating_sub(FIRST);
-        if self.at >= tail {
-            return (tail, self.size);
-        }
-        let before = self.pieces.iter().find(|piece| piece.end() == self.at);
-        let length = before.map_or(FIRST, |piece| {
-            (piece.bytes.len() as u64).saturating_mul(2).min(LARGEST)
-        });
-        // Stop where a cached range begins.
-        let later = self.pieces.iter().map(|piece| piece.start);
-        let bound = later.filter(|start| *start > self.at).min();
-        let end = self.at.saturating_add(length).min(self.size);
-        (self.at, end.min(bound.unwrap_or(u64::MAX)))
+    fn tail_start(&self) -> u64 {
+        let len = match self.tail.len() as u64 {
+            0 => FIRST,
+            len => len,
+        };
+        self.size.saturating_sub(len)
     }
 
+    /// The bytes from `at` on that are here already.
+    fn ready(&self) -> &[u8] {
+        let (start, bytes) = if self.at >= self.tail_start() {
+            (self.tail_start(), &self.tail)
+        } else {
+            (self.piece_start, &self.piece)
+        };
+        let skip = self.at.checked_sub(start).map(usize::try_from);
+        let rest = skip.and_then(|skip| bytes.get(skip.ok()?..));
+        rest.unwrap_or_default()
+    }
+
+    /// Requests a range that contains `at`.
     fn fetch(&mut self) -> io::Result<()> {
-        let (start, end) = self.next();
-        let bytes = (self.read)(start..end)?;
-        self.pieces.insert(0, CachedRange { start, bytes });
-        self.pieces.truncate(HELD);
+        let tail = self.tail_start();
+        if self.at >= tail {
+            self.tail = (self.read)(tail..self.size)?;
+            return Ok(());
+        }
+        let length = self.piece.len() as u64;
+        let length = if length > 0 && self.piece_start.saturating_add(length) == self.at {
+            length.saturating_mul(2).min(LARGEST)
+        } else {
+            FIRST
+        };
+        self.piece = (self.read)(self.at..self.at.saturating_add(length).min(tail))?;
+        self.piece_start = self.at;
         Ok(())
     }
 }
@@ -91,15 +88,10 @@ impl Read for Ranged<'_> {
         if buffer.is_empty() || self.at >= self.size {
             return Ok(0);
         }
-        if !self
-            .pieces
-            .iter()
-            .any(|piece| piece.from(self.at).is_some())
-        {
+        if self.ready().is_empty() {
             self.fetch()?;
         }
-        let found = self.pieces.iter().find_map(|piece| piece.from(self.at));
-        let count = found.unwrap_or_default().read(buffer)?;
+        let count = self.ready().read(buffer)?;
         self.at = self.at.saturating_add(count as u64);
         Ok(count)
     }
@@ -162,16 +154,25 @@ mod tests {
     }
 
     #[test]
-    fn pieces_grow_and_do_not_overlap() {
-        let (_, mut ranged) = ranged(1 << 20);
-        assert_eq!(ranged.next(), (0, FIRST));
-        ranged.fetch().unwrap();
-        ranged.at = FIRST;
-        assert_eq!(ranged.next(), (FIRST, 3 * FIRST));
-        ranged.at = (1 << 20) - 22;
-        assert_eq!(ranged.next(), ((1 << 20) - FIRST, 1 << 20));
-        ranged.fetch().unwrap();
-        ranged.at = (1 << 20) - FIRST - 10;
-        assert_eq!(ranged.next(), ((1 << 20) - FIRST - 10, (1 << 20) - FIRST));
+    fn ranges_grow_and_do_not_overlap() {
+        let size: u64 = 1 << 20;
+        let mut asked = Vec::new();
+        let mut ranged = Ranged::new(size, |range| {
+            asked.push((range.start, range.end));
+            Ok(vec![0; usize::try_from(range.end - range.start).unwrap()])
+        });
+        for at in [0, FIRST, size - 22, size - FIRST - 10, size - 1] {
+            ranged.seek(SeekFrom::Start(at)).unwrap();
+            ranged.read_exact(&mut [0]).unwrap();
+        }
+        drop(ranged);
+        let tail = size - FIRST;
+        let expected = [
+            (0, FIRST),
+            (FIRST, 3 * FIRST),
+            (tail, size),
+            (tail - 10, tail),
+        ];
+        assert_eq!(asked, expected);
     }
 }

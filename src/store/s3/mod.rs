@@ -214,22 +214,11 @@ impl Store for S3Store {
     }
 
     fn delete(&self, key: &Key) -> Result<(), StoreError> {
-        self.delete_same(key, None)
-    }
-
-    fn delete_same(&self, key: &Key, etag: Option<&str>) -> Result<(), StoreError> {
-        let etag = etag.map(|etag| format!("\"{etag}\""));
         let deleted = self.connection.write(&self.place(key), async |client| {
             let request = client.delete_object().bucket(self.bucket.as_str());
-            let request = request.key(key.as_str()).set_if_match(etag.clone());
-            request.send().await
+            request.key(key.as_str()).send().await
         });
         match deleted {
-            // Some servers say of an object that is gone that it is not the one that was seen.
-            Err(error) if error.kind() == StoreFailureKind::Exists => match self.head(key) {
-                Err(head) if head.kind() == StoreFailureKind::NotFound => Ok(()),
-                _ => Err(error),
-            },
             Err(error) if error.kind() != StoreFailureKind::NotFound => Err(error),
             _ => Ok(()),
         }

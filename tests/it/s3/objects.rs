@@ -1,11 +1,10 @@
-//! Single objects of a bucket: written, read and deleted by tests.
+//! Single objects of a bucket: written and read by tests.
 
 use rocwheel::{
     location::Key,
-    store::{Condition, Depth, PutOptions, Store, StoreFailureKind, s3::S3Store},
+    store::{Condition, Depth, PutOptions, Store, s3::S3Store},
 };
 
-use super::server::Server;
 use crate::publish::tree;
 
 pub(super) fn options() -> PutOptions {
@@ -41,24 +40,4 @@ pub(super) fn receive(store: &S3Store, to: &std::path::Path, below: &str) {
         std::io::Read::read_to_end(&mut reader, &mut bytes).unwrap();
         fs_err::write(path, bytes).unwrap();
     }
-}
-
-#[test]
-fn only_the_object_that_was_seen_is_deleted() {
-    let server = Server::shared();
-    let store = server.store(&server.bucket());
-    let key: Key = "a/b.whl".parse().unwrap();
-    let put = |bytes: &[u8]| {
-        store.put(&key, &bytes, &options()).unwrap();
-        store.head(&key).unwrap().etag
-    };
-    let first = put(b"one");
-    let second = put(b"two");
-    let other = store.delete_same(&key, first.as_deref()).unwrap_err();
-    assert_eq!(other.kind(), StoreFailureKind::Exists);
-    assert_eq!(store.head(&key).unwrap().etag, second);
-    store.delete_same(&key, second.as_deref()).unwrap();
-    store.delete_same(&key, second.as_deref()).unwrap();
-    let gone = store.head(&key).unwrap_err();
-    assert_eq!(gone.kind(), StoreFailureKind::NotFound);
 }
