@@ -1,7 +1,6 @@
 //! `fetch`: downloads and unpacks the artifacts of a run, each in one stream.
 
 use std::{
-    fmt,
     num::NonZeroUsize,
     path::{Path, PathBuf},
     time::Duration,
@@ -18,8 +17,7 @@ use crate::{
     console::shell_word,
     error::{Hint as _, Result, ensure},
     fetch::{FetchRequest, LazyGitHub, OutputForm, Search, SourceKind, Wish},
-    run::{Platform, Run, RunId, Workflow},
-    version::ReleaseType,
+    run::{Run, RunId, Workflow},
 };
 
 /// Download and unpack the artifacts of a run
@@ -172,8 +170,9 @@ pub struct ChoiceArgs {
 }
 
 /// Which run, and where its outputs are read.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, derive_more::Deref, clap::Args)]
 pub struct RunChoice {
+    #[deref]
     #[command(flatten)]
     run: RunArgs,
     #[command(flatten)]
@@ -358,11 +357,6 @@ impl RunChoice {
         request.search_run(world, has)
     }
 
-    /// Fails with `--offline`. Call it before work that needs the network.
-    pub fn ensure_online(&self, what: impl fmt::Display) -> Result<()> {
-        self.run.ensure_online(what)
-    }
-
     /// Fails with `--offline` if the artifacts are not in a directory.
     pub fn ensure_readable(&self) -> Result<()> {
         if self.input_dir.is_some() {
@@ -385,16 +379,6 @@ impl RunChoice {
         let local = RunId::local().into();
         let run = self.run.run().unwrap_or(&local);
         self.run.resolve(run, &settings.github, world)
-    }
-
-    /// The release type of the run, if it was given.
-    pub fn release_type(&self) -> Option<ReleaseType> {
-        self.run.release_type()
-    }
-
-    /// The platform of the run, which is that of its packages.
-    pub fn platform(&self) -> Platform {
-        self.run.platform()
     }
 
     /// Whether the arguments or the environment say which run to use.

@@ -214,9 +214,11 @@ impl FetchJob<'_> {
         if !failures.is_empty() {
             return Err(together(&failures, due.len()));
         }
-        let (count, all) = (many(due.len(), "archive"), size(bytes));
-        let speed = speed(bytes, start.elapsed());
-        console.status("Finished", format!("{count}, {all} {speed}"));
+        let (count, all, time) = (many(due.len(), "archive"), size(bytes), start.elapsed());
+        // None if there is nothing to measure.
+        let rate = rate(bytes, time).map(|rate| format!(", {}/s", size(rate)));
+        let (time, rate) = (took(time), rate.unwrap_or_default());
+        console.status("Finished", format!("{count}, {all} in {time}{rate}"));
         Ok(())
     }
 
@@ -371,12 +373,6 @@ fn is_same(parcel: &Parcel, from: &str, entry: Option<&Fetched>) -> bool {
     })
 }
 
-/// `in 2.0 s, 5.00 MiB/s`; only the time if there is nothing to measure.
-fn speed(bytes: u64, time: Duration) -> String {
-    let rate = rate(bytes, time).map(|rate| format!(", {}/s", size(rate)));
-    format!("in {}{}", took(time), rate.unwrap_or_default())
-}
-
 /// One error for all failed parcels, with one line for each.
 fn together(failures: &[Error], tried: usize) -> Error {
     let lines: BTreeSet<String> = failures.iter().map(one_line).collect();
@@ -386,17 +382,4 @@ fn together(failures: &[Error], tried: usize) -> Error {
     let title = format!("{failed} of {tried} not fetched");
     let error = Error::new(No::list(title, lines, usize::MAX));
     advice.into_iter().fold(error, hinted)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_rate_is_said_once_it_can_be_measured() {
-        let second = Duration::from_secs(1);
-        assert_eq!(speed(5 << 20, second / 2), "in 0.5 s");
-        assert_eq!(speed(10 << 20, 2 * second), "in 2.0 s, 5.00 MiB/s");
-        assert_eq!(speed(u64::MAX, Duration::ZERO), "in 0.0 s");
-    }
 }

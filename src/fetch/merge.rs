@@ -6,17 +6,16 @@
 //! then renamed into the output directory, with the record of the tree as the last. A fetch that was killed
 //! between these renames goes on with them.
 
-use std::{collections::BTreeSet, io, num::NonZeroUsize, path::Path};
+use std::{collections::BTreeSet, ffi::OsString, io, num::NonZeroUsize, path::Path};
 
 use fs_err as fs;
-use itertools::Itertools as _;
 
 use super::output::{FetchState, OutputDir, TREE_RECORD, WORK};
 use crate::{
     artifact::{Artifact, ArtifactTree, LinkEnd, TreeContent, TreeFile, merge, same_content},
     atomic::{self, StagedDir},
     console::{World, many},
-    error::{Context as _, Error, Hint as _, No, Result, anyhow, ensure, hinted},
+    error::{Error, Hint as _, No, Result, anyhow, ensure, hinted},
 };
 
 /// How many collisions the error lists one by one.
@@ -48,7 +47,11 @@ impl OutputDir {
         });
         let problems: Vec<String> = collisions.chain(outside).collect();
         if !problems.is_empty() {
-            return Err(refusal(&problems));
+            let count = many(problems.len(), "collision");
+            let title = format!("{count}, so nothing was merged");
+            let hint = "leave one of them out with `--exclude`, or fetch without `--flatten`";
+            let error = Error::new(No::list(title, problems, MOST_LISTED));
+            return Err(hinted(error, hint));
         }
         let tree = StagedDir::beside(&self.work.join(TREE))?;
         let mut moved = 0;
@@ -101,7 +104,7 @@ impl OutputDir {
             return Ok(());
         }
         let mut names = names_in(&self.root)?.into_iter();
-        if names.all(|name| name.starts_with(WORK)) {
+        if names.all(|name| name.as_encoded_bytes().starts_with(WORK.as_bytes())) {
             return Ok(());
         }
         Err(anyhow!("not empty: `{}`", self.root.display()))
@@ -131,26 +134,10 @@ pub(super) fn publish(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The names of the entries of a directory, sorted; none if it does not exist.
-fn names_in(directory: &Path) -> Result<Vec<String>> {
-    let entries = match fs::read_dir(directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries?,
-    };
-    let name = |entry: io::Result<fs::DirEntry>| -> Result<String> {
-        let name = entry?.file_name();
-        let text = name.to_str().map(str::to_owned);
-        text.with_context(|| format!("a file name that is not UTF-8: {}", name.display()))
-    };
-    entries
-        .map(name)
-        .sorted_by(|a, b| a.as_ref().ok().cmp(&b.as_ref().ok()))
-        .collect()
-}
-
-fn refusal(problems: &[String]) -> Error {
-    let count = many(problems.len(), "collision");
-    let title = format!("{count}, so nothing was merged");
-    let hint = "leave one of them out with `--exclude`, or fetch without `--flatten`";
-    hinted(Error::new(No::list(title, problems, MOST_LISTED)), hint)
+/// The names of the entries of a directory; none if it does not exist.
+fn names_in(directory: &Path) -> io::Result<Vec<OsString>> {
+    match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        entries => entries?.map(|entry| Ok(entry?.file_name())).collect(),
+    }
 }

@@ -2,7 +2,6 @@
 //! artifacts that are still to come.
 
 use std::{
-    collections::BTreeSet,
     num::NonZeroUsize,
     path::PathBuf,
     sync::{Arc, Mutex},
@@ -342,10 +341,13 @@ impl<'a> FetchRequest<'a> {
 
     /// Selects from the first source that has any artifacts for the platform.
     fn choose(&self, candidate: &Candidate<'a>, world: &World) -> Result<Choice<'a>> {
-        let mut unknown = BTreeSet::new();
         for source in &candidate.sources {
             let inventory = source.inventory()?;
-            unknown.extend(inventory.unknown);
+            if !inventory.unknown.is_empty() {
+                let names = few(inventory.unknown.iter().map(|name| format!("`{name}`")));
+                let text = "ignored archives whose names are not those of artifacts";
+                world.console.note(format!("{text}: {names}"));
+            }
             if inventory.archives.is_empty() {
                 continue;
             }
@@ -353,21 +355,10 @@ impl<'a> FetchRequest<'a> {
             world
                 .console
                 .status("Listed", format!("{count} in {source}"));
-            if !unknown.is_empty() {
-                let names = few(unknown.iter().map(|name| format!("`{name}`")));
-                let text = "ignored archives whose names are not those of artifacts";
-                world.console.note(format!("{text}: {names}"));
-            }
             return self.choose_from(Arc::clone(source), inventory.archives);
         }
         let places = candidate.sources.iter().join(", nor in ");
-        let names = few(unknown.iter().map(|name| format!("`{name}`")));
-        let only = if unknown.is_empty() {
-            String::new()
-        } else {
-            format!(", only archives whose names are not those of artifacts: {names}")
-        };
-        let message = format!("no artifacts for {} in {places}{only}", self.platform);
+        let message = format!("no artifacts for {} in {places}", self.platform);
         // Neither the id of a run nor GitHub tells its release type, which decides its bucket.
         let (reference, run) = (&candidate.reference, &candidate.run);
         let others = self.context.other_buckets(reference, run);

@@ -86,7 +86,7 @@ pub(super) fn select(inventory: &[ArtifactArchive], wish: &Wish) -> Result<Archi
     archives.retain(|archive| wish.lets_through(archive));
     if !nothing.is_empty() || archives.is_empty() {
         let message = if nothing.is_empty() {
-            wish.excludes()
+            "no artifact of the run matches all of this at once".to_owned()
         } else {
             format!("no artifact of the run matches {}", nothing.join(", nor "))
         };
@@ -138,16 +138,6 @@ impl Wish {
             .chain(patterns.map(|pattern| format!("pattern `{pattern}`")))
             .chain(required.map(|pattern| format!("required artifact `{pattern}`")))
             .collect()
-    }
-
-    /// Text for the error when each thing asked for exists, but no archive satisfies all at once.
-    fn excludes(&self) -> String {
-        if self.exclude.is_empty() {
-            return "no artifact of the run matches all of this at once".to_owned();
-        }
-        let patterns = self.exclude.iter().map(|it| format!("`{it}`"));
-        let patterns = patterns.format(", ");
-        format!("every artifact of the run that matches is excluded by {patterns}")
     }
 }
 

@@ -121,7 +121,7 @@ fn an_error_names_what_is_missing_and_lists_what_exists() {
     hint: it has 3 artifacts: base, blas (lib) for generic, gfx110X-all, gfx94X-dcgpu
     ");
     insta::assert_snapshot!(chosen(SPLIT, "test exclude=gfx942"), @"
-    error: every artifact of the run that matches is excluded by `gfx942`
+    error: no artifact of the run matches all of this at once
 
     hint: it has 7 artifacts: base, blas, rccl (lib, dev, test) for generic, gfx1100, gfx942, gfx942:xnack+
     ");
