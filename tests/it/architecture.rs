@@ -3,9 +3,7 @@
 
 mod world;
 
-use std::{collections::BTreeMap, sync::LazyLock};
-
-use regex::Regex;
+use crate::support::prelude::*;
 
 const MOVE: &str = "hand the value in, or move the code to the layer that needs it";
 const NAME: &str =

@@ -95,7 +95,7 @@ fn the_answer_is_names_or_one_document() {
     let names = succeed(build(&place, "out").args(["--only", "meta"])).stdout;
     assert_eq!(names, b"rocm-0.0.1.dev0.tar.gz\n");
     let json = succeed(build(&place, "out").args(["--only", "meta", "--format", "json"])).stdout;
-    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    let json: Value = serde_json::from_slice(&json).unwrap();
     assert_eq!(json["command"], "build");
     let package = &json["packages"][0];
     assert_eq!(package["path"], "rocm-0.0.1.dev0.tar.gz");

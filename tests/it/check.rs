@@ -27,7 +27,7 @@ fn sample() -> PathBuf {
 }
 
 /// A copy of the sample, to break.
-struct Set(tempfile::TempDir);
+struct Set(TempDir);
 
 impl Set {
     fn new() -> Self {

@@ -99,7 +99,7 @@ fn a_usage_error_is_json_wherever_the_format_stands() {
 #[test]
 fn a_rule_is_explained_as_a_document_too() {
     let said = run("", &["check", "explain", "RW405", "--format", "json"]);
-    let document: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
+    let document: Value = serde_json::from_str(&said.stdout).unwrap();
     assert_eq!(document["schema"], "rocwheel-report-v1");
     let text = document["explanation"].as_str().unwrap();
     assert!(text.starts_with("RW405 "), "{text}");

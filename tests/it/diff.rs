@@ -21,7 +21,7 @@ fn diff(before: &Path, after: &Path, more: &[&str]) -> Outcome {
 type Edit = fn(&mut Members);
 
 /// A copy of the sample, in which some members are changed.
-fn changed(changes: &[(&str, Edit)]) -> tempfile::TempDir {
+fn changed(changes: &[(&str, Edit)]) -> TempDir {
     let place = tempfile::tempdir().unwrap();
     copy_files(&published::sample().dist(), place.path());
     for (name, edit) in changes {
@@ -63,7 +63,7 @@ fn two_versions_differ_only_if_versions_count() {
     let exact = ["--exact", "--exit-code", "--format", "json"];
     let exact = diff(&before, &after, &exact);
     assert_eq!(exact.code, 1);
-    let exact: serde_json::Value = serde_json::from_str(&exact.stdout).unwrap();
+    let exact: Value = serde_json::from_str(&exact.stdout).unwrap();
     let files = exact["files"].as_array().unwrap().iter();
     let files: Vec<&str> = files.map(|it| it["path"].as_str().unwrap()).collect();
     // METADATA and RECORD of six wheels, four `_dist_info.py`, the manifest of the development
@@ -149,7 +149,7 @@ fn a_summary_shows_what_changed_since_the_baseline() {
     let page = summary(&[]);
     let section = page.split("### What changed since ").nth(1).unwrap();
     insta::assert_snapshot!("summary-changes", section);
-    let json = |text: String| serde_json::from_str::<serde_json::Value>(&text).unwrap();
+    let json = |text: String| serde_json::from_str::<Value>(&text).unwrap();
     let said = json(summary(&["--format", "json"]));
     let different = json(diff(&before, after.path(), &["--format", "json"]).ok());
     assert_eq!(said["changes"]["files"], different["files"]);
@@ -199,7 +199,7 @@ fn a_version_is_chosen_on_an_index() {
     let said = rocwheel(&["diff", &before, &after, "--no-progress"]).ok();
     assert!(said.starts_with("nothing differs in 7 packages"), "{said}");
     let said = rocwheel(&["diff", &before, &index, "--exact", "--format=json"]).ok();
-    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let said: Value = serde_json::from_str(&said).unwrap();
     assert_eq!(said["before"]["versions"][0], "0.0.1.dev0");
     // The newest.
     assert_eq!(said["after"]["versions"][0], "0.0.1rc1");

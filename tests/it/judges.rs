@@ -3,10 +3,7 @@
 
 use std::{
     io::{self, Write as _},
-    sync::{
-        OnceLock,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicUsize, Ordering},
     thread,
 };
 

@@ -1,7 +1,5 @@
 //! Every set, from artifacts to packages that real installers install and Python imports.
 
-use std::process::Output;
-
 use crate::support::prelude::*;
 use crate::support::{odd, place, program, published::sets_in_turn};
 

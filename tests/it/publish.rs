@@ -69,7 +69,7 @@ fn downloads(bench: &Bench, arguments: &[&str]) -> Vec<String> {
 /// A directory to work in, whose name would break a careless link.
 pub(crate) struct Bench {
     /// It goes with the bench.
-    _place: tempfile::TempDir,
+    _place: TempDir,
     pub(crate) root: PathBuf,
 }
 

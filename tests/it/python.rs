@@ -2,8 +2,6 @@
 
 pub(crate) mod legacy;
 
-use std::sync::LazyLock;
-
 use rocwheel::{
     package::{Catalog, DistributionMode, dist_info::DistInfo, selector, templates},
     target::{PlatformView, Scope},

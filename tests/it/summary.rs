@@ -22,13 +22,13 @@ fn programs_get_one_document() {
     let file = text(&file);
     let page = summary(&[&place, "--check", "--format=json", "--output", &file]).ok();
     assert!(fs_err::read_to_string(file).unwrap().starts_with("## ROCm"));
-    let json: serde_json::Value = serde_json::from_str(&page).unwrap();
+    let json: Value = serde_json::from_str(&page).unwrap();
     assert_eq!(json["schema"], "rocwheel-summary-v1");
     assert_eq!((&json["errors"], &json["warnings"]), (&0.into(), &0.into()));
     assert_eq!(json["index-url"], format!("file://{place}/simple/"));
     assert_eq!(json["set"]["files"].as_array().unwrap().len(), 7);
     let lines = json["install"].as_array().unwrap();
-    let told = |line: &serde_json::Value| format!("{} with {}", line["for"], line["with"]);
+    let told = |line: &Value| format!("{} with {}", line["for"], line["with"]);
     let told: Vec<String> = lines.iter().map(told).collect();
     insta::assert_snapshot!(told.join("\n"), @r#"
     "gfx942" with "pip"
@@ -109,7 +109,7 @@ fn sizes_are_compared_with_a_directory_or_a_document() {
     let at = published();
     let document = Path::new(&at).join("set.json");
     let json = fs_err::read_to_string(&document).unwrap();
-    let mut set: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let mut set: Value = serde_json::from_str(&json).unwrap();
     let files = set["files"].as_array_mut().unwrap();
     files[0]["sha256"] = "0".repeat(64).into();
     files[0]["size"] = 1000.into();
@@ -301,7 +301,7 @@ fn a_summary_asks_what_check_asks() {
     let set = text(&set);
     assert_eq!(rocwheel(&["check", &set]).code, 1);
     let said = summary(&[&set, "--check", "--format", "json"]).ok();
-    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let said: Value = serde_json::from_str(&said).unwrap();
     assert_ne!(said["errors"], 0, "{said}");
 }
 
@@ -330,7 +330,7 @@ fn a_failing_set_shows_the_first_finding_of_each_rule_and_no_install_line() {
     let shown: BTreeSet<&str> = shown.collect();
     assert_eq!(shown.len(), first.len(), "each rule once: {page}");
     let report = t.run("check set --format json");
-    let report: serde_json::Value = serde_json::from_str(&report.stdout).unwrap();
+    let report: Value = serde_json::from_str(&report.stdout).unwrap();
     let findings = report["findings"].as_array().unwrap().iter();
     let errors = findings.filter(|it| it["severity"] == "error");
     let errors: BTreeSet<&str> = errors.map(|it| it["id"].as_str().unwrap()).collect();

@@ -8,7 +8,7 @@ use crate::support::screen::{Screen, shown};
 const WIDTHS: [usize; 2] = [80, 200];
 
 /// A directory with the artifacts of the sample and its packages.
-fn made() -> tempfile::TempDir {
+fn made() -> TempDir {
     let place = tempfile::tempdir().unwrap();
     let mut pipeline = std::process::Command::new(ROCWHEEL);
     pipeline.env_clear().current_dir(place.path());

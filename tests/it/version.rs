@@ -6,7 +6,7 @@ use crate::support::prelude::*;
 const SHA: &str = "efed3c3b10a5cce8578f58f8eb288582c26d18c4";
 
 /// A checkout with `version.json` and a commit.
-fn checkout() -> tempfile::TempDir {
+fn checkout() -> TempDir {
     let checkout = tempfile::tempdir().unwrap();
     let version = r#"{"rocm-version": "10.1.0", "release-metadata": {"base-date": "20260811"}}"#;
     for (path, text) in [
@@ -106,7 +106,7 @@ fn a_checkout_says_what_was_not_given() {
     let inside = checkout.path().join("docs");
     let Outcome { stdout, stderr, .. } = version(&inside, &[], "--release-type dev --format json");
     let root = fs_err::canonicalize(checkout.path()).unwrap();
-    let answer: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    let answer: Value = serde_json::from_str(&stdout).unwrap();
     let today = time::OffsetDateTime::now_utc().date();
     let format = time::macros::format_description!("[year][month][day]");
     let yesterday = today.previous_day().unwrap();
@@ -198,7 +198,7 @@ fn artifacts(name: &str, version: Option<&str>, has_base: bool) -> std::path::Pa
     let stage = place.join(base).join("base/aux-overlay/stage");
     let path = stage.join("share/therock/therock_manifest.json");
     let text = fs_err::read_to_string(&path).unwrap();
-    let mut manifest: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let mut manifest: Value = serde_json::from_str(&text).unwrap();
     let key = "rocm_package_version";
     manifest.as_object_mut().unwrap().remove(key);
     if let Some(version) = version {

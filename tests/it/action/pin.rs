@@ -1,7 +1,6 @@
 //! The places that name a release of ours: all the same, and all changed by one script.
 
 use fs_err as fs;
-use tempfile::TempDir;
 
 use super::runner::{ours, read};
 use crate::support::prelude::*;

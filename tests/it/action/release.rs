@@ -265,7 +265,7 @@ fn the_list_of_crates_has_what_is_inside_and_nothing_of_the_tests() {
     };
     let text = list("first");
     assert_eq!(text, list("second"), "the same crates, the same bytes");
-    let bill: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let bill: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(bill["bomFormat"], "CycloneDX");
     let components = bill["components"].as_array().unwrap();
     let references: BTreeSet<&str> = components.iter().map(|it| field(it, "bom-ref")).collect();
@@ -296,7 +296,7 @@ fn the_list_of_crates_has_what_is_inside_and_nothing_of_the_tests() {
     }
 }
 
-fn field<'a>(value: &'a serde_json::Value, name: &str) -> &'a str {
+fn field<'a>(value: &'a Value, name: &str) -> &'a str {
     value[name]
         .as_str()
         .unwrap_or_else(|| panic!("`{name}` of {value}"))

@@ -1,8 +1,6 @@
 //! Runs workflows as GitHub would: `act`, on this machine, with the actions that stand here.
 
-use std::{ffi::OsString, sync::LazyLock};
-
-use tempfile::TempDir;
+use std::ffi::OsString;
 
 use crate::support::prelude::*;
 

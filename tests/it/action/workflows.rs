@@ -4,10 +4,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rocwheel::{
     location::Bucket,
-    store::{Condition, Depth, PutOptions, Store as _},
+    store::{Depth, Store as _},
 };
 
 use super::runner::{Repository, Run, read};
+use crate::publish::memory::put;
 use crate::s3::server::{ID, SECRET, Server};
 use crate::support::prelude::*;
 use crate::support::published::sets_in_turn;
@@ -112,11 +113,11 @@ pub(super) struct Stage {
 
 impl Stage {
     /// With the sample as the artifacts of this very run.
-    pub(super) fn new(bucket: &str, prefix: &str, event: &serde_json::Value) -> Self {
+    pub(super) fn new(bucket: &str, prefix: &str, event: &Value) -> Self {
         Self::of(sample(), bucket, prefix, event)
     }
 
-    pub(super) fn of(set: &TestSet, bucket: &str, prefix: &str, event: &serde_json::Value) -> Self {
+    pub(super) fn of(set: &TestSet, bucket: &str, prefix: &str, event: &Value) -> Self {
         static ALONE: Mutex<()> = Mutex::new(());
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let server = Server::shared();
@@ -152,18 +153,16 @@ fn remove(bucket: &Bucket, prefix: &str) {
 fn store_archives(set: &TestSet, bucket: &Bucket, prefix: &str) {
     let store = Server::shared().store(bucket);
     for (name, bytes) in set.archives() {
-        let key = format!("{prefix}{name}").parse().unwrap();
-        let options = PutOptions {
-            content_type: "application/zstd".to_owned(),
-            cache_control: None,
-            condition: Condition::Always,
-            sha256: None,
-        };
-        store.put(&key, &bytes.as_slice(), &options).unwrap();
+        put(
+            &store,
+            &format!("{prefix}{name}"),
+            "application/zstd",
+            &bytes,
+        );
     }
 }
 
-pub(super) fn dispatch(inputs: &serde_json::Value) -> serde_json::Value {
+pub(super) fn dispatch(inputs: &Value) -> Value {
     json!({"inputs": inputs, "repository": {"full_name": "ROCm/TheRock", "fork": false}})
 }
 
@@ -232,7 +231,7 @@ fn are_built_checked_published_and_described(set: &TestSet) {
 }
 
 /// The event of a pull request from a fork.
-pub(super) fn pull_request_of_a_fork() -> serde_json::Value {
+pub(super) fn pull_request_of_a_fork() -> Value {
     let theirs = json!({"full_name": "somebody/TheRock", "fork": true});
     let home = json!({"full_name": "ROCm/TheRock", "fork": false});
     let pull = json!({"number": 7, "head": {"repo": theirs}, "base": {"repo": home}});

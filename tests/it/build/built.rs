@@ -1,9 +1,6 @@
 //! What a build hands on of its packages is what their files have, read by others.
 
-use std::{
-    io::{Cursor, Read},
-    num::NonZeroUsize,
-};
+use std::io::Read;
 
 use flate2::read::GzDecoder;
 use rocwheel::{

@@ -193,8 +193,8 @@ fn what_is_left_out_on_purpose_is_in_no_table_and_no_extra() {
     let without = "fft,hipfft,rpp,profiler,rocgdb";
     succeed(build(&place, "out").args(["--without", without]));
     let set = fs_err::read_to_string(place.join("out/set.json")).unwrap();
-    let set: serde_json::Value = serde_json::from_str(&set).unwrap();
-    let expected = serde_json::json!(["fft", "hipfft", "profiler", "rocgdb", "rpp"]);
+    let set: Value = serde_json::from_str(&set).unwrap();
+    let expected = json!(["fft", "hipfft", "profiler", "rocgdb", "rpp"]);
     assert_eq!(set["without"], expected);
     let plan = succeed(build(&place, "out").args(["--plan", "--without", without])).stdout;
     let plan = String::from_utf8(plan).unwrap();
@@ -281,8 +281,8 @@ fn a_packages_file_may_leave_out_on_purpose_too() {
     fs_err::write(&file, policy.replacen("schema = 2\n", list, 1)).unwrap();
     succeed(build(&place, "out").arg("--packages-file").arg(&file));
     let set = fs_err::read_to_string(place.join("out/set.json")).unwrap();
-    let set: serde_json::Value = serde_json::from_str(&set).unwrap();
-    assert_eq!(set["without"], serde_json::json!(["profiler", "rpp"]));
+    let set: Value = serde_json::from_str(&set).unwrap();
+    assert_eq!(set["without"], json!(["profiler", "rpp"]));
     names_nothing_of(&place.join("out/dist"), &["rpp", "profiler"]);
     checked(&place.join("out"));
 }

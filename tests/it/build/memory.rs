@@ -3,9 +3,7 @@
 use std::{
     env,
     io::{self, Read},
-    process::Command,
     slice,
-    sync::Arc,
 };
 
 use rocwheel::{
@@ -20,7 +18,8 @@ use rocwheel::{
     wheel::{WheelCompression, WheelMember},
 };
 
-use crate::support::{noise, peak_memory, program::succeed};
+use crate::support::prelude::*;
+use crate::support::{noise, peak_memory};
 
 const MIB: usize = 1 << 20;
 

@@ -1,7 +1,5 @@
 //! `--plan`: what is said beforehand is what is made.
 
-use std::process::Output;
-
 use zip::ZipArchive;
 
 use super::{build, place, succeed};
@@ -27,7 +25,7 @@ fn every_package_holds_what_the_plan_said() {
     assert_eq!(text(&plan, "schema"), "rocwheel-plan-v1");
     assert_eq!(text(&plan, "mode"), "split");
     assert_eq!(text(&plan, "platform"), "linux");
-    assert_eq!(plan["targets"], serde_json::json!(["gfx1100", "gfx942"]));
+    assert_eq!(plan["targets"], json!(["gfx1100", "gfx942"]));
     succeed(&mut build(&place, "out"));
     let mut relinked = Vec::new();
     for package in plan["packages"].as_array().unwrap() {

@@ -3,7 +3,6 @@
 use std::{
     os::unix::fs::{MetadataExt as _, PermissionsExt},
     thread::sleep,
-    time::Duration,
 };
 
 use super::{build, files, place, refusal, succeed, trouble::unpack};
@@ -351,7 +350,7 @@ fn it_says_what_it_took_and_what_it_could_not() {
         let said = said.replace(place.to_str().unwrap(), "PLACE");
         let lines = said.lines().filter(|line| line.contains("euse"));
         let lines: Vec<&str> = lines.map(str::trim_start).collect();
-        let sizes = regex::Regex::new("[0-9.]+ ([KM]i)?B").unwrap();
+        let sizes = Regex::new("[0-9.]+ ([KM]i)?B").unwrap();
         sizes.replace_all(&lines.join("\n"), "SIZE").into_owned()
     };
     insta::assert_snapshot!(told("out", &["--only", "core,libraries"]), @"

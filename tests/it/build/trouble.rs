@@ -181,7 +181,7 @@ fn a_disk_that_is_too_small_is_an_error_before_anything_is_made() {
         assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
         let said = String::from_utf8(output.stderr).unwrap();
         let said = said.replace(place.to_str().unwrap(), "PLACE");
-        let sizes = regex::Regex::new("[0-9.]+ [KM]iB").unwrap();
+        let sizes = Regex::new("[0-9.]+ [KM]iB").unwrap();
         sizes.replace_all(&said, "SIZE").into_owned()
     };
     insta::assert_snapshot!(small("store"), @"

@@ -1,7 +1,5 @@
 //! Device code: what libraries lead to, what archives hold, and for whom.
 
-use std::io::Cursor;
-
 use rocwheel::kpack::{
     CodeTarget,
     archive::{ArchiveWriter, KpackArchive, Packed},
@@ -270,7 +268,7 @@ fn shared_wheel<'a>(targets: impl Fn(&str) -> &'a [&'a str]) -> Set {
             let name = path.strip_prefix("_rocm_sdk_libraries/").unwrap();
             links(members, |links| {
                 let target = format!("../../{path}");
-                links.push(serde_json::json!({ "relpath": name, "target": target }));
+                links.push(json!({ "relpath": name, "target": target }));
             });
         }
     });
@@ -353,7 +351,7 @@ fn a_key_may_say_anything() {
       warning RW312 unasked-archive: `_rocm_sdk_libraries/.kpack/x_gfx942.kpack`: no library uses `` or its other code
     ");
     let json = set.check(&["--format", "json", "-q"]).stdout;
-    let answer: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let answer: Value = serde_json::from_str(&json).unwrap();
     let rows = answer["coverage"]["libraries"].as_object().unwrap();
     let names: Vec<&str> = rows.keys().map(String::as_str).collect();
     insta::assert_snapshot!(names.join("\n"), @"

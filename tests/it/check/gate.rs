@@ -4,7 +4,7 @@ use super::{Outcome, Set, add, run, sample};
 use crate::support::prelude::*;
 
 /// A copy of the sample as `build` left it: `dist` with the `set.json` that describes it.
-struct Built(Set, tempfile::TempDir);
+struct Built(Set, TempDir);
 
 impl Built {
     fn new() -> Self {

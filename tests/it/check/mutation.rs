@@ -5,7 +5,6 @@
 use std::{
     io::{self, Read},
     ops::Range,
-    sync::Arc,
 };
 
 use rocwheel::{

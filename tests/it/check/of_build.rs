@@ -1,7 +1,5 @@
 //! The facts that `pipeline` takes from what `build` has just packed are those of the packages.
 
-use std::{num::NonZeroUsize, sync::Arc};
-
 use rocwheel::{
     check::{self, SetFacts},
     error::Stop,

@@ -2,8 +2,6 @@
 
 use std::fmt::Write as _;
 
-use tempfile::TempDir;
-
 use crate::support::prelude::*;
 use crate::support::published::VERSION;
 

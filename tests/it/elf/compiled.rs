@@ -1,7 +1,5 @@
 //! The linkers that the C compiler of this machine can use.
 
-use std::{process::Output, sync::OnceLock};
-
 use crate::judges::skipped;
 use crate::support::prelude::*;
 

@@ -1,16 +1,11 @@
 //! Puts files on disk, and loads and runs them.
 
-use std::{
-    io::{self, Read as _},
-    process::Output,
-    time::Duration,
-};
+use std::io::{self, Read as _};
 
 use rocwheel::{
     elf::{EditPlan, PatchedReader, plan_rpath},
     error::Result,
 };
-use tempfile::TempDir;
 
 use crate::support::prelude::*;
 

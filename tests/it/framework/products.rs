@@ -32,7 +32,7 @@ fn frameworks_are_packages_of_a_product() {
     assert!(!to.exists());
     upload(&published(), &to, &["--product", "fw"]).ok();
     let again = upload(&published(), &to, &["--product", "fw", "--format", "json"]).ok();
-    let again: serde_json::Value = serde_json::from_str(&again).unwrap();
+    let again: Value = serde_json::from_str(&again).unwrap();
     assert_eq!(again["uploaded"], 0, "{again}");
     assert_eq!(again["command"], "upload");
     let product = to.join("rocm/fw/whl-next");

@@ -148,7 +148,7 @@ fn row(before: &Value, after: &Value, found: [&BTreeSet<String>; 2], tied: usize
 }
 
 /// The libraries of some wheels, as they are installed.
-fn installed(wheels: &[&Members]) -> tempfile::TempDir {
+fn installed(wheels: &[&Members]) -> TempDir {
     let site = tempfile::tempdir().unwrap();
     for (path, _, bytes) in wheels.iter().copied().flatten() {
         if path.contains(".so") {
@@ -283,7 +283,7 @@ fn the_table_of_tags_is_that_of_auditwheel() {
     let script = "import json, pathlib, auditwheel.policy as p\n\
                   print(pathlib.Path(p.__file__).with_name('manylinux-policy.json').read_text())";
     let theirs = succeed(Command::new(python).args(["-c", script])).stdout;
-    let theirs: serde_json::Value = serde_json::from_slice(&theirs).unwrap();
+    let theirs: Value = serde_json::from_slice(&theirs).unwrap();
     let ours = fs_err::read_to_string("src/framework/manylinux.toml").unwrap();
     for policy in theirs
         .as_array()

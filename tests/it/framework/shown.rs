@@ -34,7 +34,7 @@ fn facts_are_shown_with_and_without_a_set() {
       RUNPATH   3 entries of 26 bytes: 1 absolute, 1 empty, 1 own
     ");
     let json = rocwheel(&["framework", "show", wheel, "--format", "json"]).ok();
-    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["command"], "framework show");
     assert_eq!(
         json["wheels"][0]["binaries"][0]["needed"][0]["by"],

@@ -1,7 +1,5 @@
 //! Families that are split one by one, and then share one generic part.
 
-use std::{num::NonZeroUsize, path::Path};
-
 use rocwheel::{
     artifact::{ArtifactTree, split as splitting},
     error::Stop,
@@ -12,7 +10,7 @@ use super::{
     runtime::compare_for,
     splitting::{STAGE, files, flattened, put, split},
 };
-use crate::support::program::{Outcome, command};
+use crate::support::prelude::*;
 
 const LIBRARY: &str = "lib/libfam.so.1";
 const FIRST: [&[&str]; 2] = [&["gfx942"], &["gfx942"]];

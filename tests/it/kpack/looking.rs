@@ -1,11 +1,9 @@
 //! `kpack ls` and `kpack extract`.
 
-use std::io::Cursor;
-
 use rocwheel::kpack::archive::{ArchiveWriter, Packed, key};
 
 use super::binaries::{code_object, library};
-use crate::support::{members::zipped, sandbox::Sandbox};
+use crate::support::prelude::*;
 
 fn archive(name: &str) -> Vec<u8> {
     let out = Cursor::new(Vec::new());

@@ -7,11 +7,10 @@ use std::{
         fd::AsRawFd as _,
         unix::{ffi::OsStrExt as _, process::CommandExt as _},
     },
-    path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
+    process::Stdio,
 };
 
-use tempfile::TempDir;
+use crate::support::prelude::*;
 
 /// A directory to run launchers in.
 pub(super) struct Stage {

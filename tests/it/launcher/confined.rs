@@ -1,7 +1,6 @@
 //! Launchers in a world without `/proc`, where a test's directory is the root.
 
-use std::{path::Path, process::Command, sync::LazyLock};
-
+use crate::support::prelude::*;
 use crate::{
     judges::skipped,
     launcher::at_work::{Stage, ran, static_program},

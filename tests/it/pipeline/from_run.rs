@@ -53,7 +53,7 @@ fn a_dry_run_says_what_would_happen_and_does_nothing() {
             .replace(text(&out), "OUT")
             .replace(text(&bucket), "BUCKET");
         let lines: Vec<&str> = said.lines().collect();
-        let sizes = regex::Regex::new(r"[0-9.]+ [KM]?i?B").unwrap();
+        let sizes = Regex::new(r"[0-9.]+ [KM]?i?B").unwrap();
         let middle = lines.iter().position(|it| it.starts_with("build")).unwrap();
         let shown = [
             &lines[..1],

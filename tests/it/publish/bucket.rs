@@ -3,31 +3,27 @@
 use std::{
     fmt,
     io::Read,
-    num::NonZeroUsize,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
 };
 
 use rocwheel::{
     commands::World,
     console::{Console, Options},
-    digest::Sha256,
     error::{Exit, Result, Stop, render},
     location::Key,
     set::{IndexOptions, Indexed, KnownPackages, SetPlace, index},
-    store::{Body, Condition, Depth, Object, PutOptions, Span, Store, StoreError},
+    store::{Body, Depth, Object, PutOptions, Span, Store, StoreError},
 };
 
 use super::{
     Bench,
     install::every_form_installs,
-    memory::MemoryStore,
+    memory::{self, MemoryStore},
     packages::{VERSION, wheel, wheels},
     tree,
 };
-use crate::support::web::{Server, Site as Served};
+use crate::support::prelude::*;
+use crate::support::web::Site as Served;
 
 const PLACE: &str = "42-linux/python/";
 
@@ -118,14 +114,8 @@ impl fmt::Display for Busy {
 }
 
 fn put(store: &MemoryStore, path: &str, bytes: &[u8]) {
-    let options = PutOptions {
-        content_type: "application/zip".into(),
-        cache_control: None,
-        condition: Condition::Always,
-        sha256: None,
-    };
-    let key = format!("{PLACE}{path}").parse().unwrap();
-    store.put(&key, &bytes, &options).unwrap();
+    let key = format!("{PLACE}{path}");
+    memory::put(store, &key, "application/zip", bytes);
 }
 
 /// The packages of a directory, alone.
@@ -288,12 +278,8 @@ fn another(store: &MemoryStore) {
     let number = next();
     let place = tempfile::tempdir().unwrap();
     let path = wheel(place.path(), "from-another", &format!("1.{number}"), "");
-    let name = path.rsplit('/').next().unwrap();
-    put(
-        store,
-        &format!("dist/{name}"),
-        &fs_err::read(&path).unwrap(),
-    );
+    let name = format!("dist/{}", path.rsplit('/').next().unwrap());
+    put(store, &name, &fs_err::read(&path).unwrap());
     index_in(&Busy::new(store.clone())).unwrap();
 }
 
@@ -315,12 +301,7 @@ fn of_two_writers_at_once_neither_loses_a_package() {
         };
         index_in(&busy).unwrap();
         assert_eq!(busy.others.load(Ordering::Relaxed), 0);
-        for page in [
-            "simple/index.html",
-            "simple/",
-            "simple/_json/",
-            "dist/index.html",
-        ] {
+        for page in "simple/index.html simple/ simple/_json/ dist/index.html".split(' ') {
             let page = text(&store, page);
             let page = page.replace('_', "-");
             assert_has!(page, "from-another", "rocm-sdk-core");

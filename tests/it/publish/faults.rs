@@ -8,15 +8,13 @@ use std::{
 use rocwheel::{
     error::{Exit, render},
     location::Key,
-    store::{
-        Body, Condition, Depth, Object, PutOptions, Span, Store, StoreError, StoreFailureKind,
-    },
+    store::{Body, Depth, Object, PutOptions, Span, Store, StoreError, StoreFailureKind},
 };
 
 use super::{
     Bench,
     install::publish_to,
-    memory::MemoryStore,
+    memory::{MemoryStore, put},
     packages::{wheel, wheels},
 };
 
@@ -129,14 +127,8 @@ fn nothing_points_at_what_could_not_be_written() {
     assert!(!keys.is_empty());
     assert!(keys.iter().all(|key| key.contains("/dist/")), "{keys:?}");
     let (_, _, keys) = upload(Fault::Fails("simple/rocm-sdk-libraries/"));
-    assert!(
-        !keys.iter().any(|key| key.ends_with("python/simple/")),
-        "{keys:?}"
-    );
-    assert!(
-        !keys.iter().any(|key| key.ends_with("set.json")),
-        "{keys:?}"
-    );
+    let points = |key: &&String| key.ends_with("python/simple/") || key.ends_with("set.json");
+    assert_eq!(keys.iter().find(points), None);
 }
 
 #[test]
@@ -211,24 +203,15 @@ fn a_package_of_others_that_the_store_does_not_deliver_stops_the_upload() {
     wheels(&bench.root);
     let name = wheel(&others.root, "torch", "2.9", "");
     let store = MemoryStore::default();
-    let key = "42-linux/python/dist/torch-2.9-py3-none-any.whl"
-        .parse()
-        .unwrap();
-    let options = PutOptions {
-        content_type: "application/zip".into(),
-        cache_control: None,
-        condition: Condition::Always,
-        sha256: None,
-    };
-    let bytes = fs_err::read(name).unwrap();
-    store.put(&key, &bytes.as_slice(), &options).unwrap();
+    let key = "42-linux/python/dist/torch-2.9-py3-none-any.whl";
+    put(&store, key, "application/zip", &fs_err::read(name).unwrap());
     let faulty = Faulty(store.clone(), Fault::Unreadable("torch"));
     let refused = publish_to(Box::new(faulty), &bench).unwrap_err();
     let said = render(&refused);
     assert_has!(said, "the store does not answer");
     assert_eq!(store.keys().len(), 1);
     // One that is no wheel is listed by its name.
-    store.put(&key, &b"no wheel".as_slice(), &options).unwrap();
+    put(&store, key, "application/zip", b"no wheel");
     publish_to(Box::new(store.clone()), &bench).unwrap();
     let page = store.find("42-linux/python/simple/torch/").unwrap();
     assert!(String::from_utf8(page.bytes).unwrap().contains("torch-2.9"));

@@ -1,12 +1,7 @@
 //! A store as S3 is one: exact keys, types as they were put, and `a/` another object than
 //! `a/index.html`.
 
-use std::{
-    fmt,
-    io::{Cursor, Read},
-    sync::{Arc, Mutex},
-    time::SystemTime,
-};
+use std::{fmt, io::Read, time::SystemTime};
 
 use rocwheel::{
     location::Key,
@@ -17,6 +12,17 @@ use rocwheel::{
 
 use crate::store::{Pages, contract};
 use crate::support::prelude::*;
+
+/// Puts an object there, whatever is there.
+pub(crate) fn put(store: &dyn Store, key: &str, kind: &str, bytes: &[u8]) {
+    let options = PutOptions {
+        content_type: kind.to_owned(),
+        cache_control: None,
+        condition: Condition::Always,
+        sha256: None,
+    };
+    store.put(&key.parse().unwrap(), &bytes, &options).unwrap();
+}
 
 /// Every copy is the same store.
 #[derive(Clone, Debug, Default)]

@@ -1,9 +1,6 @@
 //! Packages for these tests: small, installable, and of versions with a `+`.
 
-use std::{
-    io::{Cursor, Write as _},
-    path::Path,
-};
+use std::io::Write as _;
 
 use flate2::{Compression, write::GzEncoder};
 use rocwheel::{
@@ -11,6 +8,8 @@ use rocwheel::{
     target::{PlatformView, Scope},
 };
 use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
+
+use crate::support::prelude::*;
 
 /// As a development build has it.
 pub(crate) const VERSION: &str = "7.13.0.dev0+ab.cd";

@@ -1,7 +1,5 @@
 //! Older installers, other installers, and what each makes of a yank and of a family's index.
 
-use std::sync::OnceLock;
-
 use super::{
     Bench, Outcome, downloads, install,
     install::published_in_memory,
@@ -89,10 +87,7 @@ fn every_pip_reads_the_index_from_files_from_a_server_and_from_exact_keys() {
     }
     // It is the newest of them that resolves without a wheel.
     let asked = keys.requests();
-    assert!(
-        asked.iter().any(|path| path.ends_with(".whl.metadata")),
-        "{asked:#?}"
-    );
+    assert!(asked.iter().any(|it| it.ends_with(".whl.metadata")));
 }
 
 #[test]
@@ -124,25 +119,13 @@ fn a_yanked_file_is_taken_only_by_its_own_version() {
             let old = run_pip("20.3.4", &bench, source, wanted);
             if version == "7.2" && source.contains(&"--find-links") {
                 // uv would take it without being asked: it is not on that page.
-                assert_eq!(
-                    [pip.code, uv.code, old.code].map(|code| code == 0),
-                    [false; 3]
-                );
+                assert!(pip.code != 0 && uv.code != 0 && old.code != 0);
                 continue;
             }
             let reason = "Reason for being yanked: the <launcher> is broken";
-            assert_eq!(
-                pip.stderr.contains(reason),
-                version == "7.2",
-                "{}",
-                pip.stderr
-            );
+            assert_eq!(pip.stderr.contains(reason), version == "7.2");
             let chosen = format!("rocm-sdk-core=={version}\n");
-            assert!(
-                uv.stderr.contains(&chosen),
-                "{source:?} {wanted}: {}",
-                uv.stderr
-            );
+            assert_has!(uv.stderr, &chosen);
             pip.ok();
             old.ok();
             let expected = format!("rocm_sdk_core-{version}-py3-none-any.whl");
@@ -180,10 +163,8 @@ fn each_family_of_a_set_has_an_index_of_its_own() {
     for base in [lines[0], uploaded.lines().next().unwrap()] {
         let base = base.strip_suffix("simple/").unwrap();
         for (family, other) in [("gfx94X-dcgpu", "gfx110x"), ("gfx110X-all", "gfx94x")] {
-            let (index, page) = (
-                format!("{base}{family}/simple/"),
-                format!("{base}dist/{family}.html"),
-            );
+            let index = format!("{base}{family}/simple/");
+            let page = format!("{base}dist/{family}.html");
             for source in [
                 &["--index-url", &*index][..],
                 &["--no-index", "--find-links", &page],

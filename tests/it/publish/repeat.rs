@@ -215,9 +215,8 @@ fn a_repeated_upload_takes_no_yank_back_but_other_bytes_are_another_file() {
     let core = CORE.rsplit('/').next().unwrap();
     let list = bench.path("list");
     fs_err::write(&list, format!("{core} broken\n")).unwrap();
-    bench
-        .run("index --no-check out/42-linux/python --yank list")
-        .ok();
+    let yank = "index --no-check out/42-linux/python --yank list";
+    bench.run(yank).ok();
     let expected = [(format!("dist/{core}"), "broken".to_owned())];
     assert_eq!(yanked(&bench), expected);
     bench.upload("").ok();
@@ -226,17 +225,11 @@ fn a_repeated_upload_takes_no_yank_back_but_other_bytes_are_another_file() {
     fs_err::write(&list, format!("{core} worse\n")).unwrap();
     bench.run("index --no-check built --yank list").ok();
     bench.upload("").ok();
-    assert_eq!(
-        yanked(&bench),
-        [(format!("dist/{core}"), "worse".to_owned())]
-    );
+    let expected = [(format!("dist/{core}"), "worse".to_owned())];
+    assert_eq!(yanked(&bench), expected);
     fs_err::remove_file(bench.path("built/set.json")).unwrap();
-    wheel(
-        &bench.root.join("built/dist"),
-        "rocm-sdk-core",
-        "7.13.0.dev0+ab.cd",
-        "Requires-Python: >=3.9\n",
-    );
+    let (dist, version) = (bench.root.join("built/dist"), "7.13.0.dev0+ab.cd");
+    wheel(&dist, "rocm-sdk-core", version, "Requires-Python: >=3.9\n");
     bench.upload("--overwrite").ok();
     assert_eq!(yanked(&bench), []);
 }

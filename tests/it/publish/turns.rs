@@ -1,7 +1,5 @@
 //! A place that upstream's programs and ours fill in turns, with the bucket's indexer after each.
 
-use std::{num::NonZeroUsize, sync::Arc};
-
 use rocwheel::{
     check::{self, CheckOptions, RuleSelection},
     set::{self, IndexOptions, KnownPackages, Layout, PlaceDepth, SetPlace},
@@ -27,10 +25,11 @@ const RUN: &str = "42-linux";
 
 /// The run of a bucket in memory.
 fn run(bucket: &MemoryStore) -> UpstreamRun<'_> {
+    let (prefix, is_local) = (RUN, false);
     UpstreamRun {
         bucket,
-        prefix: RUN,
-        is_local: false,
+        prefix,
+        is_local,
     }
 }
 

@@ -83,13 +83,18 @@ pub(crate) fn noise(seed: u64, len: usize) -> Vec<u8> {
 pub(crate) mod prelude {
     pub(crate) use std::{
         collections::{BTreeMap, BTreeSet},
+        io::Cursor,
+        num::NonZeroUsize,
         path::{Path, PathBuf},
-        process::Command,
+        process::{Command, Output},
+        sync::{Arc, LazyLock, Mutex, OnceLock},
+        time::Duration,
     };
 
     pub(crate) use regex::Regex;
     pub(crate) use rocwheel::digest::Sha256;
     pub(crate) use serde_json::{Value, json};
+    pub(crate) use tempfile::TempDir;
 
     pub(crate) use super::{
         bundles,

@@ -1,8 +1,7 @@
 //! Name spaces of their own for the commands of a test: mounts that no other process sees, or process ids.
 
-use std::{process::Command, sync::OnceLock};
-
 use crate::judges::skipped;
+use crate::support::prelude::*;
 
 /// How to become somebody who may: as root, as root of a name space of users, or with `sudo`.
 const WAYS: [&[&str]; 3] = [

@@ -3,11 +3,6 @@
 //! It is the sample with additions, so that it is as complete. What is odd was met in runs of
 //! TheRock or in packages of distributions; each addition says what it is.
 
-use std::io::{Cursor, Write as _};
-
-use rocwheel::wheel::Record;
-use zip::{ZipWriter, write::SimpleFileOptions};
-
 use super::{
     families,
     sample::{self, sketch::Sketch},
@@ -226,28 +221,18 @@ pub(crate) fn write_foreign_wheels(directory: &Path) {
         let metadata = format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n");
         let about =
             format!("Wheel-Version: 1.0\nGenerator: odd\nRoot-Is-Purelib: false\nTag: {tag}\n");
-        let members: [(String, &[u8]); 4] = [
-            (format!("{name}/__init__.py"), b"x = 1\n"),
-            (format!("{name}/lib/libtorch_hip.so"), &library),
-            (format!("{info}/METADATA"), metadata.as_bytes()),
-            (format!("{info}/WHEEL"), about.as_bytes()),
+        let members = [
+            (format!("{name}/__init__.py"), b"x = 1\n".to_vec()),
+            (format!("{name}/lib/libtorch_hip.so"), library.clone()),
+            (format!("{info}/METADATA"), metadata.into_bytes()),
+            (format!("{info}/WHEEL"), about.into_bytes()),
+            (format!("{info}/RECORD"), Vec::new()),
         ];
-        let mut record = Record::default();
-        let mut wheel = ZipWriter::new(Cursor::new(Vec::new()));
-        let mut write = |path: &str, bytes: &[u8]| {
-            let options = SimpleFileOptions::default();
-            wheel.start_file(path, options).unwrap();
-            wheel.write_all(bytes).unwrap();
-        };
-        for (path, bytes) in members {
-            let content = (Sha256::of(bytes), bytes.len() as u64);
-            record.push(path.parse().unwrap(), Some(content));
-            write(&path, bytes);
-        }
-        let path = format!("{info}/RECORD");
-        record.push(path.parse().unwrap(), None);
-        write(&path, record.to_string().as_bytes());
+        let mut members = members
+            .map(|(path, bytes)| (path, 0o100_644, bytes))
+            .to_vec();
+        record(&mut members);
         let path = directory.join(format!("{name}-{version}-{tag}.whl"));
-        fs_err::write(path, wheel.finish().unwrap().into_inner()).unwrap();
+        fs_err::write(path, zipped(&members)).unwrap();
     }
 }

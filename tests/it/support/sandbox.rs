@@ -2,8 +2,6 @@
 
 use std::ffi::OsString;
 
-use tempfile::TempDir;
-
 use crate::support::prelude::*;
 
 /// A new directory, and the variables of the programs that run in it.

@@ -5,8 +5,9 @@
 
 use std::fmt::Write as _;
 
-use rocwheel::store::{Condition, Depth, PutOptions, Store};
+use rocwheel::store::{Depth, Store};
 
+use crate::publish::memory::put;
 use crate::support::prelude::*;
 
 /// Where upstream's uploader puts a set.
@@ -118,14 +119,7 @@ impl UpstreamRun<'_> {
             Some("json") => "application/json",
             _ => "application/octet-stream",
         };
-        let options = PutOptions {
-            content_type: kind.to_owned(),
-            cache_control: None,
-            condition: Condition::Always,
-            sha256: None,
-        };
-        let key = format!("{}/{path}", self.prefix).parse().unwrap();
-        self.bucket.put(&key, &bytes, &options).unwrap();
+        put(self.bucket, &format!("{}/{path}", self.prefix), kind, bytes);
     }
 }
 

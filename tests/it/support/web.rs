@@ -3,10 +3,7 @@
 use std::{
     io::{BufRead, BufReader, Read as _, Write as _},
     net::{TcpListener, TcpStream},
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
     thread,
 };
 

@@ -62,7 +62,7 @@ fn the_runners_of_a_run_are_always_the_same() {
     let t = Sandbox::new();
     let label = |run: u32| {
         let text = t.run(&format!("targets gfx942 --emit github --run-id {run}"));
-        let matrix: serde_json::Value = serde_json::from_str(&text.ok()).unwrap();
+        let matrix: Value = serde_json::from_str(&text.ok()).unwrap();
         matrix["include"][0]["runner"].as_str().unwrap().to_owned()
     };
     let labels: Vec<String> = (100..130).map(label).collect();
