@@ -304,19 +304,8 @@ impl<'a> FetchRequest<'a> {
     fn ask_about(&self, candidate: &mut Candidate, world: &'a World) -> Option<String> {
         let run = &mut candidate.run;
         if candidate.from_github.is_none() {
-            let unasked = [
-                (run.id.is_local(), "GitHub knows nothing about a local run"),
-                (
-                    self.input_dir.is_some(),
-                    "GitHub was not asked about the run, because of `--input-dir`",
-                ),
-                (
-                    self.context.is_offline,
-                    "GitHub was not asked about the run, because of `--offline`",
-                ),
-            ];
-            if let Some((_, why)) = unasked.into_iter().find(|(is_so, _)| *is_so) {
-                return Some(why.to_owned());
+            if run.id.is_local() || self.input_dir.is_some() || self.context.is_offline {
+                return Some("GitHub was not asked about the run".to_owned());
             }
             let ask = || {
                 let github = self.github.get(world)?.single_attempt()?;

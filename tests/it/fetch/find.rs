@@ -153,7 +153,7 @@ fn without_github_a_named_run_has_no_more_than_its_place_and_its_artifacts() {
     let said = fixture.fetch("--find --run-id 7").done();
     assert!(!said.stdout.contains("url:"), "{}", said.stdout);
     said.says("complete:        false\nlacks:           no `base_lib_generic`");
-    said.says("note: GitHub was not asked about the run, because of `--input-dir`");
+    said.says("note: GitHub was not asked about the run");
     assert_eq!(fixture.fetch("--run-id 7").code, 1);
     assert_eq!(fixture.fetch("--find --run-id 8").code, 1);
     // About a run of a bucket, GitHub is asked once and need not answer.
