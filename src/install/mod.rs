@@ -26,7 +26,8 @@ pub use self::{
     installer::{Installer, command, ensure_python, run},
     plan::{Facts, Plan, plan},
     select::{
-        RocmSelection, TargetWish, ensure_has_all, lacks, pins, select, versions, versions_of,
+        RocmSelection, TargetWish, ensure_has_all, file_of, lacks, needed_by, pins, select,
+        versions, versions_of,
     },
     site_packages::{SitePackages, metadata},
 };

@@ -11,7 +11,7 @@ use crate::{
     error::{Error, No, Result, anyhow, hinted},
     gpu::UNDETECTED,
     package::DistNames,
-    run::ArtifactGroup,
+    run::{ArtifactGroup, Platform},
     set::{OfferedFile, OfferedSet, is_ours},
     target::{Family, Scope, Target, TargetTable},
     version::{ReleaseStream, Version},
@@ -39,8 +39,36 @@ pub struct RocmSelection {
     pub extras: Vec<String>,
     /// The family whose index has the packages, in a set with one for each.
     pub family: Option<ArtifactGroup>,
-    /// The projects that `rocm` needs with these extras.
+    /// The projects that `rocm` needs with these extras, and those that they need: the development
+    /// files need the libraries, whose extra need not be asked for.
     pub projects: BTreeSet<DistName>,
+}
+
+impl RocmSelection {
+    /// Adds projects, and returns those that are new.
+    pub fn add(&mut self, projects: BTreeSet<DistName>) -> BTreeSet<DistName> {
+        let new = &projects - &self.projects;
+        self.projects.extend(projects);
+        new
+    }
+}
+
+/// The file of a project that was selected, if the source has it in this version.
+pub fn file_of<'a>(
+    offered: &'a OfferedSet,
+    selection: &RocmSelection,
+    project: &DistName,
+    version: &Version,
+) -> Option<&'a OfferedFile> {
+    files_of(offered, selection.family.as_ref(), project, version).next()
+}
+
+/// What a package needs on a platform without any extra of its own.
+pub fn needed_by(metadata: &Metadata, platform: Platform) -> BTreeSet<DistName> {
+    let platform = platform.sys_platform();
+    let lines = requirements(metadata);
+    let lines = lines.filter(|it| it.extra.is_none() && it.may_apply_on(platform));
+    lines.map(|line| line.name).collect()
 }
 
 /// The version of `rocm` that was asked for, or all that the source offers, the newest first. Empty

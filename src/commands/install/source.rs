@@ -15,7 +15,7 @@ use crate::{
     run::Run,
     set::{OfferedSet, SetPlace},
     version::{ReleaseStream, StreamPlace, Version},
-    wheel::Metadata,
+    wheel::{DistName, Metadata},
 };
 
 /// The shortest and the longest pause between two looks at a set that is not whole yet.
@@ -206,9 +206,15 @@ fn consider(
     let file = files.find(|it| it.project.normalized() == selector && it.version == *version);
     let file = file.with_context(|| format!("no file of `{selector}` {version}"))?;
     let metadata = place.metadata_of(file)?;
-    let selection = install::select(request, offered, &metadata)?;
-    for project in &selection.projects {
+    let mut selection = install::select(request, offered, &metadata)?;
+    let mut unread: Vec<DistName> = selection.projects.iter().cloned().collect();
+    while let Some(project) = unread.pop() {
         place.offer_project(offered, project.normalized())?;
+        let Some(file) = install::file_of(offered, &selection, &project, version) else {
+            continue;
+        };
+        let needed = install::needed_by(&place.metadata_of(file)?, request.platform);
+        unread.extend(selection.add(needed));
     }
     install::ensure_has_all(offered, version, &selection)?;
     Ok((metadata, selection))

@@ -182,3 +182,17 @@ fn a_set_is_named_by_its_directory_and_by_the_addresses_that_commands_print() {
         assert!(plan.starts_with(&format!("ROCm {VERSION} ")), "{plan}");
     }
 }
+
+/// The extra `devel` does not ask for the libraries, and neither does `device-gfx942`: both packages need them.
+#[test]
+fn what_packages_need_is_installed_with_them() {
+    let (t, set) = (sandbox(), sample().root().join("packages"));
+    for (installer, wanted) in [("uv", "none"), ("pip", "gfx942")] {
+        let more =
+            format!("--extras devel --target {wanted} --installer {installer} --venv {installer}");
+        install(&t, &set, &more).ok();
+        let installed = packages(&t.path(installer));
+        let libraries = format!("rocm_sdk_libraries-{VERSION}");
+        assert!(installed.contains(&libraries), "{installed:?}");
+    }
+}
