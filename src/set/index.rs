@@ -55,10 +55,7 @@ pub fn plan_index(site: &SetPlace, options: &IndexOptions, world: &World) -> Res
 
 /// Updates the index of a place.
 pub fn index(site: &SetPlace, options: &IndexOptions, world: &World) -> Result<Indexed> {
-    let sync = Sync {
-        layout: Some(site.layout()?),
-        ..Sync::of_pages(site, world)
-    };
+    let sync = Sync::of_pages(site, world);
     let (done, new) = sync.run(|listing| decide(listing, options, world))?;
     let NewIndex {
         set,
@@ -138,11 +135,7 @@ fn decide(
     items.extend(Item::pages(&set, options.jobs, &world.stop)?);
     let mut removed = stale(listing, &items, &families);
     removed.extend(orphans);
-    let changes = Changes {
-        items,
-        removed,
-        ..Changes::default()
-    };
+    let changes = Changes { items, removed };
     let new = NewIndex {
         set,
         known,

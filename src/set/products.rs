@@ -263,7 +263,7 @@ impl ProductPages<'_> {
                 world: self.world,
                 progress: &self.world.console.progress("Reading", place, None),
             };
-            let read = reading.others(listed)?;
+            let read = reading.run(listed)?;
             files.extend(read.files.into_iter().map(|file| SetFile {
                 yanked: of_page.get(&file.path).and_then(|it| it.yanked.clone()),
                 ..file

@@ -262,9 +262,26 @@ impl Reading<'_> {
             return Err(anyhow!("no wheel or sdist in `{shown}`"))
                 .hint(self.place.where_packages_are());
         }
+        let reading = |(listed, sidecar): &&(ListedPackage, Option<SetStamp>)| {
+            let package = match self.place.local() {
+                Some(root) => self.file(&root.join(&listed.path), listed),
+                None => self.object(listed, sidecar.as_ref()),
+            };
+            package.with_context(|| {
+                let shown = self.place.shown_in_full(&listed.path);
+                format!("failed to read `{shown}`")
+            })
+        };
+        // The largest first: one that comes last is read alone.
+        let tasks = tasks.iter().sorted_by_key(|(it, _)| Reverse(it.stamp.size));
+        let tasks: Vec<_> = tasks.collect();
+        let read = parallel::try_map(&tasks, self.at_once, &self.world.stop, reading)?;
+        let (files, facts): (Vec<SetFile>, Vec<ReadFacts>) = read.into_iter().unzip();
+        let paths = files.iter().map(|file| file.path.clone());
         Ok(ReadPackages {
+            facts: paths.zip(facts).collect(),
+            files: self.without_copies(files)?,
             orphans,
-            ..self.read(&tasks)?
         })
     }
 
@@ -293,35 +310,6 @@ impl Reading<'_> {
             }
         }
         Ok(kept)
-    }
-
-    /// Reads some packages, each once.
-    pub(super) fn others(&self, listed: Vec<ListedPackage>) -> Result<ReadPackages> {
-        self.read(&tasks(listed).0)
-    }
-
-    fn read(&self, tasks: &[(ListedPackage, Option<SetStamp>)]) -> Result<ReadPackages> {
-        let reading = |(listed, sidecar): &&(ListedPackage, Option<SetStamp>)| {
-            let package = match self.place.local() {
-                Some(root) => self.file(&root.join(&listed.path), listed),
-                None => self.object(listed, sidecar.as_ref()),
-            };
-            package.with_context(|| {
-                let shown = self.place.shown_in_full(&listed.path);
-                format!("failed to read `{shown}`")
-            })
-        };
-        // The largest first: one that comes last is read alone.
-        let tasks = tasks.iter().sorted_by_key(|(it, _)| Reverse(it.stamp.size));
-        let tasks: Vec<_> = tasks.collect();
-        let read = parallel::try_map(&tasks, self.at_once, &self.world.stop, reading)?;
-        let (files, facts): (Vec<SetFile>, Vec<ReadFacts>) = read.into_iter().unzip();
-        let paths = files.iter().map(|file| file.path.clone());
-        Ok(ReadPackages {
-            facts: paths.zip(facts).collect(),
-            files: self.without_copies(files)?,
-            orphans: Vec::new(),
-        })
     }
 
     /// A file is opened only if it is not the one that an earlier command has read.

@@ -48,8 +48,6 @@ pub(super) struct Changes {
     pub(super) items: Vec<Item>,
     /// Pages and sidecars that go, after everything else is written.
     pub(super) removed: Vec<String>,
-    /// Objects that do not belong to what is published. They stay, and a plan names them.
-    pub(super) unknown: Vec<String>,
 }
 
 impl Changes {
@@ -90,8 +88,6 @@ pub(super) struct Sync<'a> {
     pub(super) existing: Existing,
     /// The directory of the packages. They are linked if the place is on the same disk.
     pub(super) source: Option<&'a Path>,
-    /// The layout of the packages that are published, if it has a find-links page.
-    pub(super) layout: Option<Layout>,
     /// What the command does, for the progress bar: `Uploading`.
     pub(super) verb: &'static str,
     pub(super) world: &'a World,
@@ -105,7 +101,6 @@ impl<'a> Sync<'a> {
             guard: Guard::Pages,
             existing: Existing::Replace,
             source: None,
-            layout: None,
             verb: "Indexing",
             world,
         }
@@ -168,8 +163,6 @@ impl<'a> Sync<'a> {
             place: place.to_string(),
             steps: items.into_iter().zip(actions).collect(),
             removed: changes.removed,
-            unknown: changes.unknown,
-            links,
         })
     }
 
@@ -190,7 +183,6 @@ impl<'a> Sync<'a> {
             guard: self.guard,
             world,
             progress: console.progress_in_parts(self.verb, to, plan.steps.len(), bytes),
-            layout: self.layout,
             overtaken: AtomicBool::new(false),
         };
         let (mut written, mut linked) = (0, Vec::new());
@@ -257,9 +249,6 @@ pub struct Plan {
     /// Every object, in the order of writing.
     steps: Vec<(Item, Action)>,
     removed: Vec<String>,
-    unknown: Vec<String>,
-    /// Whether packages become hard links.
-    links: bool,
 }
 
 /// What was done, in objects.
@@ -283,11 +272,6 @@ impl Plan {
     pub fn missing(&self) -> impl Iterator<Item = &str> {
         let steps = self.steps.iter().filter(|(_, it)| *it == Action::New);
         steps.map(|(item, _)| item.path.as_str())
-    }
-
-    /// Whether an object will be a hard link to a package, if the file system allows it.
-    fn is_link(&self, item: &Item, action: &Action) -> bool {
-        self.links && action.is_written() && item.is_proven_file()
     }
 
     fn refused(&self) -> impl Iterator<Item = (&Item, &ExistingObject)> {
@@ -326,9 +310,6 @@ impl Serialize for Plan {
                 "content-type": content_type(&item.path),
                 "cache-control": item.cache_control(),
             });
-            if self.is_link(item, action) {
-                object["link"] = json!(true);
-            }
             if let Action::Replace(there) | Action::Refuse(there) = action {
                 object["there"] = json!({ "size": there.size, "sha256": there.sha256 });
                 if let Some(path) = &there.twin {
@@ -343,7 +324,6 @@ impl Serialize for Plan {
             "schema": "rocwheel-plan-v1",
             "place": self.place,
             "actions": steps.chain(removed).collect::<Vec<Value>>(),
-            "not-of-this-set": self.unknown,
         });
         plan.serialize(serializer)
     }
@@ -353,26 +333,14 @@ impl Serialize for Plan {
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "to {}", self.place)?;
-        let mut line = |action: &str, size: &str, path: &str, note: &str| {
-            writeln!(f, "{action:<7} {size:>10}  {path}{note}")
-        };
         for (item, action) in &self.steps {
             if *action != Action::Same {
-                let is_link = self.is_link(item, action);
-                let note = if is_link { "  (hard link)" } else { "" };
-                line(
-                    &action.to_string(),
-                    &size(item.size).to_string(),
-                    &item.path,
-                    note,
-                )?;
+                let (action, size) = (action.to_string(), size(item.size).to_string());
+                writeln!(f, "{action:<7} {size:>10}  {}", item.path)?;
             }
         }
         for path in &self.removed {
-            line("remove", "", path, "")?;
-        }
-        for path in &self.unknown {
-            line("leave", "", path, "  (not of this set)")?;
+            writeln!(f, "{:<7} {:>10}  {path}", "remove", "")?;
         }
         let total = |action: &str, what: &str| {
             let steps = self.steps.iter().filter(|(_, it)| it.to_string() == action);
@@ -391,17 +359,7 @@ impl fmt::Display for Plan {
         if self.refused().next().is_some() {
             write!(f, ", {}", total("refuse", "refused"))?;
         }
-        writeln!(f, ", {}", total("same", "there already"))?;
-        let links = self
-            .steps
-            .iter()
-            .filter(|(item, it)| self.is_link(item, it));
-        let links: Vec<u64> = links.map(|(item, _)| item.size).collect();
-        if !links.is_empty() {
-            let (count, bytes) = (many(links.len(), "package"), size(links.iter().sum()));
-            writeln!(f, "{count} as hard links ({bytes}), which take no space")?;
-        }
-        Ok(())
+        writeln!(f, ", {}", total("same", "there already"))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Publishes the packages of a directory with their index.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap},
     fmt,
 };
 
@@ -56,18 +56,12 @@ impl Upload<'_> {
     /// Publishes the set.
     pub fn publish(&self) -> Result<PublishedUpload> {
         let (place, console) = (self.place, &self.world.console);
-        let (done, (set, unknown)) = self.sync().run(|listing| self.decide(listing))?;
+        let (done, set) = self.sync().run(|listing| self.decide(listing))?;
         let total = many(done.written + done.unchanged, "object");
         let facts = format!("{total} in {place}, {} of them unchanged", done.unchanged);
         console.status("Published", facts);
         if set.others() > 0 {
             console.status("Listed", set.counted());
-        }
-        if let Some(first) = unknown.first() {
-            let count = many(unknown.len(), "object");
-            console.warn(format!(
-                "{count} not listed by the index, such as `{first}`: remove them if they are of an earlier set"
-            ));
         }
         let urls = place.urls()?.in_layout(set.layout());
         Ok(PublishedUpload {
@@ -83,15 +77,12 @@ impl Upload<'_> {
 
     fn sync(&self) -> Sync<'_> {
         let (source, existing) = (&self.set.root, self.options.existing);
-        Sync {
-            layout: Some(self.options.layout),
-            ..Sync::of_packages(self.place, source, Guard::Packages, existing, self.world)
-        }
+        Sync::of_packages(self.place, source, Guard::Packages, existing, self.world)
     }
 
     /// What the destination has afterwards: the packages, their sidecars, and all pages, which list the packages
-    /// that stay there too. Also returns the set with those, and the objects that belong to nothing.
-    fn decide(&self, listing: &mut Listing<'_>) -> Result<(Changes, (SetJson, Vec<String>))> {
+    /// that stay there too. Also returns the set with those.
+    fn decide(&self, listing: &mut Listing<'_>) -> Result<(Changes, SetJson)> {
         let (local, options) = (self.set, self.options);
         let files = local.document.in_layout(options.layout)?.files;
         let mut set = SetJson::new(self.identity.clone(), files)?;
@@ -103,7 +94,6 @@ impl Upload<'_> {
                 .metadata()
                 .chain(of_others.map(|it| (&**it.0, &**it.1))),
         )?;
-        let of_others = others.paths();
         for file in &mut set.files {
             file.yanked = others.yank(file);
         }
@@ -126,19 +116,7 @@ impl Upload<'_> {
             let bytes = set.part().into_bytes();
             items.push(Item::here(PART.to_owned(), Phase::Sidecar, bytes));
         }
-        // Of a part, the other files at the destination belong to the other parts.
-        let mut unknown = Vec::new();
-        if !options.is_part {
-            let listed = listing.objects.keys();
-            let listed = listed.filter(|path| !of_others.contains(*path)).cloned();
-            unknown = strangers(&items, listed.collect());
-        }
-        let changes = Changes {
-            items,
-            unknown: unknown.clone(),
-            ..Changes::default()
-        };
-        Ok((changes, (set, unknown)))
+        Ok((Changes::of(items), set))
     }
 
     /// Lists the destination, and reads its packages that stay.
@@ -268,7 +246,7 @@ impl Others {
             Some((of, file.yanked.clone()?))
         });
         let yanks = yanks.collect();
-        if listed.is_empty() {
+        if !listed.iter().any(|it| is_package(&it.name)) {
             return Ok(Self {
                 yanks,
                 ..Self::default()
@@ -285,7 +263,7 @@ impl Others {
             world,
             progress: &world.console.progress("Reading", place, None),
         };
-        let read = reading.others(listed)?;
+        let read = reading.run(listed)?;
         let metadata = read.facts.into_iter();
         let metadata = metadata.filter_map(|(path, facts)| Some((path, facts.sidecar()?.clone())));
         let identity = Some(known.identity.clone());
@@ -302,42 +280,10 @@ impl Others {
         let of = (file.below().to_owned(), file.sha256);
         file.yanked.clone().or_else(|| self.yanks.get(&of).cloned())
     }
-
-    /// The paths of the packages and of their sidecars.
-    fn paths(&self) -> HashSet<String> {
-        let files = self.files.iter();
-        let paths = files.flat_map(|file| [file.path.clone(), file.sidecar_path()]);
-        paths.collect()
-    }
 }
 
 /// The family in whose directory a package is; empty for a package of all families.
 fn family_of(path: &str) -> &str {
     let (_, below) = Layout::of(path);
     below.rsplit_once('/').map_or("", |(family, _)| family)
-}
-
-/// The listed files and pages that do not belong to a set, sorted.
-pub(super) fn strangers(items: &[Item], mut listed: Vec<String>) -> Vec<String> {
-    let ours: HashSet<&str> = items.iter().map(|item| &*item.path).collect();
-    // A server that keeps files lists the page of `simple/rocm/` as `simple/rocm`. SeaweedFS lists
-    // it as `simple/rocm/rocm`.
-    let has_page = |directory: &str| {
-        let mut pages = ["index.html", "index.json"].iter();
-        pages.any(|page| ours.contains(&*format!("{directory}/{page}")))
-    };
-    // Directories of other groups may be stored here too. Their files are not strangers.
-    let is_of_a_set = |path: &str| match path.split_once('/') {
-        Some((directory, _)) => ["dist", "simple"].contains(&directory),
-        None => is_package(path.strip_suffix(SIDECAR).unwrap_or(path)),
-    };
-    listed.retain(|path| {
-        let (directory, name) = path.rsplit_once('/').unwrap_or_default();
-        let is_twice = directory.rsplit('/').next() == Some(name);
-        let is_ours = ours.contains(&**path) || has_page(path);
-        let is_twin = is_twice && has_page(directory);
-        is_of_a_set(path) && !is_ours && !is_twin
-    });
-    listed.sort_unstable();
-    listed
 }

@@ -16,7 +16,7 @@ use crate::{
     io::FileStamp,
     set::{
         Identity, KnownPackages, LocalSet, PackageDirectories, SetFile, SetJson, pages,
-        tests as samples, upload::strangers,
+        tests as samples,
     },
 };
 
@@ -53,10 +53,7 @@ fn items() -> Vec<Item> {
 }
 
 fn plan(there: &[(&str, ExistingObject)], replaces: bool) -> Plan {
-    let items = items();
-    let listed = there.iter().map(|(path, _)| (*path).to_owned()).collect();
-    let unknown = strangers(&items, listed);
-    let steps = items.into_iter().map(|item| {
+    let steps = items().into_iter().map(|item| {
         let found = there.iter().find(|(path, _)| *path == item.path);
         let action = Action::of(&item, found.map(|(_, there)| there.clone()), replaces);
         (item, action)
@@ -65,8 +62,6 @@ fn plan(there: &[(&str, ExistingObject)], replaces: bool) -> Plan {
         place: "out/1-linux/python".to_owned(),
         steps: steps.collect(),
         removed: Vec::new(),
-        unknown,
-        links: false,
     }
 }
 
@@ -112,31 +107,12 @@ fn files_go_before_sidecars_pages_and_roots() {
 }
 
 #[test]
-fn the_pages_of_an_earlier_upload_are_no_strangers() {
-    let paths = [
-        "simple/rocm",
-        "simple/_json/rocm",
-        "simple/rocm/index.html",
-        "simple/rocm/rocm",
-        "simple/other/other",
-    ];
-    let there: Vec<(&str, ExistingObject)> = paths.map(|path| (path, OTHER())).into();
-    let unknown = plan(&there, false).unknown;
-    assert_eq!(unknown, ["simple/other/other"]);
-}
-
-#[test]
 fn a_second_run_completes_the_first() {
-    let there = [
-        (SDIST, same(SDIST)),
-        ("simple/rocm/index.html", OTHER()),
-        ("dist/old.whl", OTHER()),
-    ];
+    let there = [(SDIST, same(SDIST)), ("simple/rocm/index.html", OTHER())];
     let plan = plan(&there, false);
     let whys: Vec<String> = plan.steps.iter().map(|(_, why)| why.to_string()).collect();
     assert_eq!(whys[..4], ["same", "new", "new", "replace"]);
     assert!(plan.refusal().is_none());
-    assert!(plan.to_string().contains("dist/old.whl  (not of this set)"));
 }
 
 #[test]
@@ -159,28 +135,6 @@ fn a_plan_is_readable_by_programs() {
     let json = serde_json::to_value(plan(&[(SDIST, OTHER())], false)).unwrap();
     insta::assert_snapshot!(json["actions"][0], @r#"{"action":"refuse","path":"dist/rocm-7.13.0+ab.tar.gz","size":642000000,"sha256":"8cf2595608588b051a3c58500174561ac05e4f775f9c4ffbfa96b85cf57b3e48","content-type":"application/gzip","cache-control":"public, max-age=31536000, immutable","there":{"size":7,"sha256":"d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa"}}"#);
     assert_eq!(json["schema"], "rocwheel-plan-v1");
-    assert_eq!(json["not-of-this-set"], json!([]));
-}
-
-// Elsewhere nothing is linked.
-#[cfg(unix)]
-#[test]
-fn the_plan_lists_linked_packages() {
-    let plan = Plan {
-        links: true,
-        ..plan(&[(SDIST, same(SDIST))], false)
-    };
-    let shown = plan.to_string();
-    let linked: Vec<&str> = shown.lines().filter(|it| it.contains("link")).collect();
-    insta::assert_snapshot!(linked.join("\n"), @"
-    new     612.26 MiB  dist/rocm_sdk_core-7.13.0+ab-py3-none-linux_x86_64.whl  (hard link)
-    1 package as hard links (612.26 MiB), which take no space
-    ");
-    let json = serde_json::to_value(&plan).unwrap();
-    let links = json["actions"].as_array().unwrap().iter();
-    let links: Vec<_> = links.filter(|it| it["link"] == true).collect();
-    assert_eq!(links.len(), 1);
-    assert_eq!(links[0]["path"], WHEEL);
 }
 
 /// A directory with a set of one wheel, and that wheel.

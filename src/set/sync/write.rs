@@ -21,7 +21,6 @@ use crate::{
     location::Key,
     parallel,
     set::{
-        layout::Layout,
         pages::{Phase, content_type, directory_of},
         parse::is_directory_list,
         place::SetPlace,
@@ -47,8 +46,6 @@ pub(super) struct Writer<'a> {
     pub(super) guard: Guard,
     pub(super) world: &'a World,
     pub(super) progress: Progress,
-    /// The layout of the set, which says where its find-links page is, if it has one.
-    pub(super) layout: Option<Layout>,
     /// Whether a write failed because another writer changed the object. Errors of parallel writes
     /// are joined into one text, in which this could no longer be found.
     pub(super) overtaken: AtomicBool,
@@ -76,13 +73,10 @@ impl Writer<'_> {
         }
         // See `verify`.
         if let Some(path) = lost {
-            let (key, urls) = (self.to.key(path)?, self.to.urls()?);
-            let url = match self.layout {
-                Some(layout) => urls.in_layout(layout).find_links(),
-                None => "<address of the index.html of a project>".to_owned(),
-            };
+            let key = self.to.key(path)?;
             self.world.console.warn(format!(
-                "this server drops the pages of directories, such as `{key}`: install with `--find-links {url}`"
+                "this server drops the pages of directories, such as `{key}`: install with `--find-links` and \
+                 the address of the `index.html` beside the packages"
             ));
         }
         Ok(())

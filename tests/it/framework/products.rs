@@ -24,11 +24,7 @@ fn frameworks_are_packages_of_a_product() {
         "not of the product `pytorch`: `amd-fw-device`"
     );
     let plan = upload(&published(), &to, &["--product", "fw", "--dry-run"]).ok();
-    assert_has!(
-        plan,
-        "rocm/fw/whl-next/fw/fw-1.0+devrocm",
-        ".whl  (hard link)"
-    );
+    assert_has!(plan, "rocm/fw/whl-next/fw/fw-1.0+devrocm");
     assert!(!to.exists());
     upload(&published(), &to, &["--product", "fw"]).ok();
     let again = upload(&published(), &to, &["--product", "fw", "--format", "json"]).ok();

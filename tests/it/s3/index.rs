@@ -30,7 +30,7 @@ fn an_index_of_a_bucket_follows_its_packages() {
     assert!(plan.ok().ends_with(&format!("{total}\n")));
     let made = index(&desk, &KEYS, &[]);
     insta::assert_snapshot!(made.stderr, @"
-    warning: this server drops the pages of directories, such as `42-linux/python/dist/`: install with `--find-links http://HOST/BUCKET/42-linux/python/dist/index.html`
+    warning: this server drops the pages of directories, such as `42-linux/python/dist/`: install with `--find-links` and the address of the `index.html` beside the packages
          Indexed 4 files, 1 of them of others, 3.92 KiB, of 4 projects
     ");
     insta::assert_snapshot!(made.ok(), @"http://HOST/BUCKET/42-linux/python/simple/");
