@@ -43,16 +43,6 @@ impl FileStamp {
             inode,
         }
     }
-
-    /// Whether both are one file under two names. Outside Unix this is not known.
-    pub fn is_same_file(&self, other: &Self) -> bool {
-        self == other && self.has_inode()
-    }
-
-    /// Whether it can tell a file from one that replaced it. Outside Unix it cannot.
-    pub fn has_inode(&self) -> bool {
-        self.inode != (0, 0)
-    }
 }
 
 /// The properties of a file that a write changes, for a later process. Unlike a [`FileStamp`] it
@@ -97,6 +87,11 @@ impl FileIdentity {
     pub fn is_but_for_ctime(self, other: Self) -> bool {
         let changed = other.changed;
         Self { changed, ..self } == other
+    }
+
+    /// Whether this file is at a path, also under another of its names.
+    pub fn is_at(self, path: &Path) -> bool {
+        Self::of(path).is_ok_and(|found| found.is_some_and(|it| it.is_but_for_ctime(self)))
     }
 
     /// When the file or its inode changed last: seconds since 1970, and nanoseconds.

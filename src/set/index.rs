@@ -11,12 +11,12 @@ use super::{
     layout::{Layout, PackageDirectories},
     pages::Phase,
     place::SetPlace,
-    read_packages::{KnownFacts, KnownPackages, ReadFacts, ReadPackages, Reading},
+    read_packages::{KnownFacts, KnownPackages, ReadFacts, ReadPackages, Reading, remember},
     set_json::{SIDECAR, SetFile, SetJson, SetStamp},
     sync::{Changes, Item, Listing, Plan, Sync},
     yank::YankList,
 };
-use crate::{console::World, digest::Checksum, error::Result, run::ArtifactGroup};
+use crate::{console::World, digest::Checksum, error::Result, io::DigestCache, run::ArtifactGroup};
 
 /// The pages of a family that do not belong to one project.
 const ROOTS: [&str; 3] = ["index.html", "simple/index.html", "simple/_json/index.json"];
@@ -42,7 +42,7 @@ pub struct Indexed {
 /// What an index is made of, besides the changes of the place.
 struct NewIndex {
     set: SetJson,
-    known: KnownFacts,
+    cache: Option<DigestCache>,
     facts: HashMap<String, ReadFacts>,
     families: Vec<ArtifactGroup>,
 }
@@ -59,7 +59,7 @@ pub fn index(site: &SetPlace, options: &IndexOptions, world: &World) -> Result<I
     let (done, new) = sync.run(|listing| decide(listing, options, world))?;
     let NewIndex {
         set,
-        mut known,
+        cache,
         facts,
         families,
     } = new;
@@ -67,7 +67,7 @@ pub fn index(site: &SetPlace, options: &IndexOptions, world: &World) -> Result<I
         let families = families.iter().map(ArtifactGroup::as_str);
         site.tidy(iter::once("simple").chain(families));
     }
-    known.remember(&facts, &set)?;
+    cache.map_or(Ok(()), |cache| remember(cache, &facts, &set))?;
     Ok(Indexed {
         set,
         changed: done.written + done.removed,
@@ -138,7 +138,7 @@ fn decide(
     let changes = Changes { items, removed };
     let new = NewIndex {
         set,
-        known,
+        cache: known.cache,
         facts,
         families,
     };

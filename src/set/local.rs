@@ -10,7 +10,9 @@ use super::{
     layout::{Layout, PackageDirectories},
     pages::{Phase, is_index_page, pages},
     place::SetPlace,
-    read_packages::{KnownFacts, KnownPackage, KnownPackages, ReadFacts, Reading, metadata_of},
+    read_packages::{
+        KnownFacts, KnownPackage, KnownPackages, ReadFacts, Reading, metadata_of, remember,
+    },
     set_json::{Identity, SetJson},
 };
 use crate::{
@@ -19,7 +21,7 @@ use crate::{
     console::World,
     digest::Sha256,
     error::{Context as _, Error, Hint as _, No, Result, anyhow, one_line},
-    io::{CachedFile, DigestCache, FileIdentity},
+    io::{DigestCache, FileIdentity},
     package::{BuildPlan, assemble::MadePackage},
     run::ArtifactGroup,
     store::CopySource,
@@ -115,7 +117,8 @@ impl LocalSet {
         }
         // No times in it, so that the same set gives the same bytes.
         atomic::write(&page, set.document.pretty())?;
-        if let Err(error) = remember(dest, made) {
+        let remembered = remember(DigestCache::read(dest), &set.facts, &set.document);
+        if let Err(error) = remembered {
             let why = one_line(&error);
             let text = format!("the next command reads the packages again: {why}");
             world.console.warn(text);
@@ -247,24 +250,6 @@ fn remove_index(place: &SetPlace, root: &Path) -> Result<()> {
     let families = families.iter().map(ArtifactGroup::as_str);
     place.tidy(iter::once("simple").chain(families));
     Ok(())
-}
-
-/// Remembers the packages of a build for later commands, in place of those of an earlier build.
-fn remember(dest: &Path, made: &[MadePackage]) -> Result<()> {
-    let mut cache = DigestCache::read(dest);
-    cache.retain(|_| false);
-    for made in made {
-        let (Some(identity), Some(metadata)) = (made.identity, made.metadata()) else {
-            continue;
-        };
-        let file = CachedFile {
-            sha256: made.sha256,
-            metadata: Some(String::from_utf8_lossy(metadata).into_owned()),
-        };
-        let path = format!("{}{}", Layout::Dist.files(), made.path);
-        cache.insert(&path, identity, file);
-    }
-    Ok(cache.write()?)
 }
 
 /// A negative answer with a cause for each line. `None` without any.

@@ -2,7 +2,7 @@
 //! read as streams.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{HashMap, HashSet},
     io::{self, BufReader, Read},
     ops::Range,
     path::Path,
@@ -52,11 +52,25 @@ impl ListedPackage {
 impl SetPlace {
     /// Lists all packages and sidecars, with those in the directories of families.
     pub(super) fn files(&self, layouts: &[Layout]) -> Result<Vec<ListedPackage>> {
-        let mut found = Vec::new();
+        let mut objects = HashMap::new();
         for layout in layouts {
-            found.extend(self.files_in(*layout)?);
+            objects.extend(match (layout, self.local()) {
+                // A flat directory may be a user's download directory, with other files at any depth.
+                // List only the levels that can hold packages.
+                (Layout::Flat, Some(_)) => {
+                    let families = self.flat_families();
+                    let families =
+                        families.hint("pass the directory that `rocwheel build` wrote to")?;
+                    let mut listed = self.list("", Depth::Children)?;
+                    for name in families {
+                        listed.extend(self.list(&format!("{name}/"), Depth::Children)?);
+                    }
+                    listed
+                }
+                _ => self.list(layout.files(), Depth::All)?,
+            });
         }
-        Ok(found)
+        Ok(self.files_among(layouts, &objects))
     }
 
     /// The packages and sidecars of some layouts among listed objects.
@@ -72,26 +86,6 @@ impl SetPlace {
             is_wanted.then(|| self.listed(layout, &groups, path, object))?
         });
         found.collect()
-    }
-
-    fn files_in(&self, layout: Layout) -> Result<Vec<ListedPackage>> {
-        let objects = match (layout, self.local()) {
-            // A flat directory may be a user's download directory, with other files at any depth.
-            // List only the levels that can hold packages.
-            (Layout::Flat, Some(_)) => {
-                let mut objects = self.list("", Depth::Children)?;
-                let families = self.flat_families();
-                for name in families.hint("pass the directory that `rocwheel build` wrote to")? {
-                    objects.extend(self.list(&format!("{name}/"), Depth::Children)?);
-                }
-                objects
-            }
-            _ => self.list(layout.files(), Depth::All)?,
-        };
-        let groups = groups(objects.iter().map(|(path, _)| path));
-        let found = objects.iter();
-        let found = found.filter_map(|(path, object)| self.listed(layout, &groups, path, object));
-        Ok(found.collect())
     }
 
     /// The directories of families in a local flat directory.
@@ -121,22 +115,6 @@ impl SetPlace {
             (is_package(name) && !name.contains('/')).then(|| self.entry(path, name, object))
         });
         listed.sorted_by(|a, b| a.path.cmp(&b.path)).collect()
-    }
-
-    /// The packages among listed objects, in any layout. One that is there twice is the one in
-    /// `layout`.
-    pub(super) fn listed_packages(
-        &self,
-        layout: Layout,
-        objects: &HashMap<String, Object>,
-    ) -> Vec<ListedPackage> {
-        let found = self.files_among(&[Layout::Dist, Layout::Flat], objects);
-        let is_second = |file: &ListedPackage| Layout::of(&file.path).0 != layout;
-        let found = found
-            .into_iter()
-            .sorted_by_key(|file| (is_second(file), file.path.clone()));
-        let found = found.unique_by(|file| Layout::of(&file.path).1.to_owned());
-        found.collect()
     }
 
     /// The package or sidecar that an object is in a layout.
@@ -183,18 +161,15 @@ impl SetPlace {
         if self.kind == PlaceKind::Web {
             return Ok(Vec::new());
         }
-        let mut found = BTreeMap::new();
-        for layout in self.layouts(directories)? {
-            let files = self.files_in(layout)?.into_iter();
-            for file in files.filter(|file| is_package(&file.name)) {
-                let name = file.path.strip_prefix(layout.files());
-                let name = name.unwrap_or(&file.name).to_owned();
-                let key = self.key(&file.path)?;
-                let package = PackageFile::new(name.clone(), &self.store, key, file.stamp.size);
-                found.entry(name).or_insert(package);
-            }
-        }
-        Ok(found.into_values().collect())
+        let layouts = self.layouts(directories)?;
+        let files = each_once(self.files(&layouts)?, layouts[0]);
+        let packages = files.iter().filter(|file| is_package(&file.name));
+        let packages = packages.map(|file| {
+            let name = Layout::of(&file.path).1.to_owned();
+            let key = self.key(&file.path)?;
+            Ok(PackageFile::new(name, &self.store, key, file.stamp.size))
+        });
+        packages.collect()
     }
 
     /// A package, not opened yet. `None` if it does not exist.
@@ -217,6 +192,15 @@ impl SetPlace {
         let text = self.text(&self.path(name))?;
         Ok(text.map(|text| (text, object.modified)))
     }
+}
+
+/// Leaves out the second of two files of one name, which is not the one in `layout`.
+pub(super) fn each_once(files: Vec<ListedPackage>, layout: Layout) -> Vec<ListedPackage> {
+    let is_second = |file: &ListedPackage| Layout::of(&file.path).0 != layout;
+    let files = files.into_iter();
+    let files = files.sorted_by_key(|file| (is_second(file), file.path.clone()));
+    let files = files.unique_by(|file| Layout::of(&file.path).1.to_owned());
+    files.collect()
 }
 
 /// The directories that are sets of their own, uploaded with `--artifact-group`, and not families of

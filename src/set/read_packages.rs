@@ -30,7 +30,7 @@ use crate::{
     console::{Progress, World},
     digest::Sha256,
     error::{Context as _, Hint as _, No, Result, anyhow, bail, ensure, one_line},
-    io::{CachedFile, DigestCache, FileIdentity, FileStamp, Tap, buffered},
+    io::{CachedFile, DigestCache, FileIdentity, Tap, buffered},
     location::Key,
     parallel,
     run::ArtifactGroup,
@@ -146,31 +146,6 @@ impl KnownFacts {
         Some((file.sha256, file.metadata.clone()?.into_bytes()))
     }
 
-    /// Adds files that were read to the cache, and removes those that are not listed any more.
-    pub(super) fn remember(
-        &mut self,
-        read: &HashMap<String, ReadFacts>,
-        set: &SetJson,
-    ) -> Result<()> {
-        let Some(cache) = &mut self.cache else {
-            return Ok(());
-        };
-        for file in &set.files {
-            let facts = read.get(&file.path);
-            let found = facts.and_then(|it| Some((it.settled?, it.text.as_ref()?)));
-            if let Some((identity, text)) = found {
-                let known = CachedFile {
-                    sha256: file.sha256,
-                    metadata: String::from_utf8(text.to_vec()).ok(),
-                };
-                cache.insert(&file.path, identity, known);
-            }
-        }
-        let listed: HashSet<&str> = set.files.iter().map(|it| &*it.path).collect();
-        cache.retain(|path| listed.contains(path));
-        Ok(cache.write()?)
-    }
-
     /// The digest of an object, if it is unchanged.
     pub(super) fn sha256(&self, listed: &ListedPackage) -> Option<Sha256> {
         self.same(listed).map(|file| file.sha256)
@@ -204,6 +179,29 @@ impl KnownFacts {
     }
 }
 
+/// Adds the files of a set that were read to the cache of its directory, and removes those that are not
+/// of the set.
+pub(super) fn remember(
+    mut cache: DigestCache,
+    read: &HashMap<String, ReadFacts>,
+    set: &SetJson,
+) -> Result<()> {
+    for file in &set.files {
+        let facts = read.get(&file.path).filter(|it| it.is_settled);
+        let found = facts.and_then(|it| Some((it.identity?, it.text.as_ref()?)));
+        if let Some((identity, text)) = found {
+            let known = CachedFile {
+                sha256: file.sha256,
+                metadata: String::from_utf8(text.to_vec()).ok(),
+            };
+            cache.insert(&file.path, identity, known);
+        }
+    }
+    let listed: HashSet<&str> = set.files.iter().map(|it| &*it.path).collect();
+    cache.retain(|path| listed.contains(path));
+    Ok(cache.write()?)
+}
+
 /// How to read the packages of a place.
 pub(super) struct Reading<'a> {
     pub(super) place: &'a SetPlace,
@@ -231,10 +229,10 @@ pub(super) struct ReadFacts {
     /// not know.
     text: Option<Bytes>,
     is_wheel: bool,
-    /// The stamp that a file on a local disk had before its digest was taken.
-    pub(super) stamp: Option<FileStamp>,
-    /// The file on a local disk, if the cache of the directory may remember it.
-    settled: Option<FileIdentity>,
+    /// What a file on a local disk was before its digest was taken. `None` on systems without inodes.
+    pub(super) identity: Option<FileIdentity>,
+    /// Whether the cache of the directory may remember it.
+    is_settled: bool,
 }
 
 impl ReadFacts {
@@ -314,14 +312,13 @@ impl Reading<'_> {
 
     /// A file is opened only if it is not the one that an earlier command has read.
     fn file(&self, path: &Path, listed: &ListedPackage) -> Result<(SetFile, ReadFacts)> {
-        let (began, found) = (SystemTime::now(), fs_err::metadata(path)?);
-        let identity = FileIdentity::from_metadata(&found);
+        let (began, identity) = (SystemTime::now(), FileIdentity::of(path)?);
         let known = self.known.on_disk(listed, identity);
-        let (file, text, settled) = if let Some((sha256, text)) = known {
+        let (file, text, is_settled) = if let Some((sha256, text)) = known {
             let facts = named_metadata(&text, &listed.name)?;
             let file = self.described(listed, sha256, facts, Some(&text));
             let is_made = self.known.made.contains_key(&listed.path);
-            (file, Some(text), identity.filter(|_| is_made))
+            (file, Some(text), is_made)
         } else {
             let (file, text) = self.examine(listed)?;
             // Metadata and digest are read one after the other. Another command may link the file into
@@ -332,13 +329,13 @@ impl Reading<'_> {
             };
             ensure!(is_same, "it changed while it was read");
             // Of a file that changed right before it was looked at, a further change may not show.
-            (file, text, identity.filter(|it| it.is_settled(began)))
+            (file, text, identity.is_some_and(|it| it.is_settled(began)))
         };
         let facts = ReadFacts {
             text: text.map(Bytes::from),
             is_wheel: is_wheel(&listed.name),
-            stamp: Some(FileStamp::from_metadata(&found)),
-            settled,
+            identity,
+            is_settled,
         };
         Ok((file, facts))
     }
@@ -362,8 +359,8 @@ impl Reading<'_> {
         let facts = ReadFacts {
             text: text.map(Bytes::from),
             is_wheel: is_wheel(&listed.name),
-            stamp: None,
-            settled: None,
+            identity: None,
+            is_settled: false,
         };
         Ok((file, facts))
     }

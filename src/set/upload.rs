@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::{
     layout::Layout,
     local::LocalSet,
+    package_files::each_once,
     pages::Phase,
     place::SetPlace,
     projects,
@@ -157,10 +158,10 @@ impl LocalSet {
     /// A package and its sidecar, under the path of `to`.
     pub(super) fn package(&self, here: &SetFile, to: &SetFile) -> impl Iterator<Item = Item> {
         let facts = self.facts.get(&here.path);
-        let stamp = facts.and_then(|it| it.stamp);
+        let identity = facts.and_then(|it| it.identity);
         let package = Item {
             copy: self.copies.get(&here.path).cloned(),
-            ..Item::file(to, self.root.join(&here.path), stamp)
+            ..Item::file(to, self.root.join(&here.path), identity)
         };
         let bytes = facts.and_then(ReadFacts::sidecar).cloned();
         let sidecar = bytes.map(|it| Item::here(to.sidecar_path(), Phase::Sidecar, it));
@@ -220,7 +221,8 @@ impl Others {
         for family in known.families() {
             listing.add(family.as_str())?;
         }
-        let mut listed = place.listed_packages(layout, &listing.objects);
+        let files = place.files_among(&[Layout::Dist, Layout::Flat], &listing.objects);
+        let mut listed = each_once(files, layout);
         // The index of a family lists what is for all families too, so only a name in two families
         // means two packages.
         let mut own: HashMap<&str, Vec<&str>> = HashMap::new();

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use crate::{
     digest::Sha256,
     error::{Result, Stop},
-    io::FileStamp,
+    io::FileIdentity,
     parallel,
     set::{
         layout::Layout,
@@ -39,21 +39,25 @@ pub(in crate::set) struct Item {
 /// Where the bytes of an object are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::set) enum ItemBytes {
-    /// A file, and the stamp that it had before its digest was taken. `None` if only an earlier index
+    /// A file, and what it was before its digest was taken. `None` on systems without inodes, or if only an earlier index
     /// says that it has this digest: then its bytes are compared with it while they are copied.
-    OnDisk(PathBuf, Option<FileStamp>),
+    OnDisk(PathBuf, Option<FileIdentity>),
     Here(Bytes),
 }
 
 impl Item {
-    /// A wheel or sdist on disk. A stamp without an inode proves too little for a link.
-    pub(in crate::set) fn file(file: &SetFile, on_disk: PathBuf, stamp: Option<FileStamp>) -> Self {
+    /// A wheel or sdist on disk.
+    pub(in crate::set) fn file(
+        file: &SetFile,
+        on_disk: PathBuf,
+        identity: Option<FileIdentity>,
+    ) -> Self {
         Self {
             path: file.path.clone(),
             phase: Phase::File,
             size: file.size,
             sha256: file.sha256,
-            bytes: ItemBytes::OnDisk(on_disk, stamp.filter(FileStamp::has_inode)),
+            bytes: ItemBytes::OnDisk(on_disk, identity),
             copy: None,
             replaces: false,
         }
@@ -112,10 +116,7 @@ impl Item {
 
     /// Whether it is another name of a file of a directory.
     pub(super) fn is_file_of(&self, root: &Path, path: &str) -> bool {
-        let ItemBytes::OnDisk(_, Some(stamp)) = &self.bytes else {
-            return false;
-        };
-        FileStamp::of(&root.join(path)).is_ok_and(|there| stamp.is_same_file(&there))
+        matches!(self.bytes, ItemBytes::OnDisk(_, Some(file)) if file.is_at(&root.join(path)))
     }
 
     /// The path of a package in the other layout.

@@ -13,7 +13,7 @@ use crate::{
     console::{Console, Options},
     digest::Sha256,
     error::{Exit, Stop, render},
-    io::FileStamp,
+    io::FileIdentity,
     set::{
         Identity, KnownPackages, LocalSet, PackageDirectories, SetFile, SetJson, pages,
         tests as samples,
@@ -39,8 +39,8 @@ fn items() -> Vec<Item> {
     let set = SetJson::new(Identity::default(), files).unwrap();
     let mut items = Vec::new();
     for file in &set.files {
-        let stamp = FileStamp::of(env!("CARGO_MANIFEST_DIR").as_ref()).unwrap();
-        items.push(Item::file(file, file.name().into(), Some(stamp)));
+        let on_disk = FileIdentity::of(env!("CARGO_MANIFEST_DIR").as_ref()).unwrap();
+        items.push(Item::file(file, file.name().into(), on_disk));
         let sidecar = file.metadata.map(|_| file.sidecar_path());
         items.extend(sidecar.map(|path| Item::here(path, Phase::Sidecar, METADATA)));
     }

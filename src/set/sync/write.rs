@@ -17,7 +17,7 @@ use crate::{
     console::{Progress, World},
     digest::Sha256,
     error::{Context as _, Error, No, Result, advise, bail, ensure, negative},
-    io::{FileStamp, Tap},
+    io::{FileIdentity, Tap},
     location::Key,
     parallel,
     set::{
@@ -158,7 +158,7 @@ impl Writer<'_> {
                 WriteOutcome::Copied
             }),
             ItemBytes::Here(bytes) => put(&&**bytes),
-            ItemBytes::OnDisk(path, stamp) => match self.link(&key, path, *stamp, &condition) {
+            ItemBytes::OnDisk(path, file) => match self.link(&key, path, *file, &condition) {
                 Ok(true) => Ok(WriteOutcome::Linked),
                 Ok(false) => {
                     let writer = self;
@@ -199,16 +199,16 @@ impl Writer<'_> {
         &self,
         key: &Key,
         path: &Path,
-        stamp: Option<FileStamp>,
+        file: Option<FileIdentity>,
         condition: &Condition,
     ) -> Result<bool, StoreError> {
-        let Some(stamp) = stamp.filter(|_| self.to.local().is_some()) else {
+        let Some(file) = file.filter(|_| self.to.local().is_some()) else {
             return Ok(false);
         };
-        let is_same = |path: &Path| FileStamp::of(path).is_ok_and(|now| now == stamp);
-        let is_linked = self.to.store.link(key, path, &is_same, condition)?;
+        let store = &self.to.store;
+        let is_linked = store.link(key, path, &|path| file.is_at(path), condition)?;
         if is_linked {
-            self.progress.inc(stamp.len);
+            self.progress.inc(file.len);
         }
         Ok(is_linked)
     }
