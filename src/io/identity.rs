@@ -25,10 +25,6 @@ pub struct FileStamp {
 }
 
 impl FileStamp {
-    pub fn of(path: &Path) -> io::Result<Self> {
-        Ok(Self::from_metadata(&fs_err::metadata(path)?))
-    }
-
     pub fn from_metadata(found: &Metadata) -> Self {
         #[cfg(unix)]
         let inode = {
