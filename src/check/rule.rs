@@ -162,7 +162,6 @@ rules! {
     REPLACED_PAGE = Note "RW707" "replaced-page";
 
     PACKAGE_GONE = Error "RW801" "package-gone";
-    TARGET_GONE = Error "RW802" "target-gone";
     FILES_GONE = Warning "RW803" "files-gone";
     PACKAGE_GROWN = Warning "RW804" "package-grown";
 

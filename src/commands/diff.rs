@@ -39,9 +39,6 @@ pub struct DiffArgs {
     /// Lines to show of each list; 0 shows all
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
-    /// Report differences that only come from the versions of the sets, too
-    #[arg(long)]
-    exact: bool,
     /// Exit with 1 if the sets differ
     #[arg(long)]
     exit_code: bool,
@@ -90,7 +87,7 @@ impl FromStr for NamedSet {
 pub fn run(args: &DiffArgs, world: &World) -> Result<()> {
     let before = args.open(&args.before, world)?;
     let after = args.open(&args.after, world)?;
-    let difference = diff::compare(&before, &after, args.exact, args.jobs.count(), world)?;
+    let difference = diff::compare(&before, &after, args.jobs.count(), world)?;
     world.console.answer(&DifferenceText {
         difference: &difference,
         top: args.top,

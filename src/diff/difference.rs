@@ -15,7 +15,6 @@ use super::{
 use crate::{
     check::{
         Finding,
-        facts::NAMES,
         rule::{self, some},
     },
     set::Identity,
@@ -119,28 +118,20 @@ pub struct LineChange {
     pub new: Vec<String>,
 }
 
-/// What a set may lose and gain since its baseline.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct AllowedChanges {
-    /// The percentage by which a package may have grown.
-    pub growth: u64,
-    /// How many files a package may lack.
-    pub gone: usize,
-}
-
+/// The percentage by which a package may have grown since the baseline.
+const MOST_GROWTH: u128 = 10;
 /// Growth by fewer bytes is ignored, even if its percentage is large.
 const NOISE: u64 = 1 << 20;
 /// The number of paths named for a package that lost files.
 const MOST_NAMED: usize = 3;
 
 impl Difference {
-    /// Unless it is exact, the versions of the sets do not count as differences.
-    pub(super) fn between(before: ObservedSet, after: ObservedSet, is_exact: bool) -> Self {
+    /// The versions of the sets do not count as differences.
+    pub(super) fn between(before: ObservedSet, after: ObservedSet) -> Self {
         let several = &before.several() | &after.several();
         let sets = ComparedSets {
             before: &before.keyed(&several),
             after: &after.keyed(&several),
-            is_exact,
         };
         let files = sets.files();
         Self {
@@ -160,7 +151,7 @@ impl Difference {
 
     /// What the later set lacks of the earlier one, its baseline, and what has grown. Packages of other
     /// projects come and go by themselves.
-    pub fn findings(&self, allowed: &AllowedChanges) -> Vec<Finding> {
+    pub fn findings(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
         let ours = |it: &&PackageChange| our_project(&it.name).is_some();
         let is_compared =
@@ -170,32 +161,21 @@ impl Difference {
             let (old, new) = change.sizes();
             let more = new.saturating_sub(old);
             let percent = u128::from(more) * 100 / u128::from(old.max(1));
-            let most = allowed.growth;
             if change.after.is_none() {
-                let target = our_project(&change.name);
-                let target = target.and_then(|it| Some(it.strip_prefix(&NAMES.device)?.to_owned()));
-                findings.push(match target {
-                    Some(target) => Finding::new(
-                        rule::TARGET_GONE,
-                        format!("the baseline has device code for `{target}`"),
-                    ),
-                    None => Finding::new(rule::PACKAGE_GONE, format!("the baseline has `{name}`")),
-                });
-            } else if change.before.is_some() && more > NOISE && percent > most.into() {
-                let fact = format!(
-                    "`{name}` has {new} bytes, {percent} % more than the baseline's {old}; {most} % are allowed"
-                );
+                let fact = format!("the baseline has `{name}`");
+                findings.push(Finding::new(rule::PACKAGE_GONE, fact));
+            } else if change.before.is_some() && more > NOISE && percent > MOST_GROWTH {
+                let fact =
+                    format!("`{name}` has {new} bytes, {percent} % more than the baseline's {old}");
                 findings.push(Finding::new(rule::PACKAGE_GROWN, fact));
             }
         }
         let is_gone = |it: &&FileChange| it.fate == FileFate::Gone;
         let gone = self.files.iter().filter(is_gone);
         for (name, gone) in gone.map(|it| (&it.package, &it.path)).into_group_map() {
-            if gone.len() > allowed.gone {
-                let named = some(gone.iter().sorted(), MOST_NAMED);
-                let fact = format!("`{name}` lacks files of the baseline: {named}");
-                findings.push(Finding::new(rule::FILES_GONE, fact));
-            }
+            let named = some(gone.iter().sorted(), MOST_NAMED);
+            let fact = format!("`{name}` lacks files of the baseline: {named}");
+            findings.push(Finding::new(rule::FILES_GONE, fact));
         }
         findings
     }
@@ -257,13 +237,10 @@ impl PackageChange {
     }
 }
 
-/// Two sets, and how their files are compared.
 #[derive(Clone, Copy, Debug)]
 struct ComparedSets<'a> {
     before: &'a ObservedSet,
     after: &'a ObservedSet,
-    /// Whether versions count as differences.
-    is_exact: bool,
 }
 
 /// A file that is not the same in both sets, by the key of its package and its path without versions.
@@ -282,12 +259,9 @@ impl MatchedFile<'_> {
 }
 
 impl<'a> ComparedSets<'a> {
-    fn folded(&self, set: &ObservedSet, text: &str) -> String {
-        if self.is_exact {
-            text.to_owned()
-        } else {
-            set.fold.text(text)
-        }
+    /// Whether both are of the same version. Then every byte counts.
+    fn have_one_version(&self) -> bool {
+        self.before.fold == self.after.fold
     }
 
     /// The files that differ, of packages whose files are known of both sets.
@@ -306,8 +280,7 @@ impl<'a> ComparedSets<'a> {
             let (one, other) = (before.get(key).copied(), after.get(key).copied());
             if let (Some(one), Some(other)) = (one, other) {
                 // RECORD has the digests of the other files. It differs if one of them does.
-                let is_record = !self.is_exact && path.ends_with(".dist-info/RECORD");
-                if is_record || self.is_same(one, other) {
+                if path.ends_with(".dist-info/RECORD") || self.is_same(one, other) {
                     continue;
                 }
             }
@@ -325,10 +298,10 @@ impl<'a> ComparedSets<'a> {
         if one.mode != other.mode {
             return false;
         }
-        if let (false, Some(one), Some(other)) = (self.is_exact, &one.text, &other.text) {
-            return self.are_same_lines(one, other);
+        match (&one.text, &other.text) {
+            (Some(one), Some(other)) if !self.have_one_version() => self.are_same_lines(one, other),
+            _ => one.len == other.len && one.checksum == other.checksum,
         }
-        one.len == other.len && !differ(one.sha256, other.sha256) && !differ(one.crc, other.crc)
     }
 
     /// Whether each line is the same, or is the same without versions. A text may name the version
@@ -336,7 +309,7 @@ impl<'a> ComparedSets<'a> {
     fn are_same_lines(&self, before: &str, after: &str) -> bool {
         let (mut before, mut after) = (before.lines(), after.lines());
         let is_same = |one: &str, other: &str| {
-            one == other || self.folded(self.before, one) == self.folded(self.after, other)
+            one == other || self.before.fold.text(one) == self.after.fold.text(other)
         };
         let mut pairs = before.by_ref().zip(after.by_ref());
         pairs.all(|(one, other)| is_same(one, other)) && before.eq(after)
@@ -354,12 +327,14 @@ impl<'a> ComparedSets<'a> {
                 .sum()
         };
         let is_changed = |name: &str, before: &ObservedPackage, after: &ObservedPackage| {
-            touched.contains(name)
-                || differ(before.sha256, after.sha256)
-                || if self.is_exact || before.files.is_empty() || after.files.is_empty() {
+            let digests = before.sha256.zip(after.sha256);
+            digests.is_some_and(|(before, after)| before != after)
+                || if before.files.is_empty() || after.files.is_empty() {
                     before.size != after.size
+                } else if self.have_one_version() {
+                    before.files != after.files
                 } else {
-                    packed(before) != packed(after)
+                    touched.contains(name) || packed(before) != packed(after)
                 }
         };
         let (before, after) = (&self.before.packages, &self.after.packages);
@@ -395,9 +370,7 @@ impl<'a> ComparedSets<'a> {
         let is_copy = |file: &MatchedFile<'_>| {
             file.path.contains(".egg-info/") && file.fate() == FileFate::Changed
         };
-        let files = files
-            .iter()
-            .filter(|it| self.is_exact || !(is_shown(it) || is_copy(it)));
+        let files = files.iter().filter(|it| !is_shown(it) && !is_copy(it));
         let changes = files.map(|file| FileChange {
             fate: file.fate(),
             package: file.package.to_owned(),
@@ -440,9 +413,9 @@ impl<'a> ComparedSets<'a> {
         let (old, new) = (lines(before)?, lines(after)?);
         // A line that is in both may name the version of one of them.
         let gone = old.difference(&new);
-        let gone: BTreeSet<_> = gone.map(|it| self.folded(self.before, it)).collect();
+        let gone: BTreeSet<_> = gone.map(|it| self.before.fold.text(it)).collect();
         let added = new.difference(&old);
-        let added: BTreeSet<_> = added.map(|it| self.folded(self.after, it)).collect();
+        let added: BTreeSet<_> = added.map(|it| self.after.fold.text(it)).collect();
         let name = file.path.rsplit('/').next().unwrap_or_default();
         let change = LineChange {
             packages: vec![file.package.to_owned()],
@@ -453,11 +426,6 @@ impl<'a> ComparedSets<'a> {
         let is_same = change.gone.is_empty() && change.new.is_empty();
         (!is_same).then_some(change)
     }
-}
-
-/// Whether both are known, and differ.
-fn differ<T: PartialEq>(one: Option<T>, other: Option<T>) -> bool {
-    one.zip(other).is_some_and(|(one, other)| one != other)
 }
 
 /// The files of a set by package and path, both without versions.

@@ -8,7 +8,7 @@ use crate::version::Version;
 const WORD: &str = "{version}";
 
 /// The versions of the packages of a set, which are replaced in texts and paths.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct VersionFold(Vec<String>);
 
 impl VersionFold {

@@ -15,8 +15,7 @@ use std::num::NonZeroUsize;
 use self::observe::ObservedSet;
 pub use self::{
     difference::{
-        AllowedChanges, ComparedSet, Difference, FileChange, FileFate, LineChange, PackageChange,
-        PackageWeight,
+        ComparedSet, Difference, FileChange, FileFate, LineChange, PackageChange, PackageWeight,
     },
     text::{DifferenceText, changed_size, file_notes},
 };
@@ -26,17 +25,16 @@ use crate::{
     set::{SetJson, SetPlace},
 };
 
-/// Compares two sets. Unless it is exact, the versions of the sets do not count as differences.
+/// Compares two sets. The versions of the sets do not count as differences.
 pub fn compare(
     before: &SetPlace,
     after: &SetPlace,
-    is_exact: bool,
     jobs: NonZeroUsize,
     world: &World,
 ) -> Result<Difference> {
     let before = ObservedSet::read(before, jobs, world)?;
     let after = ObservedSet::read(after, jobs, world)?;
-    Ok(Difference::between(before, after, is_exact))
+    Ok(Difference::between(before, after))
 }
 
 /// Compares the packages of two sets by their `set.json`. Each has the place that it was read from.
@@ -45,7 +43,7 @@ pub(crate) fn compare_documents(before: (&str, &SetJson), after: (&str, &SetJson
         ObservedSet::described(before.0, before.1),
         ObservedSet::described(after.0, after.1),
     );
-    Difference::between(before, after, false)
+    Difference::between(before, after)
 }
 
 /// An earlier set, which a summary or a check compares another one with.
@@ -70,7 +68,7 @@ impl Baseline {
         let (before, earlier) = match self {
             Self::Document(file, earlier) => (file.clone(), earlier),
             Self::Place(before, earlier) => {
-                let compared = compare(before, set, false, World::jobs(), world);
+                let compared = compare(before, set, World::jobs(), world);
                 let (Err(error), Some(earlier)) = (&compared, earlier) else {
                     return compared;
                 };
@@ -90,6 +88,6 @@ impl Baseline {
         }
         let before = ObservedSet::described(&before, earlier);
         let after = ObservedSet::read(set, World::jobs(), world)?;
-        Ok(Difference::between(before, after, false))
+        Ok(Difference::between(before, after))
     }
 }

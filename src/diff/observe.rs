@@ -1,5 +1,4 @@
-//! Reads the ends of the wheels of a set: the directory, RECORD with the digest of each file, and small
-//! texts.
+//! Reads the ends of the wheels of a set: the directory, with the checksum of each file, and small texts.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,7 +22,6 @@ use crate::{
     parallel,
     set::{Identity, PackageFile, SetFile, SetJson, SetPlace, identity},
     version::Version,
-    wheel::Record,
 };
 
 /// The bytes at the end of a wheel that are read at once. They have the directory and RECORD of
@@ -53,17 +51,23 @@ pub(super) struct ObservedPackage {
 }
 
 /// A file of a package.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct ObservedFile {
     pub(super) len: u64,
-    pub(super) sha256: Option<Sha256>,
-    /// The checksum in the directory of the wheel.
-    pub(super) crc: Option<u64>,
+    pub(super) checksum: Checksum,
     /// Its size in the wheel.
     pub(super) packed: u64,
     pub(super) mode: u32,
     /// What is in it, of a small text about the package.
     pub(super) text: Option<String>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Checksum {
+    /// That in the directory of a wheel.
+    Crc(u32),
+    /// Of a file in an sdist.
+    Sha256(Option<Sha256>),
 }
 
 /// A package whose end is in memory.
@@ -220,8 +224,7 @@ fn files_of_sdist(
     let files = sdist.files.into_iter().map(|(path, content)| {
         let file = ObservedFile {
             len: content.len,
-            sha256: content.sha256,
-            crc: None,
+            checksum: Checksum::Sha256(content.sha256),
             packed: 0,
             mode: 0,
             text: content.kept.and_then(|it| String::from_utf8(it).ok()),
@@ -241,49 +244,27 @@ fn files_of_wheel(
     if let Some(why) = outline.unreadable() {
         bail!("{why}");
     }
-    let mut texts = Vec::new();
+    let mut texts = BTreeMap::new();
     for portion in outline.some(|entry| is_kept(&entry.path, entry.len)) {
         let facts = outline.read_portion(&end, &portion, watch)?;
         package.outcome()?;
-        texts.extend(facts.into_members()?.0);
+        for MemberFacts { path, content, .. } in facts.into_members()?.0 {
+            let content = content.map_err(|why| anyhow!("failed to read `{path}`: {why}"))?;
+            let text = content.kept.and_then(|it| String::from_utf8(it).ok());
+            texts.insert(path, text);
+        }
     }
-    let digests = digests(&texts);
     let files = outline.entries().iter();
     let files = files.filter(|entry| entry.kind == MemberKind::File);
     let files = files.map(|entry| {
-        // A row for another size describes another file.
-        let row = digests.get(&entry.path);
-        let row = row.filter(|(_, len)| *len == entry.len);
         let file = ObservedFile {
             len: entry.len,
-            sha256: row.map(|(sha256, _)| *sha256),
-            crc: Some(entry.crc.into()),
+            checksum: Checksum::Crc(entry.crc),
             packed: entry.packed,
             mode: entry.mode,
-            text: None,
+            text: texts.remove(&entry.path).flatten(),
         };
         (entry.path.clone(), file)
     });
-    let mut files: BTreeMap<String, ObservedFile> = files.collect();
-    for MemberFacts { path, content, .. } in texts {
-        let content = content.map_err(|why| anyhow!("failed to read `{path}`: {why}"))?;
-        if let Some(file) = files.get_mut(&path) {
-            (file.len, file.sha256) = (content.len, content.sha256);
-            file.text = content.kept.and_then(|it| String::from_utf8(it).ok());
-        }
-    }
-    Ok(files)
-}
-
-/// The digests and sizes of files according to RECORD. Without RECORD, the checksums have to do.
-fn digests(texts: &[MemberFacts]) -> BTreeMap<String, (Sha256, u64)> {
-    let record = texts
-        .iter()
-        .find(|it| it.path.ends_with(".dist-info/RECORD"));
-    let record = record.and_then(|it| it.content.as_ref().ok()?.kept.as_deref());
-    let record = record.and_then(|bytes| Record::parse(bytes).ok());
-    let record = record.unwrap_or_default();
-    let rows = record.rows().iter();
-    let rows = rows.filter_map(|row| Some((row.path.to_string(), (row.digest?, row.len?))));
-    rows.collect()
+    Ok(files.collect())
 }

@@ -24,7 +24,6 @@ use crate::{
         summary,
     },
     console::{OutputFormat, many},
-    diff::AllowedChanges,
     error::{Context as _, Hint as _, No, Result},
     loader::Dotted,
     set::{KnownPackages, LocalSet, NamedPlace, PackageDirectories, PlaceDepth, SetPlace},
@@ -64,8 +63,9 @@ pub struct CheckArgs {
     rules: RuleSettings,
     #[command(flatten)]
     jobs: Jobs,
-    #[command(flatten)]
-    since: Since,
+    /// Find lost files and growth since this set: a directory, its `set.json`, or a URL
+    #[arg(long, value_name = "SET")]
+    baseline: Option<NamedPlace>,
     #[command(flatten)]
     with: WithArgs,
     #[command(flatten)]
@@ -80,21 +80,6 @@ enum CheckVerb {
         #[arg(value_name = "RULE", required = true)]
         rules: Vec<RulePattern>,
     },
-}
-
-/// What a set is compared with.
-#[derive(Clone, Debug, Default, clap::Args)]
-#[command(next_help_heading = "Comparison options")]
-struct Since {
-    /// Find lost files and growth since this set: a directory, its `set.json`, or a URL
-    #[arg(long, value_name = "SET")]
-    baseline: Option<NamedPlace>,
-    /// Percentage by which a package may exceed the baseline
-    #[arg(long, value_name = "PERCENT", default_value_t = 10)]
-    growth_max: u64,
-    /// Number of baseline files that a package may lack
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    gone_max: usize,
 }
 
 /// What counts as wrong; commands that publish ask the same.
@@ -250,15 +235,10 @@ impl CheckArgs {
     fn report(&self, place: &Path, policy: &Policy, world: &World) -> Result<Report> {
         let place = self.access.place(place, &world.stop)?;
         let set = check::facts_of(&place, PlaceDepth::Pages, self.jobs.count(), world)?;
-        let baseline = self.since.baseline.as_ref();
-        let mut compared = self.with.findings(&set, baseline, self, world)?;
-        if let Some(baseline) = baseline {
-            let allowed = AllowedChanges {
-                growth: self.since.growth_max,
-                gone: self.since.gone_max,
-            };
+        let mut compared = self.with.findings(&set, self, world)?;
+        if let Some(baseline) = &self.baseline {
             let baseline = summary::open_baseline(baseline, &self.access, world)?;
-            compared.extend(baseline.changes(&place, None, world)?.findings(&allowed));
+            compared.extend(baseline.changes(&place, None, world)?.findings());
         }
         policy.judge(&set, compared, world)
     }

@@ -8,7 +8,7 @@ use crate::{
     console::{World, many},
     error::Result,
     framework::{FrameworkCheck, FrameworkWheel, Frameworks, Providers, RocmLibraries},
-    set::{self, NamedPlace, PlaceDepth, SetPlace},
+    set::{self, PlaceDepth, SetPlace},
     version::Version,
     wheel::DistName,
 };
@@ -25,14 +25,13 @@ impl WithArgs {
     pub(super) fn findings(
         &self,
         set: &SetFacts,
-        baseline: Option<&NamedPlace>,
         check: &CheckArgs,
         world: &World,
     ) -> Result<Vec<Finding>> {
         if self.with.is_empty() {
             return Ok(Vec::new());
         }
-        let published = match baseline {
+        let published = match &check.baseline {
             Some(place) => packages(&check.access.named(place, &world.stop)?)?,
             None => Vec::new(),
         };
