@@ -299,8 +299,8 @@ static BUILTIN: LazyLock<SystemLibraries> = LazyLock::new(|| {
 #[derive(Debug, Deserialize)]
 pub struct SystemLibraries {
     library: Vec<LibraryNames>,
-    /// Hosts by the version of glibc: the versions that they have of it, and of the runtime of C++.
-    host: Vec<BTreeMap<String, Dotted>>,
+    /// The newest symbol version of each kind that every host has: `glibcxx` → 3.4.25.
+    pub newest: BTreeMap<String, Dotted>,
 }
 
 /// The libraries of one provider. A `*` in a name stands for any text.
@@ -326,30 +326,12 @@ impl SystemLibraries {
             }
         })
     }
-
-    /// The newest symbol version of a kind, such as `GLIBCXX`, on hosts with this glibc. `None` if
-    /// the kind is unknown or has no numbers.
-    pub fn newest(&self, kind: &str, glibc: &Dotted) -> Option<Dotted> {
-        if kind == "GLIBC" {
-            return Some(glibc.clone());
-        }
-        let mut hosts = self.host.iter().rev();
-        let host = hosts.find(|host| host.get("glibc").is_some_and(|own| own <= glibc))?;
-        host.get(&kind.to_ascii_lowercase()).cloned()
-    }
 }
 
 /// A version of dotted numbers: `2.28`. `2.28` is less than `2.28.1`.
 #[derive(Clone, Debug, Display, PartialEq, Eq, PartialOrd, Ord)]
 #[display("{}", _0.iter().join("."))]
 pub struct Dotted(Vec<u32>);
-
-/// The default is the glibc of `manylinux_2_28`, for which the packages are built.
-impl Default for Dotted {
-    fn default() -> Self {
-        Self(vec![2, 28])
-    }
-}
 
 impl FromStr for Dotted {
     type Err = Invalid;
@@ -399,22 +381,7 @@ mod tests {
         let host = SystemLibraries::builtin();
         assert!(host.has("libc.so.6") && host.has("libpython3.12.so.1.0"));
         assert!(!host.has("libpython3.so.1.0") && !host.has("libamdhip64.so.7"));
-        assert!(
-            host.host
-                .is_sorted_by(|one, next| one["glibc"] < next["glibc"])
-        );
-    }
-
-    #[test]
-    fn a_host_has_the_runtime_of_its_glibc() {
-        let newest = |kind, glibc: &str| {
-            let found = SystemLibraries::builtin().newest(kind, &glibc.parse().unwrap());
-            found.map(|version| version.to_string())
-        };
-        assert_eq!(newest("GLIBC", "2.30"), Some("2.30".to_owned()));
-        assert_eq!(newest("GLIBCXX", "2.30"), Some("3.4.25".to_owned()));
-        assert_eq!(newest("GLIBCXX", "2.5"), None);
-        assert_eq!(newest("OPENSSL", "2.28"), None);
+        assert_eq!(host.newest["glibc"].to_string(), "2.28");
     }
 
     #[test]

@@ -24,17 +24,24 @@ use crate::{
 pub struct Coverage {
     /// The columns of the table.
     pub targets: Vec<String>,
-    /// The rows. A library has no code for targets without a cell.
-    pub libraries: BTreeMap<String, BTreeMap<String, Cell>>,
-    /// The first package in which each library was found.
+    pub libraries: BTreeMap<String, LibraryRow>,
+}
+
+/// The code of one library.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct LibraryRow {
+    /// By target. There is no code for a target without a cell.
+    pub cells: BTreeMap<String, Cell>,
+    /// The first package in which the library was found.
     #[serde(skip)]
-    pub(super) places: BTreeMap<String, String>,
-    /// Rows of files without which the library works, such as the databases of `MIOpen`.
+    pub(super) file: String,
+    /// Whether the library does not work without it, as it does without the databases of `MIOpen`.
     #[serde(skip)]
-    pub(super) optional: BTreeSet<String>,
-    /// Libraries and targets that only have code for XNACK, each with its package.
+    pub(super) is_needed: bool,
+    /// The targets for which it only has code for XNACK, each with the package.
     #[serde(skip)]
-    pub(super) only_with_xnack: BTreeMap<(String, String), String>,
+    pub(super) only_with_xnack: BTreeMap<String, String>,
 }
 
 /// The code of a library in one file, and whether devices need XNACK to run it.
@@ -75,26 +82,22 @@ impl Coverage {
         // Code that needs XNACK is added to the cell of the plain target. Without code for the
         // plain target it does not cover the target, because devices run with XNACK off by default.
         found.sort_by_key(|(code, ..)| code.needs_xnack);
-        let needed = found.iter().filter(|(code, ..)| !code.is_optional);
-        let needed: BTreeSet<&str> = needed.map(|(code, ..)| &*code.library).collect();
-        let all = found.iter().map(|(code, ..)| &*code.library);
-        let optional = all.filter(|it| !needed.contains(it));
         let mut coverage = Self {
             targets: targets.iter().map(ToString::to_string).collect(),
-            optional: optional.map(str::to_owned).collect(),
-            ..Self::default()
+            libraries: BTreeMap::new(),
         };
         for (code, target, wheel) in found {
-            let (library, target) = (code.library, target.to_string());
-            let row = coverage.libraries.entry(library.clone()).or_default();
-            if code.needs_xnack && !row.contains_key(&target) {
-                let only = &mut coverage.only_with_xnack;
-                only.insert((library, target), wheel.file.clone());
+            let (target, file) = (target.to_string(), &wheel.file);
+            let row = coverage.libraries.entry(code.library).or_default();
+            row.is_needed |= !code.is_optional;
+            if code.needs_xnack && !row.cells.contains_key(&target) {
+                row.only_with_xnack.insert(target, file.clone());
                 continue;
             }
-            row.entry(target).or_default().add(code.cell);
-            let place = coverage.places.entry(library);
-            place.or_insert_with(|| wheel.file.clone());
+            row.cells.entry(target).or_default().add(code.cell);
+            if row.file.is_empty() {
+                row.file.clone_from(file);
+            }
         }
         coverage
     }
@@ -104,13 +107,11 @@ impl Coverage {
         self.targets.extend(other.targets);
         self.targets.sort();
         self.targets.dedup();
-        let optional = other.optional.into_iter().map(|it| it + suffix);
-        self.optional.extend(optional);
         for (library, row) in other.libraries {
             let own = self.libraries.entry(library + suffix).or_default();
             // Count what several parts share only once.
-            for (target, cell) in row {
-                let known = own.entry(target).or_default();
+            for (target, cell) in row.cells {
+                let known = own.cells.entry(target).or_default();
                 if cell.bytes > known.bytes {
                     *known = cell;
                 }
@@ -121,26 +122,24 @@ impl Coverage {
     /// The number of libraries that have code for a target.
     pub fn count(&self, target: &Target) -> usize {
         let rows = self.libraries.values();
-        rows.filter(|row| row.contains_key(target.as_str())).count()
-    }
-
-    fn is_needed(&self, library: &str) -> bool {
-        !self.optional.contains(library)
+        rows.filter(|row| row.cells.contains_key(target.as_str()))
+            .count()
     }
 
     /// The libraries without code for this target, each with the targets for which it has code. Not
     /// those that ROCm does not build for it (`not-built` in `target.toml`).
     pub fn gaps(&self, target: &Target) -> Vec<(&str, Vec<&str>)> {
-        let has_some = |library: &str| {
-            let key = (library.to_owned(), target.to_string());
-            self.only_with_xnack.contains_key(&key)
-        };
+        let name = target.as_str();
         let rows = self.libraries.iter();
-        let table = TargetTable::builtin();
-        rows.filter(|(_, row)| !row.contains_key(target.as_str()))
-            .filter(|(library, _)| self.is_needed(library) && !has_some(library))
-            .filter(|(library, _)| table.has_library(library, target))
-            .map(|(library, row)| (library.as_str(), row.keys().map(String::as_str).collect()))
+        rows.filter(|(_, row)| row.is_needed)
+            .filter(|(_, row)| {
+                !row.cells.contains_key(name) && !row.only_with_xnack.contains_key(name)
+            })
+            .filter(|(library, _)| TargetTable::builtin().has_library(library, target))
+            .map(|(library, row)| {
+                let others = row.cells.keys().map(String::as_str);
+                (library.as_str(), others.collect())
+            })
             .collect()
     }
 }
@@ -330,17 +329,16 @@ mod tests {
             code_objects: 0,
             bytes,
         };
-        let row = |cells: &[(&str, u64)]| {
-            let cells = cells.iter();
-            cells
+        let row = |cells: &[(&str, u64)]| LibraryRow {
+            cells: cells
+                .iter()
                 .map(|(name, bytes)| ((*name).to_owned(), cell(*bytes)))
-                .collect()
+                .collect(),
+            is_needed: true,
+            ..LibraryRow::default()
         };
         let coverage = Coverage {
             targets: vec!["gfx1100".to_owned(), "gfx942".to_owned()],
-            places: BTreeMap::new(),
-            optional: BTreeSet::new(),
-            only_with_xnack: BTreeMap::new(),
             libraries: BTreeMap::from([
                 (
                     "blas".to_owned(),

@@ -77,20 +77,13 @@ pub struct WheelFile {
     #[as_ref(str)]
     #[deref]
     pub package: CheckedPackage,
-    /// Defects of the archive itself.
-    pub faults: Vec<ArchiveFault>,
+    /// Why its members could not be read, if so.
+    pub unreadable: Option<String>,
+    /// How the directory and the local headers of the members contradict each other, or that bytes stand
+    /// around the archive.
+    pub contradictions: Vec<String>,
     pub members: Vec<MemberFacts>,
     pub devel: Option<DevelTree>,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-pub enum ArchiveFault {
-    /// Nothing could be read.
-    Unreadable(String),
-    /// The number of bytes before the archive or after its end.
-    Around(u64),
-    /// The directory and the local headers of the members contradict each other.
-    Inconsistent(String),
 }
 
 #[derive(Debug, AsRef)]
@@ -273,12 +266,6 @@ impl WheelFile {
     /// The entries of its development files.
     pub fn unpacked(&self) -> impl Iterator<Item = &DevelEntry> {
         self.devel.iter().flat_map(|tree| &tree.entries)
-    }
-
-    /// Whether all members are known.
-    pub fn is_readable(&self) -> bool {
-        let mut faults = self.faults.iter();
-        !faults.any(|fault| matches!(fault, ArchiveFault::Unreadable(_)))
     }
 
     /// The bytes of a member, if they were kept.

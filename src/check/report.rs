@@ -128,16 +128,11 @@ const MOST_ANNOTATIONS: usize = 10;
 /// The places named in one annotation. The log has all of them.
 const MOST_PLACES: usize = 5;
 
-/// One annotation for each rule, sorted by severity and frequency, as many as GitHub shows.
+/// One annotation for each rule, the gravest first, as many as GitHub shows.
 pub fn annotations(report: &Report) -> Vec<Annotation> {
-    let mut rules = report.by_rule();
-    let rest = if rules.len() > MOST_ANNOTATIONS {
-        rules.split_off(MOST_ANNOTATIONS - 1)
-    } else {
-        Vec::new()
-    };
-    let shown = rules.iter().map(|(rule, all)| annotation(rule, all));
-    shown.chain(rolled_up(&rest)).collect()
+    let rules = report.by_rule();
+    let shown = rules.iter().take(MOST_ANNOTATIONS);
+    shown.map(|(rule, all)| annotation(rule, all)).collect()
 }
 
 fn annotation(rule: &Rule, findings: &[&Finding]) -> Annotation {
@@ -152,15 +147,6 @@ fn annotation(rule: &Rule, findings: &[&Finding]) -> Annotation {
     }
     lines.push(format!("fix: {}", rule.fix()));
     Annotation::new(level(rule.severity), rule.to_string(), lines.join("\n"))
-}
-
-/// One annotation that names the rules for which no other one is left.
-fn rolled_up(rules: &[(&Rule, Vec<&Finding>)]) -> Option<Annotation> {
-    let (gravest, _) = rules.first()?;
-    let names = rules.iter().map(|(rule, _)| rule).join(", ");
-    let title = format!("{} found something too", many(rules.len(), "other rule"));
-    let text = format!("{names}\nthe log has all");
-    Some(Annotation::new(level(gravest.severity), title, text))
 }
 
 pub fn level(severity: Severity) -> AnnotationLevel {

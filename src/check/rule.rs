@@ -74,16 +74,11 @@ macro_rules! rules {
 rules! {
     UNREADABLE_PACKAGE = Error "RW101" "unreadable-package" damage;
     DAMAGED_MEMBER = Error "RW102" "damaged-member" damage;
-    TRAILING_BYTES = Error "RW103" "trailing-bytes" damage;
-    INCONSISTENT_ZIP = Error "RW104" "inconsistent-zip" damage;
+    INCONSISTENT_ZIP = Error "RW103" "inconsistent-zip" damage;
     BAD_PATH = Error "RW105" "bad-path" damage;
     NOT_A_FILE = Error "RW106" "not-a-file" damage;
-    INVALID_RECORD = Error "RW107" "invalid-record" damage;
-    RECORD_MISMATCH = Error "RW108" "record-mismatch" damage;
-    UNRECORDED_MEMBER = Error "RW109" "unrecorded-member" damage;
-    MISSING_MEMBER = Error "RW110" "missing-member" damage;
+    RECORD_DISAGREES = Error "RW107" "record-disagrees" damage;
     METADATA_DISAGREES = Error "RW111" "metadata-disagrees";
-    WHEEL_DISAGREES = Error "RW112" "wheel-disagrees";
     CONFLICTING_PATH = Error "RW113" "conflicting-path";
     SHARED_PATH = Warning "RW114" "shared-path";
     CASE_CLASH = Warning "RW115" "case-clash";
@@ -108,7 +103,6 @@ rules! {
     DUPLICATE_PACKAGE = Error "RW207" "duplicate-package";
     FOREIGN_REQUIREMENT = Warning "RW209" "foreign-requirement";
     FOREIGN_PACKAGE = Note "RW210" "foreign-package";
-    LEGACY_PROMISE = Note "RW211" "legacy-promise";
     LOOSE_REQUIREMENT = Error "RW212" "loose-requirement";
     UNKEPT_PROMISE = Error "RW213" "unkept-promise";
     OTHER_BUILD = Error "RW214" "other-build";
@@ -139,12 +133,9 @@ rules! {
     FOREIGN_MACHINE = Warning "RW408" "foreign-machine";
     UNEXAMINED_ELF = Warning "RW409" "unexamined-elf";
 
-    UNREADABLE_DEVEL = Error "RW501" "unreadable-devel";
-    DEVEL_MANIFEST_DISAGREES = Error "RW502" "devel-manifest-disagrees";
-    DEVEL_ORDER = Error "RW503" "devel-order";
+    BROKEN_DEVEL = Error "RW501" "broken-devel";
     DANGLING_DEVEL_LINK = Error "RW504" "dangling-devel-link" of_whole_set consequence;
     DANGLING_TREE_LINK = Warning "RW505" "dangling-tree-link" consequence;
-    NO_DEVEL_MANIFEST = Note "RW506" "no-devel-manifest";
     MISSING_CMAKE_PACKAGE = Error "RW507" "missing-cmake-package" of_whole_set;
 
     ABSOLUTE_RUN_PATH = Warning "RW601" "absolute-run-path";
@@ -248,7 +239,7 @@ impl<'de> Deserialize<'de> for &'static Rule {
 pub struct RulePattern(String);
 
 /// The selected rules (all if `select` is empty) without the ignored ones.
-#[derive(Clone, Debug, Default, clap::Args)]
+#[derive(Clone, Debug, Default)]
 pub struct RuleSelection {
     /// If there are some, only these are applied.
     pub select: Vec<RulePattern>,
@@ -353,6 +344,10 @@ impl Findings {
         for fact in facts {
             self.at(rule, place, fact);
         }
+    }
+
+    pub(super) fn extend(&mut self, findings: Vec<Finding>) {
+        self.0.extend(findings);
     }
 
     pub(super) fn into_vec(self) -> Vec<Finding> {

@@ -241,7 +241,7 @@ fn files_of_wheel(
     let end = PackageEnd::read(package)?;
     let outline = Outline::read(&package.name, &end);
     package.outcome()?;
-    if let Some(why) = outline.unreadable() {
+    if let Some(why) = &outline.unreadable {
         bail!("{why}");
     }
     let mut texts = BTreeMap::new();

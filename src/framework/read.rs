@@ -15,7 +15,7 @@ use fs_err::{self as fs, File};
 use super::strings;
 use crate::{
     check::{
-        facts::{ArchiveFault, Elf, MemberFacts, MemberKind, WheelFile},
+        facts::{Elf, MemberFacts, MemberKind, WheelFile},
         observe::{ObserveProgress, Outline, PackageReader},
     },
     console::{World, many},
@@ -349,11 +349,7 @@ fn observe(
     let read = |portion: &_| Ok(outline.read_portion(source, portion, watch)?);
     let portions = parallel::map(&outline.portions(false), jobs, &world.stop, read)?;
     let facts = outline.finish(portions);
-    let unreadable = facts.faults.iter().find_map(|fault| match fault {
-        ArchiveFault::Unreadable(why) => Some(why),
-        ArchiveFault::Around(_) | ArchiveFault::Inconsistent(_) => None,
-    });
-    match unreadable {
+    match &facts.unreadable {
         Some(why) => Err(anyhow!("{why}")),
         None => Ok(facts),
     }
@@ -361,11 +357,7 @@ fn observe(
 
 /// What is wrong with an archive and its RECORD, and the number of members without a digest.
 fn damage(facts: &WheelFile, record: &Record, archive: &Archive) -> (Vec<String>, usize) {
-    let faults = facts.faults.iter().map(|fault| match fault {
-        ArchiveFault::Unreadable(why) | ArchiveFault::Inconsistent(why) => why.clone(),
-        ArchiveFault::Around(bytes) => format!("{bytes} bytes around the archive"),
-    });
-    let mut damage: Vec<String> = faults.collect();
+    let mut damage = facts.contradictions.clone();
     let rows = record.rows().iter().map(|row| (row.path.as_str(), row));
     let mut rows: BTreeMap<&str, _> = rows.collect();
     let mut without_digest = 0;

@@ -26,7 +26,7 @@ pub(super) fn coverage(report: &Report, limit: usize) -> String {
     }
     let gaps: Vec<String> = libraries
         .iter()
-        .filter_map(|(name, row)| gap(targets, name, row))
+        .filter_map(|(name, row)| gap(targets, name, &row.cells))
         .collect();
     let whole = libraries.len() - gaps.len();
     let count = many(libraries.len(), "library");
@@ -47,7 +47,9 @@ pub(super) fn coverage(report: &Report, limit: usize) -> String {
         }
         text += "\n";
     }
-    let lines = libraries.iter().map(|(name, row)| line(targets, name, row));
+    let lines = libraries
+        .iter()
+        .map(|(name, row)| line(targets, name, &row.cells));
     let room = limit.saturating_sub(text.len());
     let table = table(&head, lines.collect(), usize::MAX, room);
     text + &folded("Size of the code by library and target", &table)

@@ -57,7 +57,8 @@ fn observe(
     let mut wheel = WheelFile {
         package,
         // A wheel that we made has no defects as an archive.
-        faults: Vec::new(),
+        unreadable: None,
+        contradictions: Vec::new(),
         members: parallel::map(members, jobs, stop, |member| {
             member_facts(member).with_context(|| format!("failed to examine `{}`", member.path))
         })?,

@@ -87,7 +87,8 @@ pub fn installed_wheel(file: String, members: Vec<MemberFacts>) -> WheelFile {
             digest: None,
             file,
         },
-        faults: Vec::new(),
+        unreadable: None,
+        contradictions: Vec::new(),
         members,
         devel: None,
     }

@@ -18,7 +18,7 @@ use flate2::{Decompress, FlushDecompress, Status};
 
 use crate::{
     check::{
-        facts::{ArchiveFault, CheckedPackage, ContentFacts, DevelTree, MemberFacts, WheelFile},
+        facts::{CheckedPackage, ContentFacts, DevelTree, MemberFacts, WheelFile},
         observe::{
             BUFFER, ObserveProgress, PackageReader, Walk, bytes,
             content::{self, Hold, Keep},
@@ -49,7 +49,8 @@ pub struct Outline {
     size: u64,
     #[deref]
     directory: Directory,
-    faults: Vec<ArchiveFault>,
+    /// Why nothing could be read, if so.
+    pub unreadable: Option<String>,
 }
 
 /// Consecutive members of a wheel, which are read in one stream.
@@ -94,15 +95,8 @@ impl Outline {
             ..Self::default()
         };
         match Directory::read(this.size, &mut |range| bytes(source, range)) {
-            Ok(directory) => {
-                let around = directory.around.iter().copied();
-                this.faults = around.map(ArchiveFault::Around).collect();
-                this.directory = directory;
-            }
-            Err(error) => {
-                let why = format!("{error:#}");
-                this.faults.push(ArchiveFault::Unreadable(why));
-            }
+            Ok(directory) => this.directory = directory,
+            Err(error) => this.unreadable = Some(format!("{error:#}")),
         }
         this
     }
@@ -110,14 +104,6 @@ impl Outline {
     /// What the directory says of each member.
     pub fn entries(&self) -> &[DirectoryEntry] {
         &self.entries
-    }
-
-    /// Why nothing could be read, if so.
-    pub fn unreadable(&self) -> Option<&str> {
-        self.faults.iter().find_map(|fault| match fault {
-            ArchiveFault::Unreadable(why) => Some(why.as_str()),
-            ArchiveFault::Around(_) | ArchiveFault::Inconsistent(_) => None,
-        })
     }
 
     /// Some of the members, as portions that may be read at the same time. Neighbours share one.
@@ -256,7 +242,8 @@ impl Outline {
                 size: self.size,
                 digest: None,
             },
-            faults: self.faults,
+            unreadable: self.unreadable,
+            contradictions: Vec::new(),
             members: Vec::new(),
             devel: None,
         };
@@ -272,8 +259,11 @@ impl Outline {
         // The first contradictions often have the same cause as the rest.
         let rest = told.len().saturating_sub(MOST_TOLD);
         let more = (rest > 0).then(|| format!("and {rest} more contradictions"));
+        let around = self.directory.around.iter();
+        let around =
+            around.map(|len| format!("{len} bytes stand before the archive or after its end"));
         let told = told.into_iter().take(MOST_TOLD).chain(more);
-        wheel.faults.extend(told.map(ArchiveFault::Inconsistent));
+        wheel.contradictions = around.chain(told).collect();
         wheel.members = if errors.is_empty() {
             let listed = self.directory.entries.iter().enumerate();
             let listed = listed.map(|(index, entry)| {
@@ -286,10 +276,7 @@ impl Outline {
         } else {
             read.into_values().collect()
         };
-        // One reason is enough why it cannot be read.
-        errors.truncate(usize::from(wheel.is_readable()));
-        let unreadable = errors.into_iter().map(ArchiveFault::Unreadable);
-        wheel.faults.extend(unreadable);
+        wheel.unreadable = wheel.unreadable.or(errors.into_iter().next());
         wheel
     }
 }

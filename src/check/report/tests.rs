@@ -70,13 +70,9 @@ fn shown(findings: Vec<Finding>) -> Vec<Annotation> {
 }
 
 #[test]
-fn there_are_no_more_annotations_than_github_shows_and_the_last_tells_of_the_rest() {
+fn there_are_no_more_annotations_than_github_shows() {
     assert_eq!(of(1).len(), 1);
     assert_eq!(of(MOST_ANNOTATIONS).len(), MOST_ANNOTATIONS);
-    let many = of(MOST_ANNOTATIONS + 2);
-    assert_eq!(many.len(), MOST_ANNOTATIONS);
-    let last = format!("{:?}", many.last());
-    assert!(last.contains("3 other rules found something too"), "{last}");
     assert_eq!(of(RULES.len()).len(), MOST_ANNOTATIONS);
 }
 

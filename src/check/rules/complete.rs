@@ -150,9 +150,7 @@ fn missing(set: &SetFacts, file: &str, wanted: &DistName, findings: &mut Finding
     if gone.any(|file| identity(file).is_some_and(|(name, _)| name == *wanted)) {
         // RW701 reports that a page promises its file.
     } else if coverage::is_legacy(set) && is_in_libraries(set, wanted) {
-        let fact =
-            format!("it has an extra for `{name}`, but the code is in the libraries of the family");
-        findings.of(rule::LEGACY_PROMISE, file, fact);
+        // The code is in the libraries of the family.
     } else if device(wanted).is_some() {
         let fact = format!("it has an extra for `{name}`, which is not in the set");
         findings.of(rule::MISSING_DEVICE_WHEEL, file, fact);

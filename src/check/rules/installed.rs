@@ -56,7 +56,7 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     for wheel in &seen.set.wheels {
         if let Some(tree) = &wheel.devel {
             if let Some(why) = &tree.fault {
-                findings.at(rule::UNREADABLE_DEVEL, (&wheel.file, &tree.member), why);
+                findings.at(rule::BROKEN_DEVEL, (&wheel.file, &tree.member), why);
             } else {
                 manifest(wheel, tree, findings);
                 order(wheel, tree, findings);
@@ -140,7 +140,7 @@ fn one_file(place: (&str, &str), elf: &ElfFile, seen: &Observed<'_>, findings: &
             let fact = format!("its SONAME is `{soname}`, and there is no such file beside it");
             findings.at(rule::SONAME_WITHOUT_FILE, place, fact);
         }
-        newer_than(place, &elf.facts, &seen.options.glibc, findings);
+        newer_than(place, &elf.facts, findings);
     }
     if let Some(target) = &elf.launches {
         let target_at = join(place.1, target);
@@ -156,7 +156,7 @@ fn one_file(place: (&str, &str), elf: &ElfFile, seen: &Observed<'_>, findings: &
 }
 
 /// Reports the newest symbol version of each kind, if hosts need not have it.
-fn newer_than(place: (&str, &str), elf: &elf::ElfFacts, glibc: &Dotted, findings: &mut Findings) {
+fn newer_than(place: (&str, &str), elf: &elf::ElfFacts, findings: &mut Findings) {
     let host = SystemLibraries::builtin();
     let needs = elf.versions.iter().filter(|it| host.has(&it.library));
     let versions = needs.flat_map(|needs| &needs.versions);
@@ -167,15 +167,11 @@ fn newer_than(place: (&str, &str), elf: &elf::ElfFacts, glibc: &Dotted, findings
     // Of several numbers the map keeps the last, which is the newest.
     let newest: BTreeMap<&str, Dotted> = numbers.sorted().collect();
     for (kind, number) in newest {
-        let Some(most) = host.newest(kind, glibc).filter(|most| number > *most) else {
-            continue;
-        };
-        let fact = if kind == "GLIBC" {
-            format!("it needs glibc {number}, but hosts have {glibc}")
-        } else {
-            format!("it needs {kind}_{number}, but hosts with glibc {glibc} have {most}")
-        };
-        findings.at(rule::TOO_NEW_A_HOST, place, fact);
+        let kind = kind.to_ascii_lowercase();
+        if let Some(most) = host.newest.get(&kind).filter(|most| number > **most) {
+            let fact = format!("it needs {kind} {number}, but hosts have {most}");
+            findings.at(rule::TOO_NEW_A_HOST, place, fact);
+        }
     }
 }
 
@@ -221,16 +217,14 @@ fn manifest(wheel: &WheelFile, tree: &DevelTree, findings: &mut Findings) {
     let path = devel_manifest::PATH;
     let Some(bytes) = wheel.text(path) else {
         // Only our builds write it.
-        let rule = if wheel.is_made_by_others() {
-            rule::NO_DEVEL_MANIFEST
-        } else {
-            rule::DEVEL_MANIFEST_DISAGREES
-        };
-        return findings.of(rule, &wheel.file, format!("no `{path}`"));
+        if !wheel.is_made_by_others() {
+            findings.of(rule::BROKEN_DEVEL, &wheel.file, format!("no `{path}`"));
+        }
+        return;
     };
     let place = (wheel.file.as_str(), path);
     let Ok(found) = serde_json::from_slice::<Value>(bytes) else {
-        return findings.at(rule::DEVEL_MANIFEST_DISAGREES, place, "not JSON");
+        return findings.at(rule::BROKEN_DEVEL, place, "not JSON");
     };
     let wanted = expected_manifest(wheel, tree).unwrap_or_else(|| found.clone());
     let mut keys = wanted.as_object().into_iter().flat_map(Map::keys);
@@ -238,7 +232,7 @@ fn manifest(wheel: &WheelFile, tree: &DevelTree, findings: &mut Findings) {
         let value = |it: Option<&Value>| it.map_or("not there".to_owned(), Value::to_string);
         let (found, wanted) = (value(found.get(key)), value(wanted.get(key)));
         let fact = format!("`{key}` is {found}, and {wanted} in the archive");
-        findings.at(rule::DEVEL_MANIFEST_DISAGREES, place, fact);
+        findings.at(rule::BROKEN_DEVEL, place, fact);
     }
 }
 
@@ -268,14 +262,14 @@ fn order(wheel: &WheelFile, tree: &DevelTree, findings: &mut Findings) {
         let place = (wheel.file.as_str(), path.as_str());
         if path.components().next() != root.as_ref().map(RelPath::as_str) || path.depth() < 2 {
             let fact = "it does not lie below the first directory";
-            findings.at(rule::DEVEL_ORDER, place, fact);
+            findings.at(rule::BROKEN_DEVEL, place, fact);
         }
         if !seen.insert(path) {
-            findings.at(rule::DEVEL_ORDER, place, "it is in the archive twice");
+            findings.at(rule::BROKEN_DEVEL, place, "it is in the archive twice");
         }
         if matches!(devel.entry.kind, TarKind::Hardlink(_)) {
             let fact = "a hard link, which is passed over";
-            findings.at(rule::DEVEL_ORDER, place, fact);
+            findings.at(rule::BROKEN_DEVEL, place, fact);
         }
         let emptied = match devel.entry.kind {
             TarKind::Directory => Some(path.clone()),
@@ -289,7 +283,7 @@ fn order(wheel: &WheelFile, tree: &DevelTree, findings: &mut Findings) {
         let mut lost = touched.range::<str, _>((Bound::Included(below.as_str()), Bound::Unbounded));
         if let Some(lost) = lost.next().filter(|it| it.as_str().starts_with(&below)) {
             let fact = format!("it comes after `{lost}`, which `rocm-sdk` then deletes");
-            findings.at(rule::DEVEL_ORDER, place, fact);
+            findings.at(rule::BROKEN_DEVEL, place, fact);
         }
         touched.insert(emptied);
     }

@@ -14,7 +14,9 @@ mod python;
 mod targets;
 mod valid;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+
+use itertools::Itertools as _;
 
 use crate::{
     archive::TarKind,
@@ -23,9 +25,10 @@ use crate::{
         coverage::Coverage,
         facts::{CheckedPackage, ContentFacts, Elf, NAMES, SetFacts},
         path_facts::has_extension,
-        rule::{self, Finding, Findings, Rule},
+        rule::{Finding, Findings, Rule},
     },
-    loader::{Dotted, FileContents, InstalledTree},
+    console::many,
+    loader::{FileContents, InstalledTree},
     package::{DistributionMode, catalog::CATALOG},
     set::identity,
     target::Target,
@@ -36,8 +39,6 @@ use crate::{
 pub struct CheckOptions {
     /// Targets that the set must cover, with or without features.
     pub targets: Vec<Target>,
-    /// The newest glibc that binaries may need.
-    pub glibc: Dotted,
     /// The rules to check.
     pub selection: RuleSelection,
     /// Known findings.
@@ -129,65 +130,33 @@ fn leave_out_followers(set: &SetFacts, findings: &mut Vec<Finding>) {
         .core()
         .map(|it| it.dist_name(DistributionMode::Split, None));
     let core = core.unwrap_or_default();
-    let project = |file: &str| Some(identity(file)?.0.normalized().to_owned());
     let cause_of = |finding: &Finding| {
-        let own = finding.file.as_deref().and_then(project);
-        let own = own.filter(|_| finding.rule.is_consequence)?;
-        let is_cause = |lacking: &&String| {
+        let file = finding
+            .file
+            .as_deref()
+            .filter(|_| finding.rule.is_consequence)?;
+        let (own, _) = identity(file)?;
+        let wanted = required.get(own.normalized());
+        lacks.iter().find(|lacking| {
             // The requirements of a package that cannot be read are unknown, and so is what an
             // invalid name stands for.
-            let is_known = required.contains_key(&own);
-            let needs_it = required.get(&own).is_some_and(|it| it.contains(*lacking));
-            let is_base = **lacking == core;
-            lacking.is_empty() || is_base || **lacking == own || needs_it || !is_known
-        };
-        lacks.iter().find(is_cause)
+            lacking.is_empty()
+                || **lacking == core
+                || *lacking == own.normalized()
+                || wanted.is_none_or(|it| it.contains(*lacking))
+        })
     };
-    let mut followers: BTreeMap<String, usize> = BTreeMap::new();
-    findings.retain(|finding| match cause_of(finding) {
-        Some(lacking) => {
-            *followers.entry(lacking.clone()).or_default() += 1;
-            false
-        }
-        None => true,
-    });
-    for finding in findings {
-        let lacking = finding.lacks.as_ref();
-        if let Some(count) = lacking.and_then(|it| followers.remove(it)) {
-            let noun = if count == 1 { "finding" } else { "findings" };
-            let fact = &finding.fact;
-            finding.fact = format!("{fact}; left out {count} {noun} caused by it");
+    let (left_out, mut rest): (Vec<_>, Vec<_>) =
+        findings.drain(..).partition(|it| cause_of(it).is_some());
+    let mut counts = left_out.iter().filter_map(cause_of).counts();
+    for finding in &mut rest {
+        let count = finding.lacks.as_ref().and_then(|it| counts.remove(it));
+        if let Some(count) = count {
+            let (fact, count) = (&finding.fact, many(count, "finding"));
+            finding.fact = format!("{fact}; left out {count} caused by it");
         }
     }
-}
-
-/// One finding for one file that was damaged or replaced: that it is not the file that was built,
-/// with the first defect in it. What is skipped or accepted was taken away before.
-fn join_damage(findings: &mut Vec<Finding>) {
-    let replaced = findings.iter().filter(|it| it.rule == rule::BROKEN_PROMISE);
-    let replaced: BTreeSet<Option<String>> = replaced.map(|it| it.file.clone()).collect();
-    let is_of_replaced = |it: &Finding| {
-        it.rule.is_damage && it.rule != rule::BROKEN_PROMISE && replaced.contains(&it.file)
-    };
-    let (damage, rest): (Vec<_>, Vec<_>) = findings.drain(..).partition(is_of_replaced);
     *findings = rest;
-    for finding in findings
-        .iter_mut()
-        .filter(|it| it.rule == rule::BROKEN_PROMISE)
-    {
-        let mut own = damage.iter().filter(|it| it.file == finding.file);
-        let Some(first) = own.next() else { continue };
-        let place = first
-            .member
-            .as_ref()
-            .map_or(String::new(), |it| format!("`{it}`: "));
-        let more = match own.count() {
-            0 => String::new(),
-            more => format!(", and {more} more"),
-        };
-        let fact = &finding.fact;
-        finding.fact = format!("{fact}; {} {place}{}{more}", first.rule, first.fact);
-    }
 }
 
 /// Applies the rules to a set. `compared` are the findings from comparing it with something else. Returns
@@ -221,7 +190,6 @@ pub fn judge(
         };
         is_there && is_asked(rule)
     });
-    join_damage(&mut findings);
     let report = Report::new(set.count(), findings, coverage);
     let report = Report {
         skipped,

@@ -36,7 +36,7 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
         ["win32"] => Some(Platform::Windows),
         _ => None,
     };
-    for wheel in seen.set.wheels.iter().filter(|it| it.is_readable()) {
+    for wheel in seen.set.wheels.iter().filter(|it| it.unreadable.is_none()) {
         if let Some(platform) = platform {
             required_files(wheel, platform, findings);
         }

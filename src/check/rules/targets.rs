@@ -24,7 +24,7 @@ const EMPTY_VARIANT: u64 = 20;
 pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     let (set, table) = (seen.set, &seen.coverage);
     let wheels = set.device_wheels().into_iter();
-    for (target, wheel) in wheels.filter(|(_, wheel)| wheel.is_readable()) {
+    for (target, wheel) in wheels.filter(|(_, wheel)| wheel.unreadable.is_none()) {
         foreign_files(&target, wheel, findings);
         devel_links(&target, wheel, findings);
         empty_variants(wheel, findings);
@@ -33,11 +33,14 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
             findings.of(rule::EMPTY_DEVICE_WHEEL, &wheel.file, fact);
         }
     }
-    for ((library, target), file) in &table.only_with_xnack {
-        // Devices run with XNACK off by default, and cannot use such code.
-        let fact =
-            format!("`{library}` has code for `{target}:xnack+`, but none for `{target}` itself");
-        findings.of(rule::ONLY_WITH_XNACK, file, fact);
+    for (library, row) in &table.libraries {
+        for (target, file) in &row.only_with_xnack {
+            // Devices run with XNACK off by default, and cannot use such code.
+            let fact = format!(
+                "`{library}` has code for `{target}:xnack+`, but none for `{target}` itself"
+            );
+            findings.of(rule::ONLY_WITH_XNACK, file, fact);
+        }
     }
     gaps(seen, findings);
     if set.device_wheels().is_empty() {
@@ -193,8 +196,11 @@ fn fat_gaps(set: &SetFacts, table: &Coverage, findings: &mut Findings) {
     }
     for (library, (others, targets)) in lacking {
         let fact = gap(library, &others, &targets.join(", "));
-        let place = table.places.get(library).map_or("", String::as_str);
-        findings.of(rule::UNCOVERED_IN_FAMILY, place, fact);
+        findings.of(
+            rule::UNCOVERED_IN_FAMILY,
+            &table.libraries[library].file,
+            fact,
+        );
     }
 }
 

@@ -9,12 +9,9 @@ use pep440_rs::VersionSpecifiers;
 use super::Observed;
 use crate::{
     check::{
-        facts::{
-            ArchiveFault, ContentFacts, MemberFacts, MemberKind, SdistFile, SetFacts, WheelFile,
-        },
-        rule::{self, Finding, Findings, Rule},
+        facts::{ContentFacts, MemberFacts, MemberKind, SdistFile, SetFacts, WheelFile},
+        rule::{self, Findings, Rule},
     },
-    console::many,
     package::catalog::CATALOG,
     relpath::RelPath,
     wheel::{Headers, Metadata, PackageFilename, Record, RecordRow, Tag, dist_info::WheelFacts},
@@ -57,33 +54,23 @@ fn foreign(set: &SetFacts, findings: &mut Findings) {
     for wheel in set.wheels.iter().filter(|it| !it.is_ours()) {
         let mut own = Findings::default();
         archive(wheel, &mut own);
-        damaged(&wheel.file, own, findings);
+        damaged(own, findings);
     }
     for sdist in set.sdists.iter().filter(|it| !it.is_ours()) {
         let mut own = Findings::default();
         sdist_metadata(sdist, &mut own);
-        damaged(&sdist.file, own, findings);
+        damaged(own, findings);
     }
 }
 
-/// Reports the first defects of a package of another project. Most of what is wrong follows from the
-/// first reason, such as a file that is no archive.
-fn damaged(file: &str, own: Findings, findings: &mut Findings) {
-    const MOST: usize = 3;
-    let is_defect = |it: &Finding| {
-        it.rule.is_damage || it.rule == rule::METADATA_DISAGREES || it.rule == rule::WHEEL_DISAGREES
-    };
-    let own = own.into_vec().into_iter().filter(is_defect);
-    let mut facts = own.map(|it| match it.member {
-        Some(member) => format!("`{member}`: {}", it.fact),
-        None => it.fact,
-    });
-    let mut shown: Vec<String> = facts.by_ref().take(MOST).collect();
-    let more = facts.count();
-    shown.extend((more > 0).then(|| format!("and {}", many(more, "other defect"))));
-    for fact in shown {
-        findings.of(rule::DAMAGED_FOREIGN_PACKAGE, file, fact);
+/// Reports the defects of a package of another project.
+fn damaged(own: Findings, findings: &mut Findings) {
+    let mut own = own.into_vec();
+    own.retain(|it| it.rule.is_damage || it.rule == rule::METADATA_DISAGREES);
+    for finding in &mut own {
+        finding.rule = rule::DAMAGED_FOREIGN_PACKAGE;
     }
+    findings.extend(own);
 }
 
 /// A wheel is an archive that installers read in one way, with all that it lists.
@@ -92,28 +79,20 @@ fn archive(wheel: &WheelFile, findings: &mut Findings) {
     if let Err(why) = &wheel.name {
         findings.cause(rule::UNREADABLE_PACKAGE, file, None, why);
     }
-    let project = wheel.identity().map(|it| &it.name);
-    for fault in &wheel.faults {
-        match fault {
-            ArchiveFault::Unreadable(why) => {
-                findings.cause(rule::UNREADABLE_PACKAGE, file, project, why);
-            }
-            ArchiveFault::Inconsistent(why) => findings.of(rule::INCONSISTENT_ZIP, file, why),
-            ArchiveFault::Around(len) => {
-                let fact = format!("{len} bytes stand before the archive or after its end");
-                findings.of(rule::TRAILING_BYTES, file, fact);
-            }
-        }
+    for why in &wheel.contradictions {
+        findings.of(rule::INCONSISTENT_ZIP, file, why);
     }
     // Without the members there is nothing to compare.
-    if wheel.is_readable() {
-        for it in &wheel.members {
-            member(wheel, it, findings);
-        }
-        record(wheel, findings);
-        metadata(wheel, findings);
-        wheel_text(wheel, findings);
+    if let Some(why) = &wheel.unreadable {
+        let project = wheel.identity().map(|it| &it.name);
+        return findings.cause(rule::UNREADABLE_PACKAGE, file, project, why);
     }
+    for it in &wheel.members {
+        member(wheel, it, findings);
+    }
+    record(wheel, findings);
+    metadata(wheel, findings);
+    wheel_text(wheel, findings);
 }
 
 fn member(wheel: &WheelFile, member: &MemberFacts, findings: &mut Findings) {
@@ -180,7 +159,7 @@ fn dist_info<'a>(
 /// RECORD lists every member with its digest and size, and nothing else.
 fn record(wheel: &WheelFile, findings: &mut Findings) {
     let file = wheel.file.as_str();
-    let rule = rule::INVALID_RECORD;
+    let rule = rule::RECORD_DISAGREES;
     let Some((path, bytes)) = dist_info(wheel, "RECORD", rule, findings) else {
         return;
     };
@@ -194,7 +173,7 @@ fn record(wheel: &WheelFile, findings: &mut Findings) {
         let place = (file, row.path.as_str());
         let Some(member) = members.remove(place.1) else {
             let fact = "listed in RECORD, and not in the wheel";
-            findings.at(rule::MISSING_MEMBER, place, fact);
+            findings.at(rule, place, fact);
             continue;
         };
         // RECORD cannot hold its own hash. Of packages of others only some files were read.
@@ -202,7 +181,7 @@ fn record(wheel: &WheelFile, findings: &mut Findings) {
             && let Ok(content) = &member.content
             && let Some(fact) = mismatch(row, content, wheel.is_ours())
         {
-            findings.at(rule::RECORD_MISMATCH, place, fact);
+            findings.at(rule, place, fact);
         }
     }
     members.retain(|_, member| member.kind != MemberKind::Directory);
@@ -212,7 +191,7 @@ fn record(wheel: &WheelFile, findings: &mut Findings) {
     }
     for path in members.into_keys() {
         let fact = "in the wheel, and not listed in RECORD";
-        findings.at(rule::UNRECORDED_MEMBER, (file, path), fact);
+        findings.at(rule, (file, path), fact);
     }
 }
 
@@ -362,7 +341,7 @@ fn python_of(tag: &Tag) -> Option<u64> {
 /// WHEEL agrees with the file name. `Root-Is-Purelib` is true in all our wheels, so that they are
 /// installed into the same directory (`purelib`).
 fn wheel_text(wheel: &WheelFile, findings: &mut Findings) {
-    let rule = rule::WHEEL_DISAGREES;
+    let rule = rule::METADATA_DISAGREES;
     let found = dist_info(wheel, "WHEEL", rule, findings);
     let tag = wheel.identity().and_then(|name| name.tag.as_ref());
     let (Some((path, bytes)), Some(outside)) = (found, tag) else {

@@ -25,7 +25,6 @@ use crate::{
     },
     console::{OutputFormat, many},
     error::{Context as _, Hint as _, No, Result},
-    loader::Dotted,
     set::{KnownPackages, LocalSet, NamedPlace, PackageDirectories, PlaceDepth, SetPlace},
     target::TargetList,
 };
@@ -59,8 +58,12 @@ pub struct CheckArgs {
     write_accept: Option<PathBuf>,
     #[command(flatten)]
     policy: Policy,
-    #[command(flatten)]
-    rules: RuleSettings,
+    /// Apply only these rules, by id, id prefix, or name: `RW4,missing-device-wheel`
+    #[arg(long, value_name = "IDS", value_delimiter = ',')]
+    select: Vec<RulePattern>,
+    /// Show every finding instead of ten of each rule
+    #[arg(long)]
+    all: bool,
     #[command(flatten)]
     jobs: Jobs,
     /// Find lost files and growth since this set: a directory, its `set.json`, or a URL
@@ -96,26 +99,15 @@ pub struct Policy {
     require_targets: Option<TargetList>,
     #[command(flatten)]
     accept: AcceptArgs,
-    /// Of `check` alone.
+    /// `check --select`
     #[arg(skip)]
-    rules: RuleSettings,
+    select: Vec<RulePattern>,
+    /// `check --all`
+    #[arg(skip)]
+    shows_all: bool,
     /// Whether only a part of a set is here, which cannot be judged as a whole.
     #[arg(skip)]
     pub is_part: bool,
-}
-
-/// How the rules of `check` are applied and shown, for few people.
-#[derive(Clone, Debug, Default, clap::Args)]
-struct RuleSettings {
-    /// Apply only these rules, by id, id prefix, or name: `RW4,missing-device-wheel`
-    #[arg(long, value_name = "IDS", value_delimiter = ',')]
-    select: Vec<RulePattern>,
-    /// Oldest glibc that the packages must run on
-    #[arg(long, value_name = "VERSION", default_value_t)]
-    glibc_max: Dotted,
-    /// Show every finding instead of ten of each rule
-    #[arg(long)]
-    all: bool,
 }
 
 /// The check before a set is published.
@@ -192,7 +184,11 @@ pub fn run(args: &CheckArgs, world: &World) -> Result<()> {
         return world.console.report("check explain", &facts, &text);
     }
     let place = &args.set.required()?.to_path();
-    let policy = args.policy();
+    let policy = Policy {
+        select: args.select.clone(),
+        shows_all: args.all,
+        ..args.policy.clone()
+    };
     let report = args.report(place, &policy, world)?;
     if place.is_dir() {
         note_added_packages(place, &report, world);
@@ -225,13 +221,6 @@ fn note_added_packages(place: &Path, report: &Report, world: &World) {
 }
 
 impl CheckArgs {
-    fn policy(&self) -> Policy {
-        Policy {
-            rules: self.rules.clone(),
-            ..self.policy.clone()
-        }
-    }
-
     fn report(&self, place: &Path, policy: &Policy, world: &World) -> Result<Report> {
         let place = self.access.place(place, &world.stop)?;
         let set = check::facts_of(&place, PlaceDepth::Pages, self.jobs.count(), world)?;
@@ -324,9 +313,8 @@ impl Policy {
         let targets = self.require_targets.as_ref();
         let options = CheckOptions {
             targets: targets.map_or_else(Vec::new, |it| it.targets().to_vec()),
-            glibc: self.rules.glibc_max.clone(),
             selection: RuleSelection {
-                select: self.rules.select.clone(),
+                select: self.select.clone(),
                 ignore: self.ignore.clone(),
             },
             accept: self.accept.list()?,
@@ -358,7 +346,7 @@ impl Policy {
     /// first. In the log of a workflow all findings are shown, because no reader can run it again with
     /// `--all`.
     fn text(&self, report: &Report, world: &World) -> String {
-        let all = self.rules.all || world.console.format() == OutputFormat::Github;
+        let all = self.shows_all || world.console.format() == OutputFormat::Github;
         shown(report, if all { usize::MAX } else { MOST_OF_A_RULE })
     }
 

@@ -71,7 +71,7 @@ fn a_part_that_is_broken_is_refused() {
     let to = set.0.path().join("out");
     let (code, text) = upload(set.0.path(), &to, &["--part"]);
     assert_eq!(code, 1, "{text}");
-    assert_has!(text, "RW109 unrecorded-member");
+    assert_has!(text, "RW107 record-disagrees");
     // What is in other parts is not missing.
     assert_lacks!(text, "RW201");
     assert!(!to.exists());

@@ -111,26 +111,26 @@ fn archives_and_metadata() {
     the data of the development files is damaged
       error   RW102 damaged-member: `rocm_sdk_devel/_devel.tar`: it has 99827 bytes, and 99840 in the directory of the archive
     a page is appended
-      error   RW103 trailing-bytes: 6 bytes stand before the archive or after its end
+      error   RW103 inconsistent-zip: 6 bytes stand before the archive or after its end
     a script stands before
-      error   RW103 trailing-bytes: 10 bytes stand before the archive or after its end
+      error   RW103 inconsistent-zip: 10 bytes stand before the archive or after its end
     a local header has another name
-      error   RW104 inconsistent-zip: `rocm_profiler/py.typed`: its local header names it "rocm_profiler/py.typeD"
+      error   RW103 inconsistent-zip: `rocm_profiler/py.typed`: its local header names it "rocm_profiler/py.typeD"
     a field for sizes that need none
-      error   RW104 inconsistent-zip: `_rocm_profiler/__init__.py`: a ZIP64 field, although no size needs one
+      error   RW103 inconsistent-zip: `_rocm_profiler/__init__.py`: a ZIP64 field, although no size needs one
     a file changes after RECORD
-      error   RW108 record-mismatch: `_rocm_sdk_core/include/hip/hip_runtime.h`: has 14 bytes, but 13 in RECORD
+      error   RW107 record-disagrees: `_rocm_sdk_core/include/hip/hip_runtime.h`: has 14 bytes, but 13 in RECORD
     a file keeps its length after RECORD
-      error   RW108 record-mismatch: `_rocm_sdk_core/include/hip/hip_runtime.h`: has SHA-256 dc1d9eec2d00f2344d5bde19cf7c52afbe271944066cfaa539aad7e283161493, but b3adf106d95b8934f690943f2921308b90be5b766c4c8ba250c792de56400201 in RECORD
+      error   RW107 record-disagrees: `_rocm_sdk_core/include/hip/hip_runtime.h`: has SHA-256 dc1d9eec2d00f2344d5bde19cf7c52afbe271944066cfaa539aad7e283161493, but b3adf106d95b8934f690943f2921308b90be5b766c4c8ba250c792de56400201 in RECORD
     a file is added after RECORD
-      error   RW109 unrecorded-member: `_rocm_sdk_core/new`: in the wheel, and not listed in RECORD
+      error   RW107 record-disagrees: `_rocm_sdk_core/new`: in the wheel, and not listed in RECORD
     a file is dropped after RECORD
-      error   RW110 missing-member: `_rocm_sdk_core/include/hip/hip_runtime.h`: listed in RECORD, and not in the wheel
+      error   RW107 record-disagrees: `_rocm_sdk_core/include/hip/hip_runtime.h`: listed in RECORD, and not in the wheel
       error   RW504 dangling-devel-link: `_rocm_sdk_devel/include/hip/hip_runtime.h`: it leads to `../../../_rocm_sdk_core/include/hip/hip_runtime.h`, which does not exist
     RECORD is gone
-      error   RW107 invalid-record: no `*.dist-info/RECORD`
+      error   RW107 record-disagrees: no `*.dist-info/RECORD`
     RECORD is no table
-      error   RW107 invalid-record: `rocm_sdk_core-0.0.1.dev0.dist-info/RECORD`: row 1 of RECORD: three columns expected, not 2
+      error   RW107 record-disagrees: `rocm_sdk_core-0.0.1.dev0.dist-info/RECORD`: row 1 of RECORD: three columns expected, not 2
     METADATA is gone
       error   RW111 metadata-disagrees: no `*.dist-info/METADATA`
     METADATA is longer than installers read
@@ -148,16 +148,16 @@ fn archives_and_metadata() {
       error   RW120 foreign-file: `core-1.dist-info/METADATA`: it is installed as `core-1.dist-info`, which is not a directory of ours
       warning RW126 unknown-license: `core-1.dist-info/METADATA`: it names no license
     WHEEL has another tag
-      error   RW112 wheel-disagrees: `rocm_sdk_core-0.0.1.dev0.dist-info/WHEEL`: its tag is `py3-none-any`, and the file name's `py3-none-linux_x86_64`
+      error   RW111 metadata-disagrees: `rocm_sdk_core-0.0.1.dev0.dist-info/WHEEL`: its tag is `py3-none-any`, and the file name's `py3-none-linux_x86_64`
     WHEEL is not pure
-      error   RW112 wheel-disagrees: `rocm_sdk_core-0.0.1.dev0.dist-info/WHEEL`: `Root-Is-Purelib` is false, which parts it from the packages beside it
+      error   RW111 metadata-disagrees: `rocm_sdk_core-0.0.1.dev0.dist-info/WHEEL`: `Root-Is-Purelib` is false, which parts it from the packages beside it
     a wheel is renamed to another version
       error   RW201 unresolved-requirement: it requires `rocm-profiler` 0.0.1.dev0, but the set has 0.0.1.dev1
       error   RW204 versions-disagree: version 0.0.1.dev1, but most of the set has 0.0.1.dev0
       error   RW111 metadata-disagrees: `rocm_profiler-0.0.1.dev0.dist-info/METADATA`: it is not at `rocm_profiler-0.0.1.dev1.dist-info/METADATA`
       error   RW111 metadata-disagrees: `rocm_profiler-0.0.1.dev0.dist-info/METADATA`: it is of version 0.0.1.dev0, and the file name of 0.0.1.dev1
     a wheel is renamed to another Python
-      error   RW112 wheel-disagrees: `rocm_profiler-0.0.1.dev0.dist-info/WHEEL`: its tag is `py3-none-linux_x86_64`, and the file name's `py2-none-linux_x86_64`
+      error   RW111 metadata-disagrees: `rocm_profiler-0.0.1.dev0.dist-info/WHEEL`: its tag is `py3-none-linux_x86_64`, and the file name's `py2-none-linux_x86_64`
     no Python will do
       error   RW122 requires-python: `rocm_sdk_core-0.0.1.dev0.dist-info/METADATA`: `>=3.10,<3.9` is not for Python 3
     Requires-Python is a word
@@ -171,7 +171,7 @@ fn archives_and_metadata() {
     there is no license
     a path climbs
       error   RW105 bad-path: `_rocm_sdk_core/../../evil`: a path with `..`: "_rocm_sdk_core/../../evil"
-      error   RW109 unrecorded-member: `_rocm_sdk_core/../../evil`: in the wheel, and not listed in RECORD
+      error   RW107 record-disagrees: `_rocm_sdk_core/../../evil`: in the wheel, and not listed in RECORD
     a member is a symlink
       error   RW106 not-a-file: `_rocm_sdk_core/include/hip/hip_runtime.h`: a symbolic link
     a name differs in case

@@ -261,8 +261,8 @@ fn programs_and_libraries() {
       warning RW601 absolute-run-path: `_rocm_sdk_core/lib/libnew.so.1`: `/opt/rocm/lib` is on its run path
       error   RW602 open-run-path: `_rocm_sdk_core/lib/libnew.so.1`: an entry for the current directory: `$ORIGIN::/opt/rocm/lib`
     a library needs a new glibc
-      error   RW405 too-new-a-host: `_rocm_sdk_core/lib/libnew.so.1`: it needs GLIBCXX_3.4.30, but hosts with glibc 2.28 have 3.4.25
       error   RW405 too-new-a-host: `_rocm_sdk_core/lib/libnew.so.1`: it needs glibc 2.38, but hosts have 2.28
+      error   RW405 too-new-a-host: `_rocm_sdk_core/lib/libnew.so.1`: it needs glibcxx 3.4.30, but hosts have 3.4.25
     a launcher runs nothing
       error   RW407 dangling-launcher: `_rocm_sdk_core/bin/gone`: it runs `../lib/llvm/bin/gone`, which no package of the set has
     ");
@@ -330,27 +330,27 @@ fn development_files() {
     insta::assert_snapshot!(found(TREES), @"
     the tree is cut off
       error   RW401 missing-library: `_rocm_sdk_devel/bin/rocminfo`: needs `libhsa-runtime64.so.1`, which is not on its run path: $ORIGIN/../lib:$ORIGIN/../../_rocm_sdk_core/lib/llvm/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib
-      error   RW501 unreadable-devel: `rocm_sdk_devel/_devel.tar`: the tar is cut off at byte 20000
+      error   RW501 broken-devel: `rocm_sdk_devel/_devel.tar`: the tar is cut off at byte 20000
     the manifest counts wrong
-      error   RW502 devel-manifest-disagrees: `rocm_sdk_devel/_devel_manifest.json`: `files` is 19, and 9 in the archive
+      error   RW501 broken-devel: `rocm_sdk_devel/_devel_manifest.json`: `files` is 19, and 9 in the archive
     hip-config.cmake is gone
       error   RW213 unkept-promise: its Python needs `lib/cmake/hip/hip-config.cmake`, which is missing; artifact `core-hip_dev` has it
-      error   RW502 devel-manifest-disagrees: `rocm_sdk_devel/_devel_manifest.json`: `files` is 9, and 8 in the archive
+      error   RW501 broken-devel: `rocm_sdk_devel/_devel_manifest.json`: `files` is 9, and 8 in the archive
     a CMake package that another one asks for is gone
       error   RW507 missing-cmake-package: `_rocm_sdk_devel/lib/cmake/hip/hip-config.cmake`: it asks for the CMake package `rocblas`, which is missing; `_rocm_sdk_libraries/lib/librocblas.so.5` is in the set
-      error   RW502 devel-manifest-disagrees: `rocm_sdk_devel/_devel_manifest.json`: `files` is 9, and 8 in the archive
+      error   RW501 broken-devel: `rocm_sdk_devel/_devel_manifest.json`: `files` is 9, and 8 in the archive
     symlinks dangle
       error   RW504 dangling-devel-link: `_rocm_sdk_devel/lib/a`: it leads to `../../_rocm_sdk_core/lib/gone`, which does not exist
       warning RW505 dangling-tree-link: `_rocm_sdk_devel/lib/b`: it leads to `gone`, which does not exist
-      error   RW502 devel-manifest-disagrees: `rocm_sdk_devel/_devel_manifest.json`: `links` is 137, and 140 in the archive
+      error   RW501 broken-devel: `rocm_sdk_devel/_devel_manifest.json`: `links` is 137, and 140 in the archive
     a library does not load through a symlink in another directory
       error   RW401 missing-library: `_rocm_sdk_devel/lib/aaa/libamdhip64.so`: needs `libamd_comgr.so.3`, which is not on its run path: $ORIGIN:$ORIGIN/../../_rocm_sdk_core/lib/llvm/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib
       error   RW401 missing-library: `_rocm_sdk_devel/lib/aaa/libamdhip64.so`: needs `libhsa-runtime64.so.1`, which is not on its run path: $ORIGIN:$ORIGIN/../../_rocm_sdk_core/lib/llvm/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib
-      error   RW502 devel-manifest-disagrees: `rocm_sdk_devel/_devel_manifest.json`: `links` is 137, and 139 in the archive
+      error   RW501 broken-devel: `rocm_sdk_devel/_devel_manifest.json`: `links` is 137, and 139 in the archive
     a directory comes after what is in it
       error   RW401 missing-library: `_rocm_sdk_devel/bin/rocminfo`: needs `libhsa-runtime64.so.1`, which is not on its run path: $ORIGIN/../lib:$ORIGIN/../../_rocm_sdk_core/lib/llvm/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib
-      error   RW503 devel-order: `_rocm_sdk_devel/lib`: it comes after `_rocm_sdk_devel/lib/cmake`, which `rocm-sdk` then deletes
-      error   RW502 devel-manifest-disagrees: `rocm_sdk_devel/_devel_manifest.json`: `links` is 137, and 56 in the archive
+      error   RW501 broken-devel: `_rocm_sdk_devel/lib`: it comes after `_rocm_sdk_devel/lib/cmake`, which `rocm-sdk` then deletes
+      error   RW501 broken-devel: `rocm_sdk_devel/_devel_manifest.json`: `links` is 137, and 56 in the archive
     ");
 }
 
