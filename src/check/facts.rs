@@ -276,16 +276,18 @@ impl WheelFile {
     /// The text of its `_dist_info.py`, if it has the tables of files that our builds write. Other
     /// builders write no such tables, and their sets are known to lack files.
     pub fn tables(&self) -> Option<&str> {
+        self.dist_info_py().filter(|text| text.contains(TABLES))
+    }
+
+    fn dist_info_py(&self) -> Option<&str> {
         let (_, bytes) = self.kept(|path| path.ends_with("/_dist_info.py"))?;
-        let text = str::from_utf8(bytes).ok()?;
-        text.contains(TABLES).then_some(text)
+        str::from_utf8(bytes).ok()
     }
 
     /// The text of its `_dist_info.py`, if rocwheel made the wheel. Device wheels have none.
     pub fn own_dist_info(&self) -> Option<&str> {
-        let (_, bytes) = self.kept(|path| path.ends_with("/_dist_info.py"))?;
-        let text = str::from_utf8(bytes).ok()?;
-        (text.contains(TABLES) || !self.is_made_by_others()).then_some(text)
+        self.dist_info_py()
+            .filter(|text| text.contains(TABLES) || !self.is_made_by_others())
     }
 
     /// Whether another program than rocwheel made it, according to its WHEEL. TheRock's builder does

@@ -206,11 +206,6 @@ impl Rule {
         self.id.chars().nth(2).unwrap_or_default()
     }
 
-    /// Whether the rule is about published pages.
-    pub fn is_about_pages(&self) -> bool {
-        self.subject() == '7'
-    }
-
     /// The section about the rule, without its heading.
     pub fn explanation(&self) -> &'static str {
         SECTIONS.get(self.id).copied().unwrap_or_default()

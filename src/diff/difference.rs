@@ -42,23 +42,12 @@ pub struct ComparedSet {
     pub versions: Vec<String>,
     #[serde(flatten)]
     pub identity: Identity,
-    #[serde(flatten)]
-    pub weight: PackageWeight,
+    /// The size of all packages.
+    pub size: u64,
     pub packages: usize,
     /// The files of the packages that are compared, below the directories of their families.
     #[serde(skip)]
     pub files: BTreeSet<String>,
-}
-
-/// How large a package or a set is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct PackageWeight {
-    /// The size of the files that are downloaded.
-    pub size: u64,
-    /// The size of the files as installed.
-    pub installed_size: u64,
-    pub file_count: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -69,9 +58,9 @@ pub struct PackageChange {
     pub name: String,
     /// The file that the later set has of it.
     pub file: Option<String>,
-    /// `None` if the set does not have the package.
-    pub before: Option<PackageWeight>,
-    pub after: Option<PackageWeight>,
+    /// Its size; `None` if the set does not have the package.
+    pub before: Option<u64>,
+    pub after: Option<u64>,
 }
 
 /// What became of a file.
@@ -127,11 +116,11 @@ const MOST_NAMED: usize = 3;
 
 impl Difference {
     /// The versions of the sets do not count as differences.
-    pub(super) fn between(before: ObservedSet, after: ObservedSet) -> Self {
-        let several = &before.several() | &after.several();
+    pub(super) fn between(mut before: ObservedSet, mut after: ObservedSet) -> Self {
+        ObservedSet::name_alike(&mut before, &mut after);
         let sets = ComparedSets {
-            before: &before.keyed(&several),
-            after: &after.keyed(&several),
+            before: &before,
+            after: &after,
         };
         let files = sets.files();
         Self {
@@ -202,29 +191,13 @@ impl Difference {
 
 impl ComparedSet {
     fn of(set: &ObservedSet) -> Self {
-        let weights = set.packages.values().map(PackageWeight::of);
-        let weight = weights.fold(PackageWeight::default(), |sum, it| PackageWeight {
-            size: sum.size.saturating_add(it.size),
-            installed_size: sum.installed_size.saturating_add(it.installed_size),
-            file_count: sum.file_count.saturating_add(it.file_count),
-        });
         Self {
             place: set.place.clone(),
             versions: set.versions.iter().map(ToString::to_string).collect(),
             identity: set.identity.clone(),
-            weight,
+            size: set.packages.values().map(|it| it.size).sum(),
             packages: set.packages.len(),
             files: set.packages.values().map(|it| it.name.clone()).collect(),
-        }
-    }
-}
-
-impl PackageWeight {
-    fn of(package: &ObservedPackage) -> Self {
-        Self {
-            size: package.size,
-            installed_size: package.files.values().map(|it| it.len).sum(),
-            file_count: package.files.len(),
         }
     }
 }
@@ -232,8 +205,7 @@ impl PackageWeight {
 impl PackageChange {
     /// The sizes before and after.
     pub fn sizes(&self) -> (u64, u64) {
-        let size = |weight: Option<PackageWeight>| weight.map_or(0, |it| it.size);
-        (size(self.before), size(self.after))
+        (self.before.unwrap_or(0), self.after.unwrap_or(0))
     }
 }
 
@@ -351,8 +323,8 @@ impl<'a> ComparedSets<'a> {
                 package: name.clone(),
                 name: after.or(before).map_or(String::new(), |it| it.name.clone()),
                 file: after.map(|it| it.name.clone()),
-                before: before.map(PackageWeight::of),
-                after: after.map(PackageWeight::of),
+                before: before.map(|it| it.size),
+                after: after.map(|it| it.size),
             });
         }
         changes.sort_by_key(|it| {

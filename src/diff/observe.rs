@@ -179,16 +179,15 @@ impl ObservedSet {
         }
     }
 
-    /// The projects that it has several wheels of.
-    pub(super) fn several(&self) -> BTreeSet<String> {
-        with_several_wheels(self.packages.values().map(|it| it.name.as_str()))
-    }
-
-    /// Names its packages by their projects, with the tags of the wheels where either set has several.
-    pub(super) fn keyed(mut self, several: &BTreeSet<String>) -> Self {
-        let packages = self.packages.into_values();
-        self.packages = packages.map(|it| (key(&it.name, several), it)).collect();
-        self
+    /// Names the packages of both sets by their projects, with the tags of the wheels where either set has
+    /// several.
+    pub(super) fn name_alike(before: &mut Self, after: &mut Self) {
+        let several = |set: &Self| with_several_wheels(set.packages.values().map(|it| &*it.name));
+        let several = &several(before) | &several(after);
+        for set in [before, after] {
+            let packages = std::mem::take(&mut set.packages).into_values();
+            set.packages = packages.map(|it| (key(&it.name, &several), it)).collect();
+        }
     }
 }
 
@@ -248,7 +247,7 @@ fn files_of_wheel(
     for portion in outline.some(|entry| is_kept(&entry.path, entry.len)) {
         let facts = outline.read_portion(&end, &portion, watch)?;
         package.outcome()?;
-        for MemberFacts { path, content, .. } in facts.into_members()?.0 {
+        for MemberFacts { path, content, .. } in facts.into_members()? {
             let content = content.map_err(|why| anyhow!("failed to read `{path}`: {why}"))?;
             let text = content.kept.and_then(|it| String::from_utf8(it).ok());
             texts.insert(path, text);

@@ -5,9 +5,7 @@ use std::fmt::{self, Display};
 use itertools::Itertools as _;
 use serde::Serialize;
 
-use super::difference::{
-    ComparedSet, Difference, FileChange, FileFate, LineChange, PackageChange, PackageWeight,
-};
+use super::difference::{ComparedSet, Difference, FileChange, FileFate, LineChange, PackageChange};
 use crate::console::{few, growth, many, percent, size};
 
 /// A difference, of which at most `top` lines of each list are shown; all of them if it is 0.
@@ -75,7 +73,7 @@ impl DifferenceText<'_> {
 
     fn packages(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Difference { before, after, .. } = self.difference;
-        let (old, new) = (before.weight.size, after.weight.size);
+        let (old, new) = (before.size, after.size);
         let title = format!(
             "Packages: {} in {} before, {} in {} after: {}, {}",
             size(old),
@@ -128,28 +126,10 @@ fn package(change: &PackageChange) -> String {
     let fate = FileFate::of(change.before.is_some(), change.after.is_some());
     let (by, name) = (growth(before, after), &change.package);
     let line = format!("{:<8}{by:>12}  {name}", fate.to_string());
-    let Some((old, new)) = change.before.zip(change.after) else {
+    if change.before.is_none() || change.after.is_none() {
         return line;
-    };
-    let counts = if old.file_count == new.file_count {
-        many(new.file_count, "file")
-    } else {
-        format!("{} → {} files", old.file_count, new.file_count)
-    };
-    let installed = installed(old, new);
-    format!(
-        "{line}: {}, {}, {counts}{installed}",
-        size(after),
-        percent(before, after)
-    )
-}
-
-fn installed(old: PackageWeight, new: PackageWeight) -> String {
-    let (old, new) = (old.installed_size, new.installed_size);
-    if old == new {
-        return String::new();
     }
-    format!(", {} installed", growth(old, new))
+    format!("{line}: {}, {}", size(after), percent(before, after))
 }
 
 /// `gone      −12.00 KiB  rocm-sdk-core: _rocm_sdk_core/lib/libx.so.1`

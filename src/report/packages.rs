@@ -36,8 +36,7 @@ impl PackageRow<'_> {
     fn sizes(&self) -> (Option<u64>, Option<u64>) {
         let after = self.file.map(|it| it.size);
         let unchanged = (after, after);
-        self.change
-            .map_or(unchanged, |it| (it.before.map(|it| it.size), after))
+        self.change.map_or(unchanged, |it| (it.before, after))
     }
 
     /// The largest change first, then the largest package.
@@ -153,8 +152,8 @@ impl PackageTable<'_> {
             let (earlier, now) = (&changes.before, &changes.after);
             let versions = few(earlier.versions.iter().map(|it| code(it)));
             let version = Some(format!(" in {versions}")).filter(|_| !versions.is_empty());
-            let (old, version) = (earlier.weight.size, version.unwrap_or_default());
-            let by = change(Some(old), Some(now.weight.size));
+            let (old, version) = (earlier.size, version.unwrap_or_default());
+            let by = change(Some(old), Some(now.size));
             let _ = write!(text, "; before: {}{version}, {by}", size(old));
         }
         if let Some(urls) = self.urls {

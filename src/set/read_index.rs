@@ -619,12 +619,6 @@ impl ListingPlace {
 }
 
 impl PublishedFacts {
-    /// Whether pages were read. Of packages whose pages are about to be written again, only some claims of
-    /// `set.json` are known.
-    pub fn has_pages(&self) -> bool {
-        !self.listings.is_empty() || !self.bad_pages.is_empty()
-    }
-
     /// The files that a listing names.
     pub fn named(&self, place: &ListingPlace) -> BTreeSet<&str> {
         let promises = self.promises.iter().filter(|it| it.listing == *place);

@@ -97,9 +97,9 @@ fn each_change_is_a_line() {
     after:  AFTER: 0.0.1.dev0
 
     Packages: 2.41 MiB in 7 before, 2.32 MiB in 7 after: −99.24 KiB, −4.0 %
-      changed   −97.02 KiB  rocm-sdk-device-gfx942: 196.92 KiB, −33.0 %, 15 → 14 files, −91.78 KiB installed
-      changed    −2.34 KiB  rocm-sdk-core: 1.37 MiB, −0.2 %, 72 → 71 files, −260 B installed
-      changed       +123 B  rocm-profiler: 18.72 KiB, +0.6 %, 26 files, +25 B installed
+      changed   −97.02 KiB  rocm-sdk-device-gfx942: 196.92 KiB, −33.0 %
+      changed    −2.34 KiB  rocm-sdk-core: 1.37 MiB, −0.2 %
+      changed       +123 B  rocm-profiler: 18.72 KiB, +0.6 %
 
     Files: 4 gone, 2 new, 2 changed
       gone      −96.55 KiB  rocm-sdk-device-gfx942: _rocm_sdk_libraries/.kpack/blas_lib_gfx942.kpack

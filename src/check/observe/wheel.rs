@@ -282,12 +282,11 @@ impl Outline {
 }
 
 impl PortionFacts {
-    /// The members, and the development files if one of them is their archive. Fails if the portion
-    /// could not be read.
-    pub fn into_members(self) -> Result<(Vec<MemberFacts>, Option<DevelTree>)> {
+    /// The members. Fails if the portion could not be read.
+    pub fn into_members(self) -> Result<Vec<MemberFacts>> {
         match self.error {
             Some(error) => bail!("{error}"),
-            None => Ok((self.members, self.devel)),
+            None => Ok(self.members),
         }
     }
 

@@ -28,8 +28,7 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     own_targets(set, findings);
     duplicates(set, findings);
     devices(set, findings);
-    overlaid(set, findings);
-    linked(set, findings);
+    needed(set, findings);
     selected(set, findings);
     // A job that builds on ROCm publishes its packages alone, into the place of ours.
     let has_only_others = set.packages().next().is_none() && seen.all.packages().next().is_some();
@@ -173,36 +172,38 @@ fn is_in_libraries(set: &SetFacts, name: &DistName) -> bool {
     }
 }
 
-/// The development files require each package to which their symlinks lead.
-fn linked(set: &SetFacts, findings: &mut Findings) {
-    let mut owners: BTreeMap<&str, DistName> = BTreeMap::new();
-    for wheel in &set.wheels {
-        let (Ok(name), None) = (&wheel.name, wheel.device_target()) else {
-            continue;
-        };
+/// A package requires those that its files need: a device wheel the libraries to which it adds code, and the
+/// development files each package to which their symlinks lead.
+fn needed(set: &SetFacts, findings: &mut Findings) {
+    let mut owners: BTreeMap<&str, &str> = BTreeMap::new();
+    for wheel in set.wheels.iter().filter(|it| it.device_target().is_none()) {
         let tops = wheel.members.iter();
-        let tops = tops.filter_map(|it| Some(it.path.split_once('/')?.0));
-        owners.extend(tops.dedup().map(|top| (top, name.name.clone())));
+        let tops = tops.filter_map(|it| Some((it.path.split_once('/')?.0, wheel.project()?)));
+        owners.extend(tops.dedup());
     }
     for wheel in &set.wheels {
-        let (Some(metadata), Some(_)) = (wheel.metadata(), wheel.tables()) else {
+        let Some(metadata) = wheel.metadata() else {
             continue;
         };
-        let mut wanted: BTreeSet<&DistName> = BTreeSet::new();
-        for devel in wheel.unpacked() {
+        let mut wanted: BTreeMap<&str, &str> = BTreeMap::new();
+        if let Some(Ok(_)) = wheel.device_target() {
+            wanted.insert(&NAMES.overlaid, "which its code is for");
+        }
+        for devel in wheel.unpacked().filter(|_| wheel.tables().is_some()) {
             if let TarKind::Symlink(text) = &devel.entry.kind
                 && let Some(place) = join(devel.entry.path.as_str(), text)
+                && let Some(owner) = owners.get(place.split('/').next().unwrap_or_default())
             {
-                wanted.extend(owners.get(place.split('/').next().unwrap_or_default()));
+                wanted.insert(owner, "to which its symlinks lead");
             }
         }
-        let required = requirements_of(&metadata, &set.platforms());
-        for name in wanted {
-            if *name != metadata.name && !required.iter().any(|(it, _)| it == name) {
-                let name = name.normalized();
-                let fact = format!("it does not require `{name}`, to which its symlinks lead");
-                findings.of(rule::LOOSE_REQUIREMENT, &wheel.file, fact);
-            }
+        wanted.remove(metadata.name.normalized());
+        for (name, _) in requirements_of(&metadata, &set.platforms()) {
+            wanted.remove(name.normalized());
+        }
+        for (name, why) in wanted {
+            let fact = format!("it does not require `{name}`, {why}");
+            findings.of(rule::LOOSE_REQUIREMENT, &wheel.file, fact);
         }
     }
 }
@@ -250,22 +251,6 @@ fn selected(set: &SetFacts, findings: &mut Findings) {
     }
 }
 
-/// A device wheel requires the package with the libraries to which it adds code.
-fn overlaid(set: &SetFacts, findings: &mut Findings) {
-    let overlaid = &NAMES.overlaid;
-    for wheel in set.device_wheels().into_values() {
-        let is_it = |(name, _): &(DistName, _)| name.normalized() == overlaid;
-        if let Some(metadata) = wheel.metadata()
-            && !requirements_of(&metadata, &set.platforms())
-                .iter()
-                .any(is_it)
-        {
-            let fact = format!("it does not require `{overlaid}`, which its code is for");
-            findings.of(rule::LOOSE_REQUIREMENT, &wheel.file, fact);
-        }
-    }
-}
-
 fn versions(set: &SetFacts, findings: &mut Findings) {
     let mut files: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for package in set.packages() {
@@ -292,21 +277,19 @@ fn own_targets(set: &SetFacts, findings: &mut Findings) {
     let Some((selector, text)) = selector.and_then(|it| Some((it, it.dist_info()?))) else {
         return;
     };
-    let mut facts = Vec::new();
+    let file = &selector.file;
     let wheels = set.device_wheels();
-    for target in wheels.keys() {
-        let target = target.base();
+    for target in wheels.keys().map(Target::base) {
         let line = format!("AVAILABLE_TARGET_FAMILIES.append('{target}')");
         if !text.lines().any(|it| it == line) {
-            facts.push(format!("its `_dist_info.py` lacks the target `{target}`"));
+            let fact = format!("its `_dist_info.py` lacks the target `{target}`");
+            findings.of(rule::UNKEPT_PROMISE, file, fact);
         }
     }
     let is_default = |line: &str| line.starts_with("DEFAULT_TARGET_FAMILY = ");
     if !wheels.is_empty() && !text.lines().any(is_default) {
-        facts.push("its `_dist_info.py` names no target for machines without a GPU".to_owned());
-    }
-    for fact in facts {
-        findings.of(rule::UNKEPT_PROMISE, &selector.file, fact);
+        let fact = "its `_dist_info.py` names no target for machines without a GPU";
+        findings.of(rule::UNKEPT_PROMISE, file, fact);
     }
 }
 

@@ -172,7 +172,6 @@ pub fn judge(
         published::find(set, published, &mut of_all);
     }
     let (mut findings, coverage) = of_parts(set, options, of_all.into_vec());
-    let subjects: BTreeSet<char> = compared.iter().map(|it| it.rule.subject()).collect();
     findings.extend(compared);
     findings.sort_by(|one, other| one.order().cmp(&other.order()));
     findings.dedup();
@@ -182,14 +181,11 @@ pub fn judge(
     let found = findings.len();
     findings.retain(|finding| is_asked(finding.rule));
     let skipped = found - findings.len();
-    let (accepted, unused) = options.accept.apply(&mut findings, &options.today, |rule| {
-        let is_there = match rule.subject() {
-            '7' => set.published.as_ref().is_some_and(|it| it.has_pages()),
-            subject @ ('8' | 'F') => subjects.contains(&subject),
-            _ => true,
-        };
-        is_there && is_asked(rule)
-    });
+    // Pages, a baseline and frameworks are not there in each check.
+    let is_always_asked =
+        |rule: &Rule| !matches!(rule.subject(), '7' | '8' | 'F') && is_asked(rule);
+    let accept = &options.accept;
+    let (accepted, unused) = accept.apply(&mut findings, &options.today, is_always_asked);
     let report = Report::new(set.count(), findings, coverage);
     let report = Report {
         skipped,

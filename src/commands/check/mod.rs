@@ -17,7 +17,7 @@ use super::World;
 use crate::{
     check::{
         self, AcceptList, CheckOptions, Finding, RULES, Report, RulePattern, RuleSelection,
-        SetFacts, Severity, rule,
+        SetFacts, Severity,
     },
     commands::{
         args::{AccessArgs, Jobs, SetArg},
@@ -190,9 +190,6 @@ pub fn run(args: &CheckArgs, world: &World) -> Result<()> {
         ..args.policy.clone()
     };
     let report = args.report(place, &policy, world)?;
-    if place.is_dir() {
-        note_added_packages(place, &report, world);
-    }
     world.console.answer(&ReportText {
         report: &report,
         text: policy.text(&report, world),
@@ -201,23 +198,6 @@ pub fn run(args: &CheckArgs, world: &World) -> Result<()> {
         return policy.accept.write(file, &report, world);
     }
     policy.verdict(&report)
-}
-
-/// Says how to list packages that were added to a directory. New pages would also name files that
-/// were damaged or replaced, so nothing is said beside any other finding about pages.
-fn note_added_packages(place: &Path, report: &Report, world: &World) {
-    let is_wrong = |it: &&Finding| it.rule.is_about_pages() && it.rule.severity > Severity::Note;
-    let mut about_pages = report.findings.iter().filter(is_wrong).peekable();
-    let is_damaged = report.findings.iter().any(|it| it.rule.is_damage);
-    if about_pages.peek().is_some()
-        && about_pages.all(|it| it.rule == rule::UNLISTED_PACKAGE)
-        && !is_damaged
-    {
-        let place = place.display();
-        world.console.note(format!(
-            "packages were added to `{place}`: `rocwheel index {place}` lists them too"
-        ));
-    }
 }
 
 impl CheckArgs {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::CheckArgs;
 use crate::{
     check::{Finding, SetFacts},
-    console::{World, many},
+    console::World,
     error::Result,
     framework::{FrameworkCheck, FrameworkWheel, Frameworks, Providers, RocmLibraries},
     set::{self, PlaceDepth, SetPlace},
@@ -39,18 +39,6 @@ impl WithArgs {
         let wheels = FrameworkWheel::read_all(&self.with, check.jobs.count(), world)?;
         let rocm = RocmLibraries::of(set, policy)?;
         let providers = Providers::new(&wheels, Some(&rocm), policy, &[]);
-        for wheel in &wheels {
-            let (mut all, mut tied) = (0, 0);
-            for elf in wheel.elf_files() {
-                all += 1;
-                let of_rocm = elf.facts.needed.iter().map(|name| rocm.library(name));
-                tied += usize::from(of_rocm.flatten().next().is_some());
-            }
-            let (name, version) = (&wheel.name.name, &wheel.name.version);
-            let facts = many(all, "binary");
-            let facts = format!("{name} {version}: {facts}, {tied} need libraries of the set");
-            world.console.status("Read", facts);
-        }
         let check = FrameworkCheck {
             wheels: &wheels,
             providers: &providers,

@@ -211,24 +211,3 @@ fn an_index_takes_packages_that_were_added_and_none_that_was_replaced() {
         built.0.add("torch", member);
     }
 }
-
-/// Packages that were added are listed by `index`, and only then is that said.
-#[test]
-#[ignore = "slow"]
-fn a_note_says_how_to_list_packages_that_were_added() {
-    let set = Set::new();
-    set.index();
-    let noted = |set: &Set| set.check(&[]).stderr.contains("`rocwheel index");
-    assert!(!noted(&set));
-    super::others::add_foreign(&set, "torch");
-    assert!(!noted(&set), "a package of another project needs no page");
-    let place = tempfile::tempdir().unwrap();
-    let profiler = set.package("rocm_profiler");
-    let kept = place.path().join(profiler.file_name().unwrap());
-    fs_err::rename(&profiler, &kept).unwrap();
-    set.index();
-    fs_err::rename(&kept, &profiler).unwrap();
-    assert!(noted(&set));
-    set.bytes("rocm_profiler", |bytes| bytes.truncate(bytes.len() / 2));
-    assert!(!noted(&set), "a damaged package is not to be listed");
-}
