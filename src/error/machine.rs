@@ -26,10 +26,13 @@ pub fn full_disk(error: &Error) -> Option<String> {
 
 fn way_out(cause: &(dyn StdError + 'static)) -> Option<&'static str> {
     use io::ErrorKind::{
-        NotADirectory, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull,
+        FileTooLarge, NotADirectory, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem,
+        StorageFull,
     };
     match cause.downcast_ref::<io::Error>()?.kind() {
-        StorageFull | QuotaExceeded => Some("free disk space, or choose another directory"),
+        StorageFull | QuotaExceeded | FileTooLarge => {
+            Some("free disk space, or choose another directory")
+        }
         PermissionDenied => Some("choose a path that this user may read and write"),
         ReadOnlyFilesystem => Some("choose a directory on a file system that can be written"),
         NotADirectory => Some("pass a directory: a part of this path is a file"),

@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use crate::{
     artifact::{ArtifactName, Component},
-    error::{Context as _, Result, anyhow, bail, ensure},
+    error::{Context as _, Result, anyhow, ensure},
     glob::{Filter, Glob},
     package::{
         naming::{DistributionMode, NameTemplate},
@@ -36,25 +36,17 @@ pub static CATALOG: LazyLock<Catalog> =
     LazyLock::new(|| Catalog::built_in().expect("a test reads the built-in policy"));
 
 /// All packages, in the order of `packages.toml`.
-#[derive(Clone, Debug)]
-pub struct Catalog {
-    pub metadata: CommonMetadata,
-    licenses: BTreeMap<String, String>,
-    packages: Vec<PackageSpec>,
-    without: BTreeSet<String>,
-}
-
-/// `packages.toml` as serde reads it. The spans give the line of a package in error messages.
-#[derive(Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct CatalogDocument {
+pub struct Catalog {
     schema: u32,
-    metadata: CommonMetadata,
+    pub metadata: CommonMetadata,
     #[serde(default)]
     licenses: BTreeMap<String, String>,
+    #[serde(rename = "package")]
+    packages: Vec<PackageSpec>,
     #[serde(default)]
-    without: Vec<String>,
-    package: Vec<toml::Spanned<PackageSpec>>,
+    without: BTreeSet<String>,
 }
 
 /// The metadata that is the same in every package.
@@ -174,33 +166,22 @@ impl Catalog {
         Self::parse(BUILT_IN).context("failed to read the built-in `packages.toml`")
     }
 
-    /// Parses a policy. Errors name the line.
+    /// Parses a policy.
     pub fn parse(text: &str) -> Result<Self> {
-        let document: CatalogDocument =
+        let catalog: Self =
             toml::from_str(text).map_err(|error| anyhow!("{}", error.to_string().trim_end()))?;
         ensure!(
-            document.schema == SCHEMA,
+            catalog.schema == SCHEMA,
             "`schema` is {}, and this program reads {SCHEMA}",
-            document.schema
+            catalog.schema
         );
-        // The number of the line, counted from 1, on which a package begins.
-        let line =
-            |package: &toml::Spanned<_>| text[..package.span().start].matches('\n').count() + 1;
-        let lines: Vec<usize> = document.package.iter().map(line).collect();
-        let packages = document.package.into_iter();
-        let catalog = Self {
-            metadata: document.metadata,
-            licenses: document.licenses,
-            packages: packages.map(toml::Spanned::into_inner).collect(),
-            without: BTreeSet::new(),
-        };
-        catalog.check(&lines)?;
-        catalog.without(&document.without).context("`without`")
+        catalog.check()?;
+        let without = catalog.without.iter().cloned().collect_vec();
+        catalog.without(&without).context("`without`")
     }
 
-    /// Validates what the types cannot express. `lines` are the lines where the packages begin, for
-    /// error messages.
-    fn check(&self, lines: &[usize]) -> Result<()> {
+    /// Validates what the types cannot express.
+    fn check(&self) -> Result<()> {
         let common = &self.metadata;
         let urls = common.urls.iter();
         let urls = urls.map(|(label, url)| format!("{label}, {url}"));
@@ -215,15 +196,11 @@ impl Catalog {
                 "`licenses.{artifact}` is no SPDX expression: `{license}`"
             );
         }
-        let (mut names, mut dists) = (BTreeMap::new(), BTreeMap::new());
-        for (package, line) in self.packages.iter().zip(lines) {
-            if let Some(first) = names.insert(&package.name, line) {
-                bail!(
-                    "lines {first} and {line}: two packages are called `{}`",
-                    package.name
-                );
-            }
-            let at = || format!("line {line}: package `{}`", package.name);
+        let (mut names, mut dists) = (BTreeSet::new(), BTreeMap::new());
+        for package in &self.packages {
+            let name = &package.name;
+            ensure!(names.insert(name), "two packages are called `{name}`");
+            let at = || format!("package `{name}`");
             package.check(self).with_context(at)?;
             for dist in iter::once(&package.dist).chain(&package.legacy_dist) {
                 let other = dists.insert(dist.python_template(), &package.name);

@@ -4,7 +4,7 @@
 use std::{fmt, path::Path};
 
 use serde::{Serialize, Serializer};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     artifact::TreeForm,
@@ -13,7 +13,7 @@ use crate::{
     elf::Rpath,
     package::{
         assemble::{MadePackage, ReuseCount},
-        plan::{BuildOrigin, BuildPlan, MemberSource, PackagePlan, SdkEntry, SdkTree},
+        plan::{BuildOrigin, BuildPlan, MemberSource, PackagePlan, SdkEntry},
     },
     relpath::RelPath,
     target::Scope,
@@ -21,70 +21,17 @@ use crate::{
 
 const SCHEMA: &str = "rocwheel-plan-v1";
 
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct PlannedPackage {
-    /// Path of the package below `dist/`.
-    path: String,
-    package: String,
-    name: String,
-    target: Option<String>,
-    members: Vec<PlannedMember>,
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct PlannedMember {
-    path: String,
-    executable: bool,
-    #[serde(flatten)]
-    source: PlannedSource,
-}
-
-/// The source of a member's bytes.
-#[derive(Clone, Debug, Serialize)]
-#[serde(tag = "source", rename_all = "kebab-case")]
-enum PlannedSource {
-    Copy {
-        artifact: String,
-        file: String,
-        /// `None` for a file that the build itself has yet to write, such as an archive of device
-        /// code.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        size: Option<u64>,
-    },
-    Relink {
-        artifact: String,
-        file: String,
-        size: u64,
-        rpath: String,
-    },
-    Launcher {
-        target: String,
-    },
-    Link {
-        target: String,
-    },
-    Directory,
-    Text {
-        size: u64,
-        sha256: Sha256,
-    },
-    Tree {
-        top: String,
-        members: Vec<PlannedMember>,
-    },
-    TreeManifest,
-}
-
 impl Serialize for BuildPlan {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let targets = self.targets.iter().map(Scope::to_string);
+        let packages = self.packages.iter().map(PackagePlan::document);
         let mut document = json!({
             "schema": SCHEMA,
             "version": self.version.to_string(),
             "mode": self.mode,
             "platform": self.platform.to_string(),
             "targets": targets.collect::<Vec<_>>(),
-            "packages": self.planned(),
+            "packages": packages.collect::<Vec<_>>(),
         });
         if !self.without.is_empty() {
             document["without"] = json!(self.without);
@@ -94,94 +41,10 @@ impl Serialize for BuildPlan {
     }
 }
 
-impl BuildPlan {
-    pub(super) fn planned(&self) -> Vec<PlannedPackage> {
-        self.packages.iter().map(planned).collect()
-    }
-}
-
-fn planned(package: &PackagePlan) -> PlannedPackage {
-    let members = package.members.ordered().into_iter();
-    let members = members.map(|(path, it)| member(path, it.is_executable(), source(it)));
-    let texts = package.texts.iter();
-    let texts = texts.map(|(path, it)| member(path, false, text(it)));
-    PlannedPackage {
-        path: package.path(),
-        package: package.label.package.clone(),
-        name: package.label.dist.clone(),
-        target: package.label.scope.as_ref().map(ToString::to_string),
-        members: members.chain(texts).collect(),
-    }
-}
-
-fn member(path: &RelPath, executable: bool, source: PlannedSource) -> PlannedMember {
-    PlannedMember {
-        path: path.to_string(),
-        executable,
-        source,
-    }
-}
-
-fn text(text: &str) -> PlannedSource {
-    PlannedSource::Text {
-        size: text.len() as u64,
-        sha256: Sha256::of(text.as_bytes()),
-    }
-}
-
-fn source(source: &MemberSource) -> PlannedSource {
-    match source {
-        MemberSource::File(origin, rpath) => file(origin, rpath.as_ref()),
-        MemberSource::Launcher(target) => PlannedSource::Launcher {
-            target: target.clone(),
-        },
-        MemberSource::Text(it) => text(it),
-        MemberSource::Sdk(tree, _) => tree_of(tree),
-        MemberSource::SdkManifest(_) => PlannedSource::TreeManifest,
-    }
-}
-
-fn tree_of(tree: &SdkTree) -> PlannedSource {
-    let members = tree.ordered().into_iter().map(|(path, entry)| {
-        let (executable, source) = match entry {
-            SdkEntry::Directory => (false, PlannedSource::Directory),
-            SdkEntry::Empty => (false, text("")),
-            SdkEntry::File(origin, rpath) => (origin.executable, file(origin, rpath.as_ref())),
-            SdkEntry::Shipped(target) | SdkEntry::Link(target) => {
-                let target = target.clone();
-                (false, PlannedSource::Link { target })
-            }
-        };
-        member(path, executable, source)
-    });
-    PlannedSource::Tree {
-        top: tree.top.to_string(),
-        members: members.collect(),
-    }
-}
-
-fn file(origin: &BuildOrigin, rpath: Option<&Rpath>) -> PlannedSource {
-    let artifact = origin.artifact.to_string();
-    let (file, size) = (origin.path.to_string_lossy().into_owned(), origin.len);
-    match rpath {
-        None => PlannedSource::Copy {
-            artifact,
-            file,
-            size: (origin.form != TreeForm::ToCome).then_some(size),
-        },
-        Some(rpath) => PlannedSource::Relink {
-            artifact,
-            file,
-            size,
-            rpath: rpath.to_string(),
-        },
-    }
-}
-
 /// Each package with its members, one on a line, and then the notes.
 impl fmt::Display for BuildPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for package in self.planned() {
+        for package in &self.packages {
             write!(f, "{package}\n\n")?;
         }
         for note in &self.notes {
@@ -191,38 +54,125 @@ impl fmt::Display for BuildPlan {
     }
 }
 
-impl fmt::Display for PlannedPackage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.path)?;
-        let mut members = self.members.iter();
-        members.try_for_each(|member| write!(f, "\n  {}", line(member, false)))
+impl PackagePlan {
+    fn document(&self) -> Value {
+        let members = self.members.ordered().into_iter();
+        let members = members
+            .map(|(path, source)| member(path, source.is_executable(), source_document(source)));
+        let texts = self.texts.iter();
+        let texts = texts.map(|(path, text)| member(path, false, text_document(text)));
+        json!({
+            "path": self.path(),
+            "package": self.label.package,
+            "name": self.label.dist,
+            "target": self.label.scope.as_ref().map(ToString::to_string),
+            "members": members.chain(texts).collect::<Vec<_>>(),
+        })
     }
 }
 
+impl fmt::Display for PackagePlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.path())?;
+        for (path, source) in self.members.ordered() {
+            let mark = if source.is_executable() { "*" } else { "" };
+            let path = format!("{}{mark}", on_one_line(path.as_str()));
+            write!(f, "\n  {}", source_line(&path, source))?;
+        }
+        for (path, text) in &self.texts {
+            write!(f, "\n  {}", text_line(&on_one_line(path.as_str()), text))?;
+        }
+        Ok(())
+    }
+}
+
+/// A member with its path, and with the source of its bytes.
+fn member(path: &RelPath, executable: bool, source: Value) -> Value {
+    let mut member = json!({ "path": path.as_str(), "executable": executable });
+    if let (Value::Object(member), Value::Object(source)) = (&mut member, source) {
+        member.extend(source);
+    }
+    member
+}
+
+fn source_document(source: &MemberSource) -> Value {
+    match source {
+        MemberSource::File(origin, rpath) => file_document(origin, rpath.as_ref()),
+        MemberSource::Launcher(target) => json!({ "source": "launcher", "target": target }),
+        MemberSource::Text(text) => text_document(text),
+        MemberSource::Sdk(tree, _) => {
+            let members = tree.ordered().into_iter().map(|(path, entry)| match entry {
+                SdkEntry::Directory => member(path, false, json!({ "source": "directory" })),
+                SdkEntry::Empty => member(path, false, text_document("")),
+                SdkEntry::File(origin, rpath) => {
+                    let document = file_document(origin, rpath.as_ref());
+                    member(path, origin.executable, document)
+                }
+                SdkEntry::Shipped(target) | SdkEntry::Link(target) => {
+                    member(path, false, json!({ "source": "link", "target": target }))
+                }
+            });
+            let members: Vec<Value> = members.collect();
+            json!({ "source": "tree", "top": tree.top.as_str(), "members": members })
+        }
+        MemberSource::SdkManifest(_) => json!({ "source": "tree-manifest" }),
+    }
+}
+
+fn text_document(text: &str) -> Value {
+    json!({ "source": "text", "size": text.len(), "sha256": Sha256::of(text.as_bytes()) })
+}
+
+fn file_document(origin: &BuildOrigin, rpath: Option<&Rpath>) -> Value {
+    let mut document = json!({
+        "source": if rpath.is_some() { "relink" } else { "copy" },
+        "artifact": origin.artifact.to_string(),
+        "file": origin.path.to_string_lossy(),
+    });
+    // The build itself has yet to write an archive of device code.
+    if origin.form != TreeForm::ToCome {
+        document["size"] = json!(origin.len);
+    }
+    if let Some(rpath) = rpath {
+        document["rpath"] = json!(rpath.to_string());
+    }
+    document
+}
+
 /// A member on one line, and the members of the tree that it packs on lines of their own.
-fn line(member: &PlannedMember, is_in_tree: bool) -> String {
-    let mark = if member.executable && !is_in_tree {
-        "*"
-    } else {
-        ""
-    };
-    let path = format!("{}{mark}", on_one_line(&member.path));
-    match &member.source {
-        PlannedSource::Copy { artifact, .. } => format!("copy   {path} < {artifact}"),
-        PlannedSource::Relink {
-            artifact, rpath, ..
-        } => format!("relink {path} < {artifact} [{rpath}]"),
-        PlannedSource::Launcher { target } => format!("launch {path} -> {}", on_one_line(target)),
-        PlannedSource::Link { target } => format!("link   {path} -> {}", on_one_line(target)),
-        PlannedSource::Directory => format!("mkdir  {path}"),
-        PlannedSource::Text { .. } if is_in_tree => format!("empty  {path}"),
-        PlannedSource::Text { size, .. } => format!("text   {path} ({size} bytes)"),
-        PlannedSource::Tree { members, .. } => {
-            let members = members.iter();
-            let members = members.map(|member| format!("\n    {}", line(member, true)));
+fn source_line(path: &str, source: &MemberSource) -> String {
+    match source {
+        MemberSource::File(origin, rpath) => file_line(path, origin, rpath.as_ref()),
+        MemberSource::Launcher(target) => format!("launch {path} -> {}", on_one_line(target)),
+        MemberSource::Text(text) => text_line(path, text),
+        MemberSource::Sdk(tree, _) => {
+            let members = tree.ordered().into_iter().map(|(path, entry)| {
+                let path = on_one_line(path.as_str());
+                let line = match entry {
+                    SdkEntry::Directory => format!("mkdir  {path}"),
+                    SdkEntry::Empty => format!("empty  {path}"),
+                    SdkEntry::File(origin, rpath) => file_line(&path, origin, rpath.as_ref()),
+                    SdkEntry::Shipped(target) | SdkEntry::Link(target) => {
+                        format!("link   {path} -> {}", on_one_line(target))
+                    }
+                };
+                format!("\n    {line}")
+            });
             format!("pack   {path}{}", members.collect::<String>())
         }
-        PlannedSource::TreeManifest => format!("count  {path}"),
+        MemberSource::SdkManifest(_) => format!("count  {path}"),
+    }
+}
+
+fn text_line(path: &str, text: &str) -> String {
+    format!("text   {path} ({} bytes)", text.len())
+}
+
+fn file_line(path: &str, origin: &BuildOrigin, rpath: Option<&Rpath>) -> String {
+    let artifact = &origin.artifact;
+    match rpath {
+        None => format!("copy   {path} < {artifact}"),
+        Some(rpath) => format!("relink {path} < {artifact} [{rpath}]"),
     }
 }
 

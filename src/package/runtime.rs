@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     artifact::{FileFacts, FileKind, LinkEnd, Owned, TreeContent},
-    elf::{ElfFacts, Machine, Rpath},
+    elf::{ElfFacts, Rpath},
     error::{Context as _, Error, Result, anyhow, hinted},
     glob::Glob,
     package::{
@@ -132,7 +132,6 @@ impl Claim<'_> {
         for (path, at, soname, library) in names {
             self.settle(path.clone(), at, &soname, library)?;
         }
-        self.remark(files);
         Ok(())
     }
 
@@ -181,33 +180,6 @@ impl Claim<'_> {
         let searched = loaded(facts).filter(|elf| elf.is_searched());
         let rpath = searched.map(|elf| extended(self.core, &self.searched, path, elf));
         Ok(MemberSource::File(origin, rpath.transpose()?))
-    }
-
-    /// Adds notes about files for other machines and about setuid programs.
-    fn remark(&mut self, files: &Files<'_>) {
-        let note = |is_it: &dyn Fn(&FileFacts) -> bool, what: &str| {
-            let mut paths = files.iter().filter_map(|(path, owned)| {
-                matches!(&owned.file.content, TreeContent::File(facts) if is_it(facts))
-                    .then_some(path)
-            });
-            let first = paths.next()?;
-            let more = match paths.count() {
-                0 => String::new(),
-                more => format!("; so it is with {more} more"),
-            };
-            Some(format!("`{first}` {what}{more}"))
-        };
-        let is_foreign = |facts: &FileFacts| {
-            let machine = facts.elf.as_ref().map(|elf| elf.machine);
-            self.kind(facts).is_loaded() && matches!(machine, Some(Machine::Other(_)))
-        };
-        let foreign = "is for another machine than x86-64, and ships as it is";
-        let setuid = "ran as its owner or group, and will run as its user";
-        let notes = [
-            note(&is_foreign, foreign),
-            note(&|facts| facts.mode.setuid, setuid),
-        ];
-        self.notes.extend(notes.into_iter().flatten());
     }
 
     /// Records a name of the library at `at` as an alias of its SONAME. Ships the library if it is not

@@ -126,8 +126,6 @@ pub struct PermissionBits {
     pub executable: bool,
     /// Not even the owner has write permission.
     pub read_only: bool,
-    /// The setuid or setgid bit is set: the program runs as its owner or group.
-    pub setuid: bool,
 }
 
 /// A directory entry that is not an artifact, and the reason.

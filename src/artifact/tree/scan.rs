@@ -297,7 +297,6 @@ fn mode(bits: u32) -> PermissionBits {
     PermissionBits {
         executable: bits & 0o111 != 0,
         read_only: bits & 0o200 == 0,
-        setuid: bits & 0o6000 != 0,
     }
 }
 

@@ -1,19 +1,15 @@
 //! Whether a set may be written to a directory, and whether it fits there.
 
-use std::{collections::BTreeSet, io, path::Path};
+use std::{collections::BTreeSet, path::Path};
 
 use walkdir::WalkDir;
 
 use crate::{
     atomic,
-    console::{World, many, size},
-    error::{Error, Result, anyhow, hinted},
+    console::{many, size},
+    error::{Result, anyhow, hinted},
     package::plan::{BuildPlan, MemberSource, SdkEntry},
-    wheel::WheelCompression,
 };
-
-/// Compressed packages of ROCm have a quarter to a half of the size of their contents.
-const AT_MOST: u64 = 2;
 
 /// Fails if `dist` has files that are not of this set.
 pub(super) fn check_existing(dist: &Path, names: &[String]) -> Result<()> {
@@ -47,52 +43,22 @@ pub(super) fn check_existing(dist: &Path, names: &[String]) -> Result<()> {
     ))
 }
 
-/// Adds a hint if the cause of `error` is a full disk, a quota or a limit on file sizes.
-pub(super) fn advise(error: Error, dist: &Path) -> Error {
-    let is_full = error.chain().any(|cause| {
-        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-        let kind = cause.downcast_ref().map(io::Error::kind);
-        matches!(kind, Some(StorageFull | QuotaExceeded | FileTooLarge))
-    });
-    if !is_full {
-        return error;
-    }
-    let hint = format!(
-        "free disk space at `{}`, or pass another `--output-dir`; nothing of the new set was left",
-        dist.display()
-    );
-    hinted(error, hint)
-}
-
-/// Checks the free disk space before anything is packed. Fails if packages that are not compressed
-/// would not fit. The size of compressed packages is not known beforehand.
-pub(super) fn check_space(
-    plan: &BuildPlan,
-    compression: WheelCompression,
-    dist: &Path,
-    world: &World,
-) -> Result<()> {
-    // If the system does not report the free space, start anyway. A full disk stops the build
-    // with a hint of its own.
+/// Fails before anything is packed if packages that are not compressed would not fit on the disk. The size
+/// of compressed packages is not known beforehand.
+pub(super) fn check_space(plan: &BuildPlan, dist: &Path) -> Result<()> {
+    // If the system does not report the free space, start anyway.
     let Some(free) = atomic::free_space(dist) else {
         return Ok(());
     };
-    let members = plan.members().map(|(_, member)| member);
-    let (place, bytes) = (dist.display(), bytes(members));
-    let (needs, has) = (size(bytes), size(free));
-    match compression {
-        WheelCompression::Store if bytes > free => Err(hinted(
-            anyhow!("not enough space for `{place}`: needs {needs}, has {has}"),
-            "free disk space, choose another `--output-dir`, or leave out `--compression store`",
-        )),
-        WheelCompression::Deflate(_) if bytes / AT_MOST > free => {
-            world.console.warn(format!(
-                "`{place}` may be too small: {needs} are to be compressed, has {has}"
-            ));
-            Ok(())
-        }
-        WheelCompression::Store | WheelCompression::Deflate(_) => Ok(()),
+    let bytes = bytes(plan.members().map(|(_, member)| member));
+    if bytes <= free {
+        return Ok(());
     }
+    let (place, needs, has) = (dist.display(), size(bytes), size(free));
+    Err(hinted(
+        anyhow!("not enough space for `{place}`: needs {needs}, has {has}"),
+        "free disk space, choose another `--output-dir`, or leave out `--compression store`",
+    ))
 }
 
 /// The total size of the files that packages contain.
@@ -146,20 +112,5 @@ mod tests {
         }
         write(&dist.join("old-1.0.whl.metadata"), "o");
         assert!(check_existing(&dist, &names).is_err());
-    }
-
-    #[test]
-    fn a_full_disk_has_a_way_out_and_other_errors_are_left_alone() {
-        let advised = |kind| {
-            let error = anyhow!(io::Error::from(kind)).context("failed to write `a.whl`");
-            crate::error::render(&advise(error, Path::new("out/dist")))
-        };
-        insta::assert_snapshot!(advised(io::ErrorKind::StorageFull), @"
-        error: failed to write `a.whl`
-          caused by: no storage space
-
-        hint: free disk space at `out/dist`, or pass another `--output-dir`; nothing of the new set was left
-        ");
-        assert!(!advised(io::ErrorKind::PermissionDenied).contains("hint"));
     }
 }

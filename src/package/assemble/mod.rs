@@ -39,7 +39,7 @@ pub use earlier::{ReuseCount, TakenMember};
 pub use edit::{ChangedFile, EditedContent, WheelEdit};
 
 use content::{MemberContent, XZ, pack_xz};
-use destination::{advise, bytes, check_existing, check_space};
+use destination::{bytes, check_existing, check_space};
 use earlier::EarlierSet;
 use memory::{BuildMemory, ContentKey, WheelRecipe};
 use pipeline::{WheelWork, WrittenWheel};
@@ -79,7 +79,9 @@ pub fn assemble(
     world: &World,
 ) -> Result<MadeSet> {
     let began = Instant::now();
-    check_space(plan, settings.compression, dist, world)?;
+    if settings.compression == WheelCompression::Store {
+        check_space(plan, dist)?;
+    }
     let names: Vec<String> = plan.packages.iter().map(PackagePlan::path).collect();
     // An earlier build may have been killed between the two renames that replace `dist`.
     atomic::restore(dist)?;
@@ -113,8 +115,7 @@ pub fn assemble(
         making.progress.begin(path);
         let made = making
             .package(package, path)
-            .with_context(|| format!("failed to make `{path}`"))
-            .map_err(|error| advise(error, dist))?;
+            .with_context(|| format!("failed to make `{path}`"))?;
         written.push(made);
         packed += bytes(package.members.values());
         // What was taken over from an earlier set was not counted yet.

@@ -4,15 +4,12 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    error::{Hint as _, Result, anyhow, ensure},
+    error::{Result, ensure},
     package::{
         catalog::{Catalog, PackageKind, PackageSpec},
         required_file::ArtifactPart,
     },
 };
-
-/// A known name is suggested for an unknown one if they differ in at most this many letters.
-const MOST_WRONG: usize = 2;
 
 impl Catalog {
     /// Removes something from the policy, by name: an optional package (`profiler`), an artifact
@@ -31,13 +28,10 @@ impl Catalog {
             }
             // The names before it may have removed it: a library goes with its artifact.
             let mut known = unchanged.packages.iter();
-            if !known.any(|it| it.is_called(name) || it.clone().forget(name)) {
-                let error = anyhow!("no package, artifact, library or command is called `{name}`");
-                return match unchanged.nearest(name).as_slice() {
-                    [] => Err(error),
-                    nearest => Err(error).hint(format!("did you mean {}?", nearest.join(" or "))),
-                };
-            }
+            ensure!(
+                known.any(|it| it.is_called(name) || it.clone().forget(name)),
+                "no package, artifact, library or command is called `{name}`"
+            );
         }
         // Device code is of use only in the directory of the package that it is laid over.
         if self.overlaid()?.is_omitted {
@@ -53,20 +47,6 @@ impl Catalog {
     pub fn omitted(&self) -> &BTreeSet<String> {
         &self.without
     }
-
-    /// Known names that the user may have meant: those that contain `name`, are contained in it, or
-    /// differ from it in few letters.
-    fn nearest(&self, name: &str) -> Vec<String> {
-        let is_near = |known: &&str| {
-            let is_within =
-                |inner: &str, outer: &str| inner.len() > MOST_WRONG && outer.contains(inner);
-            let is_typo = name.len() > MOST_WRONG && strsim::levenshtein(name, known) <= MOST_WRONG;
-            is_within(known, name) || is_within(name, known) || is_typo
-        };
-        let names = self.packages.iter().flat_map(PackageSpec::names);
-        let near: BTreeSet<&str> = names.filter(is_near).collect();
-        near.into_iter().map(|name| format!("`{name}`")).collect()
-    }
 }
 
 impl PackageSpec {
@@ -77,15 +57,6 @@ impl PackageSpec {
     pub fn is_optional(&self) -> bool {
         let is_optional = self.kind == PackageKind::Runtime && !self.required;
         is_optional || self.kind == PackageKind::Devel
-    }
-
-    /// All names in this package that `--without` accepts, and its own name if it is optional.
-    fn names(&self) -> impl Iterator<Item = &str> {
-        let own = self.is_optional().then_some(self.name.as_str());
-        let scripts = self.scripts.iter().map(|script| script.name.as_str());
-        let libraries = self.libraries.iter().map(|library| library.name.as_str());
-        let names = self.artifacts().chain(scripts).chain(libraries);
-        own.into_iter().chain(names)
     }
 
     fn omit(&mut self) {

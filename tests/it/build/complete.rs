@@ -205,14 +205,12 @@ fn what_is_left_out_on_purpose_is_in_no_table_and_no_extra() {
         let requirement = "rocm[libraries,devel,device-gfx942,device-gfx1100]==0.0.1.dev0";
         passes_where_it_is_installed("on-purpose", &place.join("out/dist"), requirement);
     }
-    let refused = ["ftt", "rocfft", "qwerty", "core"].map(|name| {
+    let refused = ["qwerty", "core"].map(|name| {
         let said = refusal(build(&place, "out").args(["--without", name]), 2);
         let (_, why) = said.split_once("caused by: ").unwrap();
-        why.replace("\n\n", " | ")
+        why.to_owned()
     });
     insta::assert_snapshot!(refused.concat(), @"
-    no package, artifact, library or command is called `ftt` | hint: did you mean `fft`?
-    no package, artifact, library or command is called `rocfft` | hint: did you mean `fft`?
     no package, artifact, library or command is called `qwerty`
     no set goes without package `core`
     ");

@@ -154,7 +154,11 @@ fn a_file_that_cannot_grow_is_named_and_nothing_is_left() {
     limited.args(["-c", "trap '' XFSZ; ulimit -f 30; exec \"$0\" \"$@\""]);
     limited.arg(inner.get_program()).args(inner.get_args());
     let said = refusal(&mut limited, 2);
-    for part in ["File too large", ".part/rocm_sdk_core-", "--output-dir"] {
+    for part in [
+        "File too large",
+        ".part/rocm_sdk_core-",
+        "another directory",
+    ] {
         assert!(said.contains(part), "no `{part}` in:\n{said}");
     }
     assert!(!place.join("out").exists());
@@ -189,11 +193,7 @@ fn a_disk_that_is_too_small_is_an_error_before_anything_is_made() {
 
     hint: free disk space, choose another `--output-dir`, or leave out `--compression store`
     ");
-    let doubtful = small("1");
-    assert!(
-        doubtful.starts_with("warning: `PLACE/out/dist` may be too small: "),
-        "{doubtful}"
-    );
+    assert_has!(small("1"), "hint: free disk space");
 }
 
 /// The name of an artifact that cannot be read would leave its code out of the packages without a word.

@@ -114,7 +114,6 @@ fn show_facts(facts: &FileFacts) -> String {
     for (is, name) in [
         (mode.executable, " executable"),
         (mode.read_only, " read-only"),
-        (mode.setuid, " setuid"),
     ] {
         out.push_str(if is { name } else { "" });
     }
@@ -172,7 +171,7 @@ fn files_links_and_directories_become_facts() {
       libz.a Archive
       script Script executable
       tiny Other
-      tool Executable without soname executable read-only setuid
+      tool Executable without soname executable read-only
       z.co Hsaco
     ");
 }

@@ -204,7 +204,7 @@ impl Fixture {
         let mut packages = plan.packages.iter();
         let at = packages.position(|package| package.label.dist == dist);
         let text = at
-            .map(|at| plan.planned()[at].to_string())
+            .map(|at| plan.packages[at].to_string())
             .unwrap_or_default();
         let shown = text.lines().skip(1).filter(|line| !line.contains(" text "));
         let of_others = |note: &&String| !note.ends_with(": it is left out");
