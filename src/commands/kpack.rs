@@ -1,7 +1,7 @@
 //! `kpack`: lists and extracts device code.
 
 use std::{
-    fmt, io,
+    io,
     path::{Path, PathBuf},
 };
 
@@ -94,27 +94,10 @@ struct TargetSelection {
 }
 
 #[derive(Debug, Serialize)]
-struct ListAnswer {
-    file: String,
-    kind: String,
-    code_objects: Vec<CodeRow>,
-    /// The references of a split binary to the archives with its code.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    references: Vec<Lead>,
-}
-
-#[derive(Debug, Serialize)]
 struct CodeRow {
     #[serde(flatten)]
     code: FoundCode,
     kernels: Vec<String>,
-}
-
-#[derive(Debug, Serialize)]
-struct Lead {
-    kernel_name: String,
-    index: usize,
-    search_paths: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -142,18 +125,31 @@ fn list(args: &ListArgs, world: &World) -> Result<()> {
         }
         Ok(())
     })?;
-    let references = references.iter().map(|it| Lead {
-        kernel_name: it.marker.kernel_name.clone(),
-        index: it.index,
-        search_paths: it.marker.kpack_search_paths.clone(),
-    });
-    let answer = ListAnswer {
-        file: args.file.display().to_string(),
-        kind,
-        code_objects: rows,
-        references: references.collect(),
-    };
-    world.console.report("kpack ls", &answer, &answer)
+    let file = args.file.display().to_string();
+    let total = rows.iter().map(|row| row.code.size).sum();
+    let count = many(rows.len(), "code object");
+    let mut text = format!("{file}: {kind}, {count}, {}\n", size(total));
+    if !rows.is_empty() {
+        let head = "BUNDLE TARGET SIZE STORED COMPRESSION KERNELS".split(' ');
+        let mut table = vec![head.map(str::to_owned).collect()];
+        table.extend(rows.iter().map(CodeRow::cells));
+        text.push_str(&aligned(&table));
+    }
+    let mut facts = json!({ "file": file, "kind": kind, "code_objects": rows });
+    // Those of a split binary to the archives with its code.
+    if !references.is_empty() {
+        let leads = references.iter().map(|it| {
+            let (marker, paths) = (&it.marker, it.marker.kpack_search_paths.join(" "));
+            format!("{}#{} in {paths}\n", marker.kernel_name, it.index)
+        });
+        text.extend(leads);
+        let references = references.iter().map(|it| {
+            let (name, paths) = (&it.marker.kernel_name, &it.marker.kpack_search_paths);
+            json!({ "kernel_name": name, "index": it.index, "search_paths": paths })
+        });
+        facts["references"] = references.collect();
+    }
+    world.console.report("kpack ls", &facts, text)
 }
 
 fn extract(args: &ExtractArgs, world: &World) -> Result<()> {
@@ -280,25 +276,6 @@ fn open(file: &Path) -> Result<FileAt> {
 
 fn reading(file: &Path) -> String {
     format!("failed to read `{}`", file.display())
-}
-
-impl fmt::Display for ListAnswer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let total = self.code_objects.iter().map(|row| row.code.size).sum();
-        let many = many(self.code_objects.len(), "code object");
-        writeln!(f, "{}: {}, {many}, {}", self.file, self.kind, size(total))?;
-        let head = "BUNDLE TARGET SIZE STORED COMPRESSION KERNELS".split(' ');
-        let mut table = vec![head.map(str::to_owned).collect()];
-        table.extend(self.code_objects.iter().map(CodeRow::cells));
-        if table.len() > 1 {
-            f.write_str(&aligned(&table))?;
-        }
-        for lead in &self.references {
-            let paths = lead.search_paths.join(" ");
-            writeln!(f, "{}#{} in {paths}", lead.kernel_name, lead.index)?;
-        }
-        Ok(())
-    }
 }
 
 impl CodeRow {

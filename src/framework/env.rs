@@ -1,6 +1,6 @@
 //! The environment in which a framework is built against an installed set: the rows of `env.toml`.
 
-use std::{collections::BTreeMap, sync::LazyLock};
+use std::{collections::BTreeMap, fmt, sync::LazyLock};
 
 use itertools::Itertools as _;
 use serde::{Deserialize, Serialize};
@@ -102,7 +102,7 @@ pub fn variables(
             .fold(row.value.clone(), |value, (name, text)| {
                 value.replace(name, text)
             });
-        // No form of a file of variables has a way to write it that all its readers understand.
+        // A line break would begin another line for what reads the variables.
         ensure!(
             !value.contains(char::is_control),
             "the value of `{}` has a control character: {value:?}",
@@ -180,44 +180,15 @@ impl InstalledRocm {
     }
 }
 
-/// How variables are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum VariableForm {
-    /// `export NAME='value'`
-    #[default]
-    Shell,
-    /// `set(ENV{NAME} "value")`
-    Cmake,
-    /// `NAME=value`, for the file in `GITHUB_ENV`
-    Github,
-}
-
-impl BuildVariable {
-    /// The line for a variable. `None` if the form cannot say that a path comes before another.
-    pub fn render(&self, form: VariableForm) -> Option<String> {
-        let Self {
-            name,
-            value,
-            before,
-        } = self;
-        let quoted = value.replace('\'', r"'\''");
-        Some(match (form, before.as_deref()) {
-            (VariableForm::Shell, None) => format!("export {name}='{quoted}'"),
-            (VariableForm::Shell, Some(between)) => {
-                format!("export {name}='{quoted}'\"${{{name}:+{between}${name}}}\"")
-            }
-            (VariableForm::Cmake, before) => {
-                let mut value = value.clone();
-                for special in ['\\', '"', '$'] {
-                    value = value.replace(special, &format!("\\{special}"));
-                }
-                let rest = before.map(|between| format!("{between}$ENV{{{name}}}"));
-                let rest = rest.unwrap_or_default();
-                format!("set(ENV{{{name}}} \"{value}{rest}\")")
-            }
-            (VariableForm::Github, Some(":" | ";")) => return None,
-            (VariableForm::Github, _) => format!("{name}={value}"),
-        })
+/// The line that sets it in a shell.
+impl fmt::Display for BuildVariable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = &self.name;
+        write!(f, "export {name}='{}'", self.value.replace('\'', r"'\''"))?;
+        match &self.before {
+            None => Ok(()),
+            Some(between) => write!(f, "\"${{{name}:+{between}${name}}}\""),
+        }
     }
 }
 
@@ -237,8 +208,7 @@ mod tests {
 
     fn shown(rocm: &InstalledRocm, built: BuiltFramework, has: &str) -> String {
         let found = variables(rocm, built, |path| path.contains(has)).unwrap();
-        let lines = found.variables.iter();
-        let lines = lines.filter_map(|it| it.render(VariableForm::Shell));
+        let lines = found.variables.iter().map(ToString::to_string);
         let left_out = found.left_out.iter();
         let left_out = left_out.map(|(why, names)| format!("# {why}: {}", names.join(" ")));
         lines.chain(left_out).join("\n")
@@ -374,39 +344,6 @@ mod tests {
         export TRITON_WHEEL_VERSION_SUFFIX='+rocm7.14.0'
         # the packages have no `lib/host-math`: BLAS OpenBLAS_HOME OpenBLAS_LIB_NAME
         # the packages have no `lib/llvm/amdgcn/bitcode`: HIP_DEVICE_LIB_PATH
-        "#);
-    }
-
-    #[test]
-    fn each_form_quotes_for_its_reader() {
-        let plain = BuildVariable {
-            name: "A".to_owned(),
-            value: r#"it's "a" \$b"#.to_owned(),
-            before: None,
-        };
-        let before = BuildVariable {
-            name: "PATH".to_owned(),
-            value: "/x/bin".to_owned(),
-            before: Some(":".to_owned()),
-        };
-        let forms = [
-            VariableForm::Shell,
-            VariableForm::Cmake,
-            VariableForm::Github,
-        ];
-        let lines = forms.map(|form| {
-            let lines = [plain.render(form), before.render(form)];
-            lines
-                .map(|it| it.unwrap_or("nothing".to_owned()))
-                .join("\n")
-        });
-        insta::assert_snapshot!(lines.join("\n"), @r#"
-        export A='it'\''s "a" \$b'
-        export PATH='/x/bin'"${PATH:+:$PATH}"
-        set(ENV{A} "it's \"a\" \\\$b")
-        set(ENV{PATH} "/x/bin:$ENV{PATH}")
-        A=it's "a" \$b
-        nothing
         "#);
     }
 

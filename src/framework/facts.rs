@@ -14,19 +14,11 @@ use super::{
     tags::{Manylinux, ProvenTag},
 };
 use crate::{
-    check::facts::{MemberFacts, MemberKind},
     elf::{ElfFacts, ElfKind, Machine},
     error::Result,
     relpath,
     run::Platform,
 };
-
-/// Whether a mode is not one that a file in `site-packages` should have. Some tools store none.
-pub(super) fn has_odd_mode(member: &MemberFacts) -> bool {
-    member.kind == MemberKind::File
-        && member.mode != 0
-        && (member.mode & 0o444 != 0o444 || member.mode & 0o022 != 0)
-}
 
 /// The tag that all binaries of a wheel prove together.
 pub(super) fn proved_tag(wheel: &FrameworkWheel, providers: &Providers<'_>) -> ProvenTag {

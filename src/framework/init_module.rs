@@ -43,18 +43,8 @@ pub(super) struct InitCall {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct InitHook {
-    /// The exceptions that are caught if the module is absent. `None` if none is.
-    pub catches: Option<Vec<String>>,
-}
-
-impl InitHook {
-    /// Whether the framework can be imported without the module. `from . import x` raises
-    /// `ImportError` itself and not its subclass `ModuleNotFoundError`.
-    pub(super) fn catches_absence(&self) -> bool {
-        let caught = self.catches.iter().flatten();
-        let enough = ["ImportError", "Exception", "BaseException"];
-        caught.into_iter().any(|it| enough.contains(&it.as_str()))
-    }
+    /// Whether the framework can be imported without the module.
+    pub catches_absence: bool,
 }
 
 impl InitModule {
@@ -153,14 +143,12 @@ pub(super) fn hook(source: &str) -> Result<Option<InitHook>> {
     if !source.contains(MODULE) {
         return Ok(None);
     }
-    python_source::parse(source, |parsed| find(&parsed.syntax().body, None))
+    python_source::parse(source, |parsed| find(&parsed.syntax().body, false))
 }
 
-fn find(body: &[Stmt], catches: Option<&Vec<String>>) -> Option<InitHook> {
+fn find(body: &[Stmt], catches_absence: bool) -> Option<InitHook> {
     let end = format!(".{MODULE}");
-    let hook = || InitHook {
-        catches: catches.cloned(),
-    };
+    let hook = || InitHook { catches_absence };
     body.iter().find_map(|statement| match statement {
         Stmt::ImportFrom(it) => {
             let module = it.module.as_deref().unwrap_or_default();
@@ -173,29 +161,30 @@ fn find(body: &[Stmt], catches: Option<&Vec<String>>) -> Option<InitHook> {
             names.any(|it| it.name.as_str().ends_with(&end)).then(hook)
         }
         Stmt::Try(it) => {
-            let caught = it.handlers.iter().flat_map(caught).collect_vec();
-            find(&it.body, Some(&caught)).or_else(|| find(&it.orelse, catches))
+            let is_caught = it.handlers.iter().any(catches_import_error);
+            find(&it.body, is_caught).or_else(|| find(&it.orelse, catches_absence))
         }
         Stmt::If(it) => {
             let mut clauses = it.elif_else_clauses.iter();
-            find(&it.body, catches).or_else(|| clauses.find_map(|it| find(&it.body, catches)))
+            find(&it.body, catches_absence)
+                .or_else(|| clauses.find_map(|it| find(&it.body, catches_absence)))
         }
         _ => None,
     })
 }
 
-/// The names of the exceptions of a handler. One without a type catches everything.
-fn caught(handler: &ExceptHandler) -> Vec<String> {
+/// Whether a handler catches that a module is absent: `from . import x` raises `ImportError` itself and not
+/// its subclass `ModuleNotFoundError`. A handler without a type catches everything.
+fn catches_import_error(handler: &ExceptHandler) -> bool {
     let ExceptHandler::ExceptHandler(handler) = handler;
-    let name = |it: &Expr| match it {
-        Expr::Name(it) => it.id.to_string(),
-        Expr::Attribute(it) => it.attr.to_string(),
-        _ => "?".to_owned(),
+    let is_enough = |it: &Expr| {
+        let enough = ["ImportError", "Exception", "BaseException"];
+        matches!(it, Expr::Name(it) if enough.contains(&it.id.as_str()))
     };
     match handler.type_.as_deref() {
-        None => vec!["BaseException".to_owned()],
-        Some(Expr::Tuple(it)) => it.elts.iter().map(name).collect(),
-        Some(one) => vec![name(one)],
+        None => true,
+        Some(Expr::Tuple(it)) => it.elts.iter().any(is_enough),
+        Some(one) => is_enough(one),
     }
 }
 
@@ -321,24 +310,18 @@ mod tests {
 
     #[test]
     fn a_hook_says_what_it_catches() {
-        let caught = |source: &str| {
-            hook(source)
-                .unwrap()
-                .map(|it| (it.catches_absence(), it.catches))
-        };
+        let caught = |source: &str| hook(source).unwrap().map(|it| it.catches_absence);
         assert_eq!(caught("import os\n"), None);
         assert_eq!(caught("# _rocm_init\n"), None);
-        assert_eq!(caught("from . import _rocm_init\n"), Some((false, None)));
+        assert_eq!(caught("from . import _rocm_init\n"), Some(false));
         let tried = |error: &str| {
             caught(&format!(
                 "if True:\n  try:\n    from . import _rocm_init\n  except {error}:\n    pass\n"
             ))
             .unwrap()
         };
-        assert!(
-            tried("ImportError").0 && tried("(OSError, ImportError)").0 && tried("Exception").0
-        );
-        assert!(!tried("ModuleNotFoundError").0);
+        assert!(tried("ImportError") && tried("(OSError, ImportError)") && tried("Exception"));
+        assert!(!tried("ModuleNotFoundError"));
         assert!(caught("import x._rocm_init\n").is_some());
         assert!(caught("from ._rocm_init import initialize\n").is_some());
     }
@@ -355,7 +338,7 @@ mod tests {
         ];
         let texts = sources.map(|source| {
             let text = with_hook(source).unwrap();
-            assert!(hook(&text).unwrap().unwrap().catches_absence());
+            assert!(hook(&text).unwrap().unwrap().catches_absence);
             text.replace('\r', "<CR>")
         });
         insta::assert_snapshot!(texts.join("--------\n"), @r#"

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{
     facts::{self, FoundInit},
-    init_module::{self, InitHook, InitModule},
+    init_module::{self, InitModule},
     providers::Providers,
     read::{ElfMember, FrameworkWheel},
     run_path,
@@ -75,11 +75,6 @@ fn wheel_facts(
     let is_purelib = wheel.wheel.root_is_purelib;
     let proved = (!wheel.is_for_windows()).then(|| facts::proved_tag(wheel, providers));
     let init = facts::init(wheel, providers.policy)?;
-    let odd_modes = wheel.facts.members.iter();
-    let odd_modes = odd_modes.filter(|it| facts::has_odd_mode(it)).count();
-    let code_objects = code_objects(wheel);
-    let entry_points = wheel.text(&format!("{}/entry_points.txt", wheel.archive.dist_info))?;
-    let entry_points = entry_points.iter().flat_map(|it| it.lines());
 
     writeln!(text, "{name} {version} ({})", size(wheel.facts.size))?;
     let lib = if is_purelib { "purelib" } else { "platlib" };
@@ -100,20 +95,12 @@ fn wheel_facts(
         None => writeln!(text, "  init      no `{}`, and no hook", init_module::FILE)?,
         Some(init) => writeln!(text, "  init      {}", init_text(init))?,
     }
-    for (count, what) in [
-        (wheel.without_digest, "without a digest in RECORD"),
-        (odd_modes, "with odd modes"),
-    ] {
-        if count > 0 {
-            writeln!(text, "  members   {} {what}", many(count, "member"))?;
-        }
+    if wheel.without_digest > 0 {
+        let members = many(wheel.without_digest, "member");
+        writeln!(text, "  members   {members} without a digest in RECORD")?;
     }
     for damage in &wheel.damage {
         writeln!(text, "  damaged   {damage}")?;
-    }
-    for (target, count) in &code_objects {
-        let count = many(*count, "code object");
-        writeln!(text, "  objects   {count} for {target}")?;
     }
     let mut binaries = Vec::new();
     for elf in wheel
@@ -148,15 +135,12 @@ fn wheel_facts(
         }),
         "requires": requires,
         "extras": extras,
-        "entry-points": entry_points.filter(|it| !it.is_empty()).collect_vec(),
         "roots": facts::roots(wheel),
         "init": init,
         "damage": wheel.damage,
         "members-without-digest": wheel.without_digest,
-        "members-with-odd-modes": odd_modes,
         "binaries": binaries,
         "windows-binaries": (!windows_binaries.is_empty()).then_some(windows_binaries),
-        "code-objects": (!code_objects.is_empty()).then_some(code_objects),
     })))
 }
 
@@ -176,18 +160,6 @@ fn is_foreign(elf: &ElfFacts) -> bool {
     matches!(elf.machine, Machine::Other(_)) && elf.kind != ElfKind::Other
 }
 
-/// The number of code objects in files of their own, by target.
-fn code_objects(wheel: &FrameworkWheel) -> BTreeMap<String, usize> {
-    let contents = wheel
-        .installed()
-        .filter_map(|it| it.1.content.as_ref().ok());
-    let targets = contents.flat_map(|it| match &it.code {
-        DeviceCodeFacts::Objects(targets) => targets.iter().map(ToString::to_string).collect(),
-        _ => Vec::new(),
-    });
-    targets.counts().into_iter().collect()
-}
-
 fn init_text(init: &FoundInit) -> String {
     let module = match &init.module {
         None => "no module".to_owned(),
@@ -199,12 +171,9 @@ fn init_text(init: &FoundInit) -> String {
         }
     };
     let hook = match &init.hook {
-        None => "no module imports it".to_owned(),
-        Some(hook) if hook.catches_absence() => "imported".to_owned(),
-        Some(InitHook { catches: None }) => "imported, and required".to_owned(),
-        Some(InitHook {
-            catches: Some(caught),
-        }) => format!("imported, and absent only under {}", caught.join(", ")),
+        None => "no module imports it",
+        Some(hook) if hook.catches_absence => "imported",
+        Some(_) => "imported, and required",
     };
     format!("{}: {module}; {hook}", init.root)
 }
@@ -282,7 +251,6 @@ fn binary_facts(
     let mut document = without_nulls(json!({
         "path": path,
         "machine": machine,
-        "depth": path.matches('/').count(),
         "soname": facts.soname,
         "needed": needed.collect_vec(),
         "run-path-kind": kind,

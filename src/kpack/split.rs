@@ -11,8 +11,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     digest::Sha256,
+    elf::ReadAt,
     error::{Context as _, Result, ensure},
-    kpack::{CodeTarget, code_target::is_generic},
+    kpack::{
+        CodeTarget, SplittableBinary, bundle,
+        code_target::is_generic,
+        host::{self, FatFileKind},
+    },
     relpath::RelPath,
     target::Scope,
 };
@@ -153,6 +158,40 @@ pub fn home(target: &CodeTarget) -> Option<Scope> {
         Some(target) => Some(Scope::Target(target)),
         None => is_generic(&base).then_some(Scope::Generic),
     }
+}
+
+/// What a split does with the device code of a binary.
+pub enum DeviceCode {
+    None,
+    /// It was taken out before.
+    Split,
+    /// It must stay, for this reason.
+    Stays(String),
+    /// It is taken out: for each bundle the size of the code of each target.
+    Leaves(SplittableBinary, Vec<BTreeMap<CodeTarget, u64>>),
+}
+
+/// Finds the device code of any file. Only headers are read.
+pub fn device_code(source: &dyn ReadAt) -> Result<DeviceCode> {
+    let fat = match host::look(source)? {
+        FatFileKind::Plain => return Ok(DeviceCode::None),
+        FatFileKind::Split => return Ok(DeviceCode::Split),
+        FatFileKind::Unsplittable { why, .. } => return Ok(DeviceCode::Stays(why.to_owned())),
+        FatFileKind::Fat(fat) => fat,
+    };
+    let section = fat.section(source)?;
+    let bundles = fat.bundles.iter().enumerate().map(|(ordinal, one)| {
+        let parts = bundle::parts(&section, one);
+        let parts = parts.with_context(|| format!("failed to open bundle {ordinal}"))?;
+        Ok(parts.into_iter().collect())
+    });
+    let bundles: Vec<BTreeMap<CodeTarget, u64>> = bundles.collect::<Result<_>>()?;
+    let mut targets = bundles.iter().flat_map(BTreeMap::keys);
+    if let Some(target) = targets.find(|it| home(it).is_none()) {
+        let why = format!("no runtime looks into an archive for `{target}`");
+        return Ok(DeviceCode::Stays(why));
+    }
+    Ok(DeviceCode::Leaves(fat, bundles))
 }
 
 /// The path of an archive, relative to the installed directory: `.kpack/blas_lib_gfx942.kpack`.

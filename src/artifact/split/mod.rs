@@ -18,9 +18,8 @@ use crate::{
     elf::Patch,
     error::{Context as _, Hint as _, Result, Stop, anyhow},
     kpack::{
-        CodeTarget, SplittableBinary, bundle, databases,
-        host::{self, FatFileKind},
-        split::{ArchiveNames, FatBinary, archive_path, home},
+        CodeTarget, SplittableBinary, databases, host,
+        split::{ArchiveNames, DeviceCode, FatBinary, archive_path, device_code, home},
     },
     parallel,
     relpath::RelPath,
@@ -242,34 +241,23 @@ fn action(file: &TreeFile) -> Result<SplitAction> {
     if !may_hold_code {
         return Ok(SplitAction::Stays);
     }
-    look_into(file, &FileAt::open(&file.source)?)
-        .with_context(|| format!("failed to read `{}`", file.source.display()))
-}
-
-fn look_into(file: &TreeFile, source: &FileAt) -> Result<SplitAction> {
-    let fat = match host::look(source)? {
-        FatFileKind::Plain | FatFileKind::Split => return Ok(SplitAction::Stays),
-        FatFileKind::Unsplittable { why, .. } => return Ok(SplitAction::Keeps(why.to_owned())),
-        FatFileKind::Fat(fat) => fat,
-    };
-    let section = fat.section(source)?;
-    let mut bundles = Vec::new();
-    for (ordinal, one) in fat.bundles.iter().enumerate() {
-        let set = bundle::targets(&section, one);
-        bundles.push(set.with_context(|| format!("failed to open bundle {ordinal}"))?);
-    }
-    if let Some(target) = bundles.iter().flatten().find(|one| home(one).is_none()) {
-        return Ok(SplitAction::Keeps(format!(
-            "no runtime looks into an archive for `{target}`"
-        )));
-    }
-    let binary = FatBinary::new((*file.basedir).clone(), file.path.clone(), bundles);
-    let plan = Arc::default();
-    Ok(SplitAction::Loses(Box::new(CodeRemoval {
-        fat,
-        binary,
-        plan,
-    })))
+    let code = FileAt::open(&file.source).map_err(Into::into);
+    let code = code
+        .and_then(|source| device_code(&source))
+        .with_context(|| format!("failed to read `{}`", file.source.display()))?;
+    Ok(match code {
+        DeviceCode::None | DeviceCode::Split => SplitAction::Stays,
+        DeviceCode::Stays(why) => SplitAction::Keeps(why),
+        DeviceCode::Leaves(fat, bundles) => {
+            let bundles = bundles.into_iter().map(|it| it.into_keys().collect());
+            let (prefix, path) = ((*file.basedir).clone(), file.path.clone());
+            SplitAction::Loses(Box::new(CodeRemoval {
+                fat,
+                binary: FatBinary::new(prefix, path, bundles.collect()),
+                plan: Arc::default(),
+            }))
+        }
+    })
 }
 
 #[cfg(test)]

@@ -1,37 +1,33 @@
 //! `framework env`: the environment in which frameworks are built against a set.
 
-use std::{
-    fmt::Write as _,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use fs_err as fs;
+use itertools::Itertools as _;
 use serde_json::json;
 
-use super::{World, chosen_targets};
+use super::World;
 use crate::{
-    commands::summary,
     error::{Context as _, Hint as _, Result, anyhow},
     framework::{
-        env::{BuildVariable, BuiltFramework, InstalledRocm, VariableForm, variables},
+        env::{BuiltFramework, InstalledRocm, variables},
         version::suffix,
     },
     package::DistNames,
-    report::outputs,
     run::Platform,
     target::{Target, TargetList},
     version::Version,
     wheel::DistName,
 };
 
-/// Print the variables that the build of a framework needs
+/// Print the variables that the build of a framework needs, for a shell
 ///
 /// The packages are installed: `rocm[libraries,devel]`, and `rocm-sdk init` was run. Variables for parts
 /// that they do not have are left out, with a note.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   rocwheel framework env --site venv/lib/python3.12/site-packages --for torch --base-version 2.12.0
-  rocwheel framework env --site venv/lib/python3.12/site-packages --for jax --style cmake")]
+  eval \"$(rocwheel framework env --site venv/lib/python3.12/site-packages --for jax)\"")]
 pub(super) struct EnvArgs {
     /// Directory in which the packages are installed: `site-packages`
     #[arg(long, value_name = "DIR")]
@@ -45,15 +41,6 @@ pub(super) struct EnvArgs {
     /// Families or targets to build for, comma-separated (default: those with device code there)
     #[arg(long = "target", alias = "targets", value_name = "LIST")]
     targets: Option<TargetList>,
-    /// How to write the variables; for one JSON document, pass `--format json`
-    #[arg(long, value_name = "STYLE", default_value = "shell")]
-    style: VariableForm,
-    /// Append step outputs to this file
-    #[arg(long, value_name = "FILE", env = "GITHUB_OUTPUT")]
-    github_output: Option<PathBuf>,
-    /// With `--style github`: append the directory of programs to this file
-    #[arg(long, value_name = "FILE", env = "GITHUB_PATH")]
-    github_path: Option<PathBuf>,
 }
 
 pub(super) fn run(args: &EnvArgs, world: &World) -> Result<()> {
@@ -64,44 +51,16 @@ pub(super) fn run(args: &EnvArgs, world: &World) -> Result<()> {
         let note = format!("left out: {}, since {why}", names.join(", "));
         world.console.note(note);
     }
-    let mut text = String::new();
-    for variable in &found.variables {
-        let BuildVariable { name, value, .. } = variable;
-        match (variable.render(args.style), &args.github_path) {
-            (Some(line), _) => writeln!(text, "{line}")?,
-            // GitHub has a file of its own for PATH.
-            (None, Some(file)) if args.style == VariableForm::Github && name == "PATH" => {
-                summary::append(file, &format!("{value}\n"))?;
-            }
-            (None, _) => {
-                let note = format!("this style cannot say that `{name}` begins with `{value}`");
-                world.console.note(note);
-            }
-        }
-    }
+    let lines = found.variables.iter().map(|it| format!("{it}\n"));
+    let text: String = lines.collect();
     // What a wheel that is built with it should require, and the suffix of its version.
     let version = rocm.version.to_string();
-    let requirement = format!("{}[libraries]=={version}", DistNames::built_in().selector);
-    let version_suffix = format!("+{}", suffix(&rocm.version));
-    let targets: Vec<String> = rocm.targets.iter().map(ToString::to_string).collect();
-    let device_extras: Vec<String> = targets.iter().map(|it| format!("device-{it}")).collect();
-    if let Some(file) = &args.github_output {
-        let outputs = outputs::render(&[
-            ("rocm-version", version.clone()),
-            ("requirement", requirement.clone()),
-            ("version-suffix", version_suffix.clone()),
-            ("targets", targets.join(",")),
-            ("device-extras", device_extras.join(",")),
-        ]);
-        summary::append(file, &outputs?).context("failed to write step outputs")?;
-    }
     let facts = json!({
         "rocm": version,
         "root": rocm.root,
-        "targets": targets,
-        "requirement": requirement,
-        "version-suffix": version_suffix,
-        "device-extras": device_extras,
+        "targets": rocm.targets.iter().map(ToString::to_string).collect_vec(),
+        "requirement": format!("{}[libraries]=={version}", DistNames::built_in().selector),
+        "version-suffix": format!("+{}", suffix(&rocm.version)),
         "variables": found.variables,
     });
     world.console.report("framework env", &facts, text)
@@ -139,7 +98,7 @@ impl EnvArgs {
         there.sort();
         let targets = match &self.targets {
             None => there,
-            Some(list) => chosen_targets(list, &there, "installed")?,
+            Some(list) => chosen_targets(list, &there)?,
         };
         let root = root.to_str();
         Ok(InstalledRocm {
@@ -156,4 +115,20 @@ impl EnvArgs {
             },
         })
     }
+}
+
+/// The targets of a list, each of which must have device code.
+fn chosen_targets(list: &TargetList, there: &[Target]) -> Result<Vec<Target>> {
+    let targets: Vec<Target> = list.bases().unique().collect();
+    let Some(target) = targets.iter().find(|target| !there.contains(target)) else {
+        return Ok(targets);
+    };
+    let there = match there {
+        [] => "none at all".to_owned(),
+        there => format!("only for {}", there.iter().join(", ")),
+    };
+    let package = DistNames::built_in().device(target);
+    Err(anyhow!("no device code for {target} is installed, {there}")).hint(format!(
+        "add `{package}`, or leave {target} out of `--target`"
+    ))
 }

@@ -18,16 +18,15 @@ use super::{World, args::AccessArgs, args::Jobs};
 use crate::{
     atomic::StagedDir,
     check,
-    error::{Context as _, Hint as _, Result, anyhow, ensure},
+    error::{Context as _, Result, ensure},
     framework::{
         FrameworkFacts, FrameworkWheel, Frameworks, Providers, RocmLibraries, tie::VersionSuffix,
     },
     package::{
-        DistNames, FIRST_DAY,
+        FIRST_DAY,
         assemble::{AssembleSettings, ChangedFile, pipeline},
     },
     set::PlaceDepth,
-    target::{Target, TargetList},
     wheel::WheelCompression,
 };
 
@@ -195,22 +194,6 @@ impl WritingArgs {
         }
         Ok(())
     }
-}
-
-/// The targets of a list, each of which must have device code.
-fn chosen_targets(list: &TargetList, there: &[Target], whence: &str) -> Result<Vec<Target>> {
-    let targets: Vec<Target> = list.bases().unique().collect();
-    let Some(target) = targets.iter().find(|target| !there.contains(target)) else {
-        return Ok(targets);
-    };
-    let there = match there {
-        [] => "none at all".to_owned(),
-        there => format!("only for {}", there.iter().join(", ")),
-    };
-    let package = DistNames::built_in().device(target);
-    Err(anyhow!("no device code for {target} is {whence}, {there}")).hint(format!(
-        "add `{package}`, or leave {target} out of `--target`"
-    ))
 }
 
 /// What was planned for each wheel, and what was written.

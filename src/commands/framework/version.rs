@@ -7,7 +7,7 @@ use serde_json::json;
 use super::World;
 use crate::{
     commands::args::AccessArgs,
-    error::{Context as _, Hint as _, No, Result, anyhow},
+    error::{Context as _, Hint as _, Result},
     framework::version::{suffix, with_suffix, without_rocm},
     package::DistNames,
     set::{self, PlaceDepth},
@@ -16,13 +16,12 @@ use crate::{
 
 /// Compute the version of a framework wheel
 ///
-/// Appends the part that names ROCm, as the builds of PyTorch do: `2.12.0+rocm7.14.0`. With `--over`, fails
-/// if installers would take the new version for an older one. `check --with` compares wheels with those of
-/// an index.
+/// Appends the part that names ROCm, as the builds of PyTorch do: `2.12.0+rocm7.14.0`. `check --with` compares
+/// the versions of wheels with those of an index.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   rocwheel framework version 2.12.0 --set packages
-  rocwheel framework version 2.12.0 --set 10.1.0 --over 2.12.0+rocm7.14.0")]
+  rocwheel framework version 2.12.0 --set 10.1.0")]
 pub(super) struct FrameworkVersionArgs {
     /// Version of the framework itself
     #[arg(value_name = "BASE")]
@@ -33,9 +32,6 @@ pub(super) struct FrameworkVersionArgs {
     /// Commit of the framework, for builds that are no release
     #[arg(long, value_name = "SHA")]
     commit: Option<GitSha>,
-    /// Versions that it must not sort below, comma-separated
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    over: Vec<Version>,
     #[command(flatten)]
     access: AccessArgs,
 }
@@ -55,14 +51,7 @@ pub(super) fn run(args: &FrameworkVersionArgs, world: &World) -> Result<()> {
         "requirement": format!("=={text}"),
         "filename-part": version.filename_form(),
     });
-    world.console.report("framework version", &facts, &text)?;
-    match args.over.iter().find(|there| version.sorts_below(there)) {
-        Some(there) => Err(anyhow!(No(format!(
-            "{version} sorts below {there}, so installers would take it for older"
-        ))))
-        .hint("publish it in another index, raise the base version, or let users pin it exactly"),
-        None => Ok(()),
-    }
+    world.console.report("framework version", &facts, &text)
 }
 
 impl FrameworkVersionArgs {

@@ -7,7 +7,7 @@ use itertools::Itertools as _;
 use super::{
     ToSplit, WheelSplitOptions,
     placement::{self, NamedBundles, PlacedArchive},
-    plan::{DeviceWheelPlan, DroppedTarget, LightenedBinary, SplitWheelPlan},
+    plan::{DeviceWheelPlan, LightenedBinary, SplitWheelPlan},
 };
 use crate::{
     error::{Context as _, Result},
@@ -101,7 +101,7 @@ impl Split<'_> {
         self.plan.binaries = binaries.collect();
         self.plan.kept.clone_from(&code.unsplittable);
         self.plan.dropped = self.dropped();
-        self.plan.warnings = self.warnings(&databases);
+        self.plan.warnings = self.warnings();
         self.plan.devices = self.devices(&databases)?;
         // Databases of targets that are left out are left out, too.
         let targets = self.targets();
@@ -290,44 +290,19 @@ impl Split<'_> {
         plan.extras = extras.into_iter().map(|it| it.0).sorted().dedup().collect();
     }
 
-    fn dropped(&self) -> Vec<DroppedTarget> {
+    fn dropped(&self) -> Vec<String> {
         let targets = self.targets().into_iter();
         let dropped = targets.filter(|target| !self.is_wanted(target));
-        let dropped = dropped.map(|target| {
-            let bundles = self.code.fat.iter().flat_map(|it| &it.bundles);
-            let code = bundles.flatten();
-            let sizes = code
-                .filter(|(it, _)| it.base().target().as_ref() == Some(&target))
-                .map(|(_, size)| *size)
-                .collect_vec();
-            DroppedTarget {
-                target,
-                code_objects: sizes.len(),
-                bytes: sizes.iter().sum(),
-            }
-        });
-        dropped.collect()
+        dropped.map(|it| it.to_string()).collect()
     }
 
-    fn warnings(&self, databases: &BTreeMap<Target, Vec<String>>) -> Vec<String> {
+    fn warnings(&self) -> Vec<String> {
         let code = self.targets();
-        // Without an archive there is no wheel that could have them.
-        let stays = databases.iter().filter(|(it, _)| !code.contains(*it));
-        let mut warnings = stays
-            .map(|(target, files)| {
-                let count = files.len();
-                format!(
-                    "{count} database files for {target} stay in the host wheel, since no binary has code for it"
-                )
-            })
-            .collect_vec();
         let wanted = self.options.targets.iter().flat_map(TargetList::bases);
         let absent = wanted.filter(|target| !code.contains(target)).unique();
         let absent = absent.sorted().join(", ");
-        if !absent.is_empty() {
-            warnings.push(format!("it has no device code for {absent}"));
-        }
-        warnings
+        let absent = (!absent.is_empty()).then(|| format!("it has no device code for {absent}"));
+        absent.into_iter().collect()
     }
 }
 

@@ -9,9 +9,8 @@ use crate::{
     error::{Context as _, Result, Stop},
     framework::read::{Binary, FrameworkWheel},
     kpack::{
-        CodeTarget, SplittableBinary, bundle,
-        host::{self, FatFileKind},
-        split::home,
+        CodeTarget, SplittableBinary,
+        split::{DeviceCode, device_code},
     },
     parallel,
     relpath::RelPath,
@@ -67,16 +66,24 @@ impl<'a> ToSplit<'a> {
             Some((path, member.path.as_str(), binary))
         });
         let files = files.sorted_by_key(|it| it.0).collect_vec();
-        let read = |(path, member, binary): &(&str, &str, &Binary)| {
-            read(path, member, binary).with_context(|| format!("failed to read `{path}`"))
+        let read = |(path, _, binary): &(&str, &str, &Binary)| {
+            device_code(&binary.bytes).with_context(|| format!("failed to read `{path}`"))
         };
         let (mut fat, mut unsplittable, mut split) = (Vec::new(), Vec::new(), Vec::new());
-        for code in parallel::map(&files, jobs, stop, read)? {
+        let found = parallel::map(&files, jobs, stop, read)?;
+        for ((path, member, binary), code) in files.into_iter().zip(found) {
+            let path = path.to_owned();
             match code {
                 DeviceCode::None => {}
-                DeviceCode::Fat(member) => fat.push(member),
-                DeviceCode::Kept(kept) => unsplittable.push(kept),
-                DeviceCode::Split(path) => split.push(path),
+                DeviceCode::Split => split.push(path),
+                DeviceCode::Stays(why) => unsplittable.push(KeptCode { path, why }),
+                DeviceCode::Leaves(code, bundles) => fat.push(FatMember {
+                    member: member.to_owned(),
+                    installed: path.parse()?,
+                    bytes: Arc::clone(&binary.bytes),
+                    fat: code,
+                    bundles,
+                }),
             }
         }
         Ok(Self {
@@ -86,44 +93,4 @@ impl<'a> ToSplit<'a> {
             split,
         })
     }
-}
-
-/// The device code of one binary: it can be taken out, must stay, or was taken out before.
-enum DeviceCode {
-    None,
-    Fat(FatMember),
-    Kept(KeptCode),
-    Split(String),
-}
-
-fn read(path: &str, member: &str, binary: &Binary) -> Result<DeviceCode> {
-    let keep = |why| {
-        let path = path.to_owned();
-        DeviceCode::Kept(KeptCode { path, why })
-    };
-    Ok(match host::look(&binary.bytes)? {
-        FatFileKind::Plain => DeviceCode::None,
-        FatFileKind::Split => DeviceCode::Split(path.to_owned()),
-        FatFileKind::Unsplittable { why, .. } => keep(why.to_owned()),
-        FatFileKind::Fat(fat) => {
-            let section = fat.section(&binary.bytes)?;
-            let bundles = fat.bundles.iter().enumerate().map(|(ordinal, one)| {
-                let parts = bundle::parts(&section, one);
-                let parts = parts.with_context(|| format!("failed to open bundle {ordinal}"))?;
-                Ok(parts.into_iter().collect())
-            });
-            let bundles: Vec<BTreeMap<CodeTarget, u64>> = bundles.collect::<Result<_>>()?;
-            let mut targets = bundles.iter().flat_map(BTreeMap::keys);
-            match targets.find(|it| home(it).is_none()) {
-                Some(target) => keep(format!("no runtime looks into an archive for `{target}`")),
-                None => DeviceCode::Fat(FatMember {
-                    member: member.to_owned(),
-                    installed: path.parse()?,
-                    bytes: Arc::clone(&binary.bytes),
-                    fat,
-                    bundles,
-                }),
-            }
-        }
-    })
 }

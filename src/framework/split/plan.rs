@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::placement::{PlacedArchive, PlacedBinary};
 use crate::{
-    console::{many, size},
+    console::many,
     framework::{device_selector::SelectorPlan, read::FrameworkWheel},
     relpath::RelPath,
     target::{Scope, Target},
@@ -36,7 +36,7 @@ pub struct SplitWheelPlan {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<SelectorPlan>,
     /// The targets whose code is left out.
-    pub dropped: Vec<DroppedTarget>,
+    pub dropped: Vec<String>,
     pub requires: Vec<String>,
     /// The requirements that a tie has forwarded, which those of the device wheels replace.
     pub removed: Vec<String>,
@@ -87,16 +87,6 @@ pub struct DeviceWheelPlan {
     pub(super) texts: Vec<(String, String)>,
 }
 
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct DroppedTarget {
-    #[serde(serialize_with = "crate::framework::as_text")]
-    pub target: Target,
-    pub code_objects: usize,
-    /// The bytes of its code, decompressed.
-    pub bytes: u64,
-}
-
 impl fmt::Display for SplitWheelPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let objects = self.binaries.iter().map(|it| it.code_objects).sum();
@@ -135,9 +125,8 @@ impl fmt::Display for SplitWheelPlan {
         for line in &self.removed {
             writeln!(f, "  - requires {line}")?;
         }
-        for one in &self.dropped {
-            let (objects, bytes) = (many(one.code_objects, "code object"), size(one.bytes));
-            writeln!(f, "  - target  {}: {objects}, {bytes}", one.target)?;
+        for target in &self.dropped {
+            writeln!(f, "  - target  {target}")?;
         }
         for one in &self.kept {
             writeln!(f, "  keeps     {}: {}", one.path, one.why)?;

@@ -289,19 +289,6 @@ impl<'a> Tie<'a> {
     /// Warns of what is strange about the wheel as it is.
     fn warn_of_wheel(&mut self) {
         let wheel = self.wheel;
-        if wheel.without_digest > 0 {
-            self.warn(format!(
-                "RECORD has no digest of {} of its members, so that damage cannot be seen",
-                wheel.without_digest
-            ));
-        }
-        for member in &wheel.facts.members {
-            let is_signature = [".dist-info/RECORD.jws", ".dist-info/RECORD.p7s"];
-            if is_signature.iter().any(|it| member.path.ends_with(it)) {
-                let path = &member.path;
-                self.warn(format!("`{path}` is dropped, since it signs what changes"));
-            }
-        }
         if self.group.options.suffix == VersionSuffix::Keep {
             let own = super::version::suffix(&self.group.rocm.version).replace('-', ".");
             let named = super::version::rocm_part(&wheel.name.version);

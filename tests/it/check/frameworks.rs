@@ -73,7 +73,7 @@ fn an_init_module_that_does_not_work_is_found() {
     fw-1.0-py3-none-linux_x86_64.whl
       warning RWF16 two-sites: `Root-Is-Purelib` is `false`: where purelib and platlib differ, no run path leads to ROCm, and nothing loads it
       error   RWF01 untied-library: `fw/_C.so`: `libamdhip64.so.7` is found neither by its run path nor by the init module
-      error   RWF04 unhooked-init: `fw/_rocm_init.py`: it is imported and absent, and the import catches ModuleNotFoundError, not ImportError
+      error   RWF04 unhooked-init: `fw/_rocm_init.py`: it is imported and absent, and the import does not catch ImportError
     ");
 }
 

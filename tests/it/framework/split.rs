@@ -271,8 +271,8 @@ fn targets_that_are_not_wanted_are_named_and_left_out() {
       + requires amd-fw-device-gfx942==1.0; extra == "device-all"
       + requires amd-fw-device-gfx942==1.0; extra == "device-gfx942"
       + requires amd-fw-device==1.0; extra == "device"
-      - target  gfx1100: 1 code object, 58.59 KiB
-      - target  gfx90a: 2 code objects, 117.19 KiB
+      - target  gfx1100
+      - target  gfx90a
       warning   it has no device code for gfx1201
     "#);
     assert_eq!(names(&parts).len(), 3);
