@@ -17,6 +17,6 @@ pub use name::{ArchiveName, ArtifactName, Component, local_path};
 pub use output::ArtifactOutput;
 pub use tree::{
     Artifact, ArtifactTree, Collision, FileAt, FileFacts, FileKind, LinkEnd, Merged, Owned,
-    PermissionBits, TreeContent, TreeFile, TreeForm, merge, same_content,
+    TreeContent, TreeFile, TreeForm, merge, same_content, same_entry,
 };
 pub use unpack::{Staged, UnpackLimits, Unpacked, stage};

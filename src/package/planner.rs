@@ -30,9 +30,6 @@ use crate::{
 /// Compares the contents of two files. The planner calls it only for files with the same path.
 pub type Same<'a> = &'a dyn Fn(&TreeFile, &TreeFile) -> Result<bool>;
 
-const NO_LISTS: &str = "the lists of families are for sets with split device code, and this one has it \
-    inside: they are ignored";
-
 struct Planner<'a> {
     catalog: &'a Catalog,
     tree: &'a ArtifactTree,
@@ -149,15 +146,10 @@ impl<'a> Planner<'a> {
             DistributionMode::Split => {
                 check::is_apart(self.catalog, self.tree, &self.scopes)?;
                 check::runs_without_xnack(self.catalog, self.tree)?;
-                let notes = check::targets(self.request, &self.scopes)?;
-                self.notes.extend(notes);
+                check::targets(self.request, &self.scopes)?;
             }
             DistributionMode::Legacy => {
                 check::is_legacy(self.catalog, self.tree, &self.scopes)?;
-                let options = &self.request.options;
-                if options.linux.is_some() || options.windows.is_some() {
-                    self.note(NO_LISTS.to_owned());
-                }
                 let device = self.catalog.only(PackageKind::Device)?.name.clone();
                 self.absent.push(device);
             }

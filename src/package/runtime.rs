@@ -157,7 +157,7 @@ impl Claim<'_> {
     /// Scripts get launchers as well: a copy of a script would look for its neighbours in the wrong
     /// directory.
     fn is_run(&self, facts: &FileFacts) -> bool {
-        facts.mode.executable && matches!(self.kind(facts), FileKind::Executable | FileKind::Script)
+        facts.executable && matches!(self.kind(facts), FileKind::Executable | FileKind::Script)
     }
 
     /// The member for a file: unchanged, or with the run path for its path in the package.
@@ -331,7 +331,7 @@ pub(super) fn origin(owned: &Owned<'_>, source: &Path, facts: &FileFacts) -> Bui
         path: source.to_owned(),
         len: facts.len,
         is_library: facts.kind == FileKind::SharedObject,
-        executable: facts.mode.executable,
+        executable: facts.executable,
         form: facts.form.clone(),
         state: facts.state.map(Box::new),
     }

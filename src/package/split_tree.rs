@@ -15,8 +15,7 @@ use itertools::Itertools as _;
 
 use crate::{
     artifact::{
-        Artifact, ArtifactTree, FileFacts, FileKind, LinkEnd, PermissionBits, TreeContent,
-        TreeFile, TreeForm, local_path,
+        Artifact, ArtifactTree, FileFacts, LinkEnd, TreeContent, TreeFile, TreeForm, local_path,
         split::{self, ArchivePlace, SplitAction, SplitPlan},
     },
     atomic,
@@ -217,13 +216,8 @@ fn artifacts(splitting: &SplitPlan<'_>, staging: &Path) -> Result<Vec<Artifact>>
             basedir: Arc::clone(basedir.context("no such base directory")?),
             source: place(splitting, at, staging),
             content: TreeContent::File(FileFacts {
-                len: 0,
-                mode: PermissionBits::default(),
-                kind: FileKind::Other,
-                elf: None,
-                damage: None,
                 form: TreeForm::ToCome,
-                state: None,
+                ..FileFacts::new(0, false)
             }),
         });
     }

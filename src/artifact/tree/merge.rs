@@ -60,8 +60,11 @@ pub fn merge<'a>(
         }
     }
     for (path, owners) in shared {
-        if !all_equal(&owners, &same)? {
-            merged.collisions.push(Collision { path, owners });
+        for (one, other) in owners.iter().tuple_windows() {
+            if !same_entry(one.file, other.file, &same)? {
+                merged.collisions.push(Collision { path, owners });
+                break;
+            }
         }
     }
     Ok(merged)
@@ -102,28 +105,21 @@ fn same_bytes(mut one: impl Read, mut other: impl Read) -> io::Result<bool> {
     }
 }
 
-fn all_equal(
-    owners: &[Owned],
-    same: &impl Fn(&TreeFile, &TreeFile) -> Result<bool>,
+/// Whether two files with one path are the same. `same` compares their contents, if they have the same
+/// length and the same executable bit.
+pub fn same_entry(
+    one: &TreeFile,
+    other: &TreeFile,
+    same: impl Fn(&TreeFile, &TreeFile) -> Result<bool>,
 ) -> Result<bool> {
-    for (one, other) in owners.iter().tuple_windows() {
-        let equal = match (&one.file.content, &other.file.content) {
-            (TreeContent::Directory, TreeContent::Directory) => true,
-            (TreeContent::Link { text, .. }, TreeContent::Link { text: other, .. }) => {
-                text == other
-            }
-            (TreeContent::File(facts), TreeContent::File(others)) => {
-                facts.len == others.len
-                    && facts.mode.executable == others.mode.executable
-                    && same(one.file, other.file)?
-            }
-            _ => false,
-        };
-        if !equal {
-            return Ok(false);
+    Ok(match (&one.content, &other.content) {
+        (TreeContent::Directory, TreeContent::Directory) => true,
+        (TreeContent::Link { text, .. }, TreeContent::Link { text: other, .. }) => text == other,
+        (TreeContent::File(facts), TreeContent::File(others)) => {
+            facts.len == others.len && facts.executable == others.executable && same(one, other)?
         }
-    }
-    Ok(true)
+        _ => false,
+    })
 }
 
 impl fmt::Display for Collision<'_> {
@@ -140,7 +136,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        artifact::tree::{FileFacts, LinkEnd, PermissionBits},
+        artifact::tree::{FileFacts, LinkEnd},
         error::bail,
     };
 
@@ -176,12 +172,9 @@ mod tests {
             return (path, TreeContent::Link { text, end });
         }
         let (path, len) = line.split_once(' ').unwrap();
-        let mode = PermissionBits {
-            executable: len.ends_with('x'),
-            ..PermissionBits::default()
-        };
+        let executable = len.ends_with('x');
         let len = len.trim_end_matches('x').parse().unwrap();
-        (path, TreeContent::File(FileFacts::new(len, mode)))
+        (path, TreeContent::File(FileFacts::new(len, executable)))
     }
 
     fn collisions(artifacts: &[Artifact], same: bool) -> String {

@@ -24,7 +24,7 @@ use crate::{
     version::BaseVersion,
 };
 
-pub use merge::{Collision, Merged, Owned, merge, same_content};
+pub use merge::{Collision, Merged, Owned, merge, same_content, same_entry};
 
 /// All artifacts of a directory, sorted by name.
 #[derive(Clone, Debug)]
@@ -94,7 +94,7 @@ pub enum LinkEnd {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileFacts {
     pub len: u64,
-    pub mode: PermissionBits,
+    pub executable: bool,
     pub kind: FileKind,
     /// Headers of an ELF file, unless the name already determines its kind.
     pub elf: Option<Arc<elf::ElfFacts>>,
@@ -108,10 +108,10 @@ pub struct FileFacts {
 
 impl FileFacts {
     /// The facts of a file whose contents are not known yet.
-    pub fn new(len: u64, mode: PermissionBits) -> Self {
+    pub fn new(len: u64, executable: bool) -> Self {
         Self {
             len,
-            mode,
+            executable,
             kind: FileKind::Other,
             elf: None,
             damage: None,
@@ -119,13 +119,6 @@ impl FileFacts {
             state: None,
         }
     }
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PermissionBits {
-    pub executable: bool,
-    /// Not even the owner has write permission.
-    pub read_only: bool,
 }
 
 /// A directory entry that is not an artifact, and the reason.
@@ -282,7 +275,7 @@ fn with_contents(facts: &FileFacts, source: &Path) -> Result<FileFacts> {
     }
     // Only Unix has modes. On other systems, programs and scripts are executable.
     if !cfg!(unix) {
-        facts.mode.executable = matches!(facts.kind, FileKind::Executable | FileKind::Script);
+        facts.executable = matches!(facts.kind, FileKind::Executable | FileKind::Script);
     }
     Ok(facts)
 }

@@ -17,8 +17,8 @@ use crate::{
         ArchiveName, ArtifactManifest, ArtifactName, local_path,
         name::{ensure_readable, from_local},
         tree::{
-            Artifact, ArtifactTree, FileFacts, LinkEnd, PermissionBits, Skipped, TreeContent,
-            TreeFile, with_contents,
+            Artifact, ArtifactTree, FileFacts, LinkEnd, Skipped, TreeContent, TreeFile,
+            with_contents,
         },
     },
     error::{Context, Error, Hint, Result, Stop, anyhow, bail, ensure},
@@ -259,15 +259,12 @@ fn look(top: &Path, basedir: &Arc<RelPath>, entry: &DirEntry) -> Result<TreeFile
         TreeContent::Directory
     } else if found.is_file() {
         #[cfg(unix)]
-        let mode = mode(std::os::unix::fs::MetadataExt::mode(&found));
+        let executable = std::os::unix::fs::MetadataExt::mode(&found) & 0o111 != 0;
         #[cfg(not(unix))]
-        let mode = PermissionBits {
-            read_only: found.permissions().readonly(),
-            ..PermissionBits::default()
-        };
+        let executable = false;
         TreeContent::File(FileFacts {
             state: Some(FileState::from_metadata(&found)),
-            ..FileFacts::new(found.len(), mode)
+            ..FileFacts::new(found.len(), executable)
         })
     } else {
         bail!("neither a file, a directory nor a link: `{path}`");
@@ -289,14 +286,6 @@ fn link_text(source: &Path) -> Result<String> {
             source.display(),
             text.to_string_lossy()
         ),
-    }
-}
-
-#[cfg(unix)]
-fn mode(bits: u32) -> PermissionBits {
-    PermissionBits {
-        executable: bits & 0o111 != 0,
-        read_only: bits & 0o200 == 0,
     }
 }
 

@@ -6,14 +6,13 @@ use itertools::Itertools as _;
 
 use super::{
     ToSplit, WheelSplitOptions,
-    placement::{self, NamedBundles, PlacedArchive},
+    placement::PlacedArchive,
     plan::{DeviceWheelPlan, LightenedBinary, SplitWheelPlan},
 };
 use crate::{
     error::{Context as _, Result},
     framework::{
         device_selector::SelectorPlan,
-        facts,
         metadata::MetadataEdit,
         policy::{FrameworkSpec, Frameworks, RocmDirectoryKey},
         read::FrameworkWheel,
@@ -21,7 +20,7 @@ use crate::{
         rocm::RocmLibraries,
         tie::{self, TieRecord},
     },
-    kpack::{CodeTarget, databases},
+    kpack::databases,
     package::{DistNames, selector::DeviceSelector},
     relpath::RelPath,
     target::{Scope, Target, TargetList},
@@ -91,12 +90,12 @@ impl Split<'_> {
     fn decide(&mut self) -> Result<()> {
         let (wheel, code) = (self.wheel, self.code);
         let mut record = self.base()?;
-        self.place()?;
+        self.plan.archives = self.archives()?;
         let databases = self.databases();
         let binaries = code.fat.iter().map(|it| LightenedBinary {
-            path: it.installed.to_string(),
-            bundles: it.bundles.len(),
-            code_objects: it.bundles.iter().map(BTreeMap::len).sum(),
+            path: it.member.installed.to_string(),
+            bundles: it.member.bundles.len(),
+            code_objects: it.member.bundles.iter().map(BTreeMap::len).sum(),
         });
         self.plan.binaries = binaries.collect();
         self.plan.kept.clone_from(&code.unsplittable);
@@ -159,7 +158,7 @@ impl Split<'_> {
 
     /// The targets that have code, without features.
     fn targets(&self) -> BTreeSet<Target> {
-        let bundles = self.code.fat.iter().flat_map(|it| &it.bundles);
+        let bundles = self.code.fat.iter().flat_map(|it| &it.member.bundles);
         let targets = bundles.flat_map(BTreeMap::keys);
         targets.filter_map(|it| it.base().target()).collect()
     }
@@ -169,26 +168,17 @@ impl Split<'_> {
         chosen.is_none_or(|chosen| chosen.bases().any(|it| it == *target))
     }
 
-    /// Decides which archive gets the code of which binary. Those for generic targets and for the chosen
-    /// ones are written.
-    fn place(&mut self) -> Result<()> {
-        let targets = |it: &BTreeMap<CodeTarget, u64>| it.keys().cloned().collect();
-        let binaries = self.code.fat.iter();
-        let binaries: Vec<NamedBundles<'_>> = binaries
-            .map(|it| (&it.installed, it.bundles.iter().map(targets).collect()))
-            .collect();
-        let packages = facts::packages(self.wheel);
-        let placed = placement::place(&self.wheel.name.name, &packages, binaries)?;
+    /// The archives for generic targets and for the chosen ones.
+    fn archives(&self) -> Result<BTreeMap<RelPath, PlacedArchive>> {
         let mut archives: BTreeMap<RelPath, PlacedArchive> = BTreeMap::new();
-        for binary in &placed {
+        for binary in &self.code.fat {
             archives.extend(binary.archives()?);
         }
         archives.retain(|_, archive| match &archive.scope {
             Scope::Target(target) => self.is_wanted(target),
             _ => true,
         });
-        (self.plan.placed, self.plan.archives) = (placed, archives);
-        Ok(())
+        Ok(archives)
     }
 
     /// The members with kernels for one target, as far as policy says that they move.

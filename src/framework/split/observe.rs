@@ -4,10 +4,16 @@ use std::{collections::BTreeMap, num::NonZeroUsize, sync::Arc};
 
 use itertools::Itertools as _;
 
-use super::plan::KeptCode;
+use super::{
+    placement::{self, PlacedBinary},
+    plan::KeptCode,
+};
 use crate::{
     error::{Context as _, Result, Stop},
-    framework::read::{Binary, FrameworkWheel},
+    framework::{
+        facts,
+        read::{Binary, FrameworkWheel},
+    },
     kpack::{
         CodeTarget, SplittableBinary,
         split::{DeviceCode, device_code},
@@ -20,7 +26,7 @@ use crate::{
 /// A wheel, and what a split has to know of it besides its members.
 pub struct ToSplit<'a> {
     pub(super) wheel: &'a FrameworkWheel,
-    pub(super) fat: Vec<FatMember>,
+    pub(super) fat: Vec<PlacedBinary>,
     /// The binaries whose device code must stay, and why.
     pub(super) unsplittable: Vec<KeptCode>,
     /// The binaries whose device code was taken out before.
@@ -56,7 +62,7 @@ impl<'a> ToSplit<'a> {
 
     /// The size of all bundles.
     pub(super) fn size(&self) -> u64 {
-        let bundles = self.fat.iter().flat_map(|it| &it.fat.bundles);
+        let bundles = self.fat.iter().flat_map(|it| &it.member.fat.bundles);
         bundles.map(|it| it.len).sum()
     }
 
@@ -86,9 +92,10 @@ impl<'a> ToSplit<'a> {
                 }),
             }
         }
+        let packages = facts::packages(wheel);
         Ok(Self {
             wheel,
-            fat,
+            fat: placement::place(&wheel.name.name, &packages, fat)?,
             unsplittable,
             split,
         })

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use itertools::Itertools as _;
 
+use super::observe::FatMember;
 use crate::{
     error::{Context as _, Result},
     framework::facts,
@@ -16,9 +17,10 @@ use crate::{
     wheel::DistName,
 };
 
-/// A binary that loses its device code. It has the index of its `FatMember`.
+/// A binary that loses its device code.
 #[derive(Debug)]
 pub(super) struct PlacedBinary {
+    pub member: FatMember,
     /// The directory with `.kpack`.
     root: RelPath,
     names: ArchiveNames,
@@ -34,9 +36,6 @@ pub(super) struct PlacedArchive {
     pub base: CodeTarget,
 }
 
-/// The name and the bundles of a binary.
-pub(super) type NamedBundles<'a> = (&'a RelPath, Vec<BTreeSet<CodeTarget>>);
-
 /// Places binaries of one wheel. `packages` are the directories with an `__init__.py`.
 ///
 /// A binary that is directly in `site-packages` has its archives in a directory with the name of the
@@ -44,12 +43,13 @@ pub(super) type NamedBundles<'a> = (&'a RelPath, Vec<BTreeSet<CodeTarget>>);
 pub(super) fn place(
     name: &DistName,
     packages: &BTreeSet<&str>,
-    binaries: Vec<NamedBundles<'_>>,
+    members: Vec<FatMember>,
 ) -> Result<Vec<PlacedBinary>> {
     let group = name.filename_form();
     let alone: RelPath = format!("{group}.kpack.d").parse()?;
     let mut placed = Vec::new();
-    for (path, bundles) in binaries {
+    for member in members {
+        let path = &member.installed;
         let root = facts::root(packages, path.as_str());
         let root: Option<RelPath> = root.map(str::parse).transpose()?;
         let (root, below) = match root {
@@ -61,15 +61,20 @@ pub(super) fn place(
             }
             None => (alone.clone(), path.clone()),
         };
-        placed.push((FatBinary::new(root.clone(), below, bundles), root));
+        let bundles = member.bundles.iter();
+        let bundles = bundles.map(|it| it.keys().cloned().collect());
+        let binary = FatBinary::new(root.clone(), below, bundles.collect());
+        placed.push((member, binary, root));
     }
-    let by_root = placed.iter().map(|(binary, root)| (root, binary.clone()));
+    let by_root = placed
+        .iter()
+        .map(|(_, binary, root)| (root, binary.clone()));
     let names: BTreeMap<RelPath, ArchiveNames> = by_root
         .into_group_map()
         .into_iter()
         .map(|(root, binaries)| (root.clone(), ArchiveNames::new(&group, &binaries)))
         .collect();
-    let placed = placed.into_iter().map(|(binary, root)| {
+    let placed = placed.into_iter().map(|(member, binary, root)| {
         let names = names.get(&root).context("a package without binaries")?;
         let mut markers = names.markers(&binary);
         if root == alone {
@@ -77,6 +82,7 @@ pub(super) fn place(
             paths.for_each(|path| *path = format!("{alone}/{path}"));
         }
         Ok(PlacedBinary {
+            member,
             root,
             names: names.clone(),
             binary,
@@ -109,18 +115,31 @@ impl PlacedBinary {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::{kpack::SplittableBinary, spool::Spool};
 
     fn shown(packages: &[&str], binaries: &[(&str, &[&[&str]])]) -> String {
-        let paths: Vec<RelPath> = binaries.iter().map(|it| it.0.parse().unwrap()).collect();
-        let code = paths.iter().zip(binaries).map(|(path, (_, bundles))| {
-            let set = |targets: &&[&str]| targets.iter().map(|it| it.parse().unwrap()).collect();
-            (path, bundles.iter().map(set).collect())
+        let code = binaries.iter().map(|(path, bundles)| {
+            let sizes = |it: &&[&str]| it.iter().map(|it| (it.parse().unwrap(), 1)).collect();
+            FatMember {
+                member: (*path).to_owned(),
+                installed: path.parse().unwrap(),
+                bytes: Arc::new(Spool::new(1)),
+                fat: SplittableBinary {
+                    code: 0..0,
+                    bundles: Vec::new(),
+                    wrappers: Vec::new(),
+                },
+                bundles: bundles.iter().map(sizes).collect(),
+            }
         });
         let packages = packages.iter().copied().collect();
         let placed = place(&"my-fw".parse().unwrap(), &packages, code.collect()).unwrap();
         let mut lines = Vec::new();
-        for (path, one) in paths.iter().zip(&placed) {
+        for one in &placed {
+            let path = &one.member.member;
             let archives = one.archives().unwrap().into_iter();
             lines.extend(archives.map(|(archive, it)| format!("{path}: {archive} {}", it.scope)));
             let marker = one.markers.first().unwrap();

@@ -8,7 +8,7 @@ use std::{
 use itertools::Itertools as _;
 use serde::Serialize;
 
-use super::placement::{PlacedArchive, PlacedBinary};
+use super::placement::PlacedArchive;
 use crate::{
     console::many,
     framework::{device_selector::SelectorPlan, read::FrameworkWheel},
@@ -42,9 +42,6 @@ pub struct SplitWheelPlan {
     pub removed: Vec<String>,
     pub extras: Vec<String>,
     pub warnings: Vec<String>,
-    /// The binaries with their archives, in the order of the input.
-    #[serde(skip)]
-    pub(super) placed: Vec<PlacedBinary>,
     /// The archives that are written, by their installed paths.
     #[serde(skip)]
     pub(super) archives: BTreeMap<RelPath, PlacedArchive>,
@@ -154,7 +151,6 @@ impl SplitWheelPlan {
             removed: Vec::new(),
             extras: Vec::new(),
             warnings: Vec::new(),
-            placed: Vec::new(),
             archives: BTreeMap::new(),
             moved: BTreeSet::new(),
             texts: BTreeMap::new(),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{ToSplit, observe::FatMember, placement::PlacedBinary, plan::SplitWheelPlan};
+use super::{ToSplit, placement::PlacedBinary, plan::SplitWheelPlan};
 use crate::{
     artifact::FileAt,
     elf::{Patch, PatchedReader},
@@ -30,22 +30,22 @@ pub(super) fn ensure_same(
         .iter()
         .map(|(path, archive)| (path.clone(), archive))
         .collect();
-    for ((member, placed), patch) in input.fat.iter().zip(&plan.placed).zip(patches) {
+    for (placed, patch) in input.fat.iter().zip(patches) {
         let one = OneBinary {
-            member,
             placed,
             plan,
             archives: &archives,
         };
-        one.ensure_same(patch, &devices)
-            .with_context(|| format!("the split of `{}` would lose code", member.installed))?;
+        one.ensure_same(patch, &devices).with_context(|| {
+            format!("the split of `{}` would lose code", placed.member.installed)
+        })?;
     }
     Ok(())
 }
 
 /// All kinds of devices that the code is for: each target, with all its features.
 fn devices(input: &ToSplit<'_>) -> BTreeSet<CodeTarget> {
-    let bundles = input.fat.iter().flat_map(|it| &it.bundles);
+    let bundles = input.fat.iter().flat_map(|it| &it.member.bundles);
     let bases: BTreeSet<CodeTarget> = bundles
         .flat_map(BTreeMap::keys)
         .map(CodeTarget::base)
@@ -69,7 +69,6 @@ fn devices(input: &ToSplit<'_>) -> BTreeSet<CodeTarget> {
 }
 
 struct OneBinary<'a> {
-    member: &'a FatMember,
     placed: &'a PlacedBinary,
     plan: &'a SplitWheelPlan,
     archives: &'a ArchivesByPath<'a, FileAt>,
@@ -77,9 +76,9 @@ struct OneBinary<'a> {
 
 impl OneBinary<'_> {
     fn ensure_same(&self, patch: &Patch, devices: &BTreeSet<CodeTarget>) -> Result<()> {
-        let source = PatchedReader::new(&self.member.bytes, patch.clone());
+        let source = PatchedReader::new(&self.placed.member.bytes, patch.clone());
         let references = host::references(&source)?;
-        let wrappers = &self.member.fat.wrappers;
+        let wrappers = &self.placed.member.fat.wrappers;
         ensure!(
             references.len() == wrappers.len(),
             "{} wrappers instead of {}",
@@ -103,7 +102,7 @@ impl OneBinary<'_> {
     fn ensure_same_code(&self, reference: &WrapperReference, device: &CodeTarget) -> Result<()> {
         let before = self.before(reference.index, device)?;
         for generation in [Generation::FirstArchive, Generation::EveryArchive] {
-            let path = &self.member.installed;
+            let path = &self.placed.member.installed;
             let after = find(generation, self.archives, path, reference, device);
             let is_same = match (&before, &after) {
                 (None, CodePlace::PassedOver) => true,
@@ -130,7 +129,12 @@ impl OneBinary<'_> {
 
     /// The code that the runtime takes from a bundle in a binary.
     fn before(&self, bundle: usize, device: &CodeTarget) -> Result<Option<(CodeTarget, u64)>> {
-        let code = self.member.bundles.get(bundle).context("no such bundle")?;
+        let code = self
+            .placed
+            .member
+            .bundles
+            .get(bundle)
+            .context("no such bundle")?;
         for target in wanted(device) {
             let Some(size) = code.get(&target) else {
                 continue;

@@ -87,8 +87,8 @@ impl SplitWriter<'_> {
         if plan.passed_on.is_some() {
             return whole(None);
         }
-        let binaries: Vec<_> = code.fat.iter().zip(&plan.placed).collect();
-        let patches = parallel::map(&binaries, settings.jobs, &world.stop, |(member, placed)| {
+        let patches = parallel::map(&code.fat, settings.jobs, &world.stop, |placed| {
+            let member = &placed.member;
             let patch = host::plan(&member.bytes, &member.fat, &placed.markers);
             patch.with_context(|| format!("failed to take the code out of `{}`", member.installed))
         })?;
@@ -138,18 +138,17 @@ impl SplitWriter<'_> {
             files.insert(path.clone(), file);
             writers.insert(path.clone(), writer);
         }
-        let binaries = code.fat.iter().zip(&plan.placed);
-        let sources = binaries.map(|(member, placed)| CodeSource {
-            name: member.installed.to_string(),
-            fat: &member.fat,
+        let sources = code.fat.iter().map(|placed| CodeSource {
+            name: placed.member.installed.to_string(),
+            fat: &placed.member.fat,
             binary: &placed.binary,
-            open: Box::new(|| Ok(Box::new(Arc::clone(&member.bytes)))),
+            open: Box::new(|| Ok(Box::new(Arc::clone(&placed.member.bytes)))),
             // The rows of RECORD were verified when the wheel was read.
             is_verified: true,
         });
         let sources: Vec<CodeSource<'_>> = sources.collect();
         let archive_of = |index: usize, ordinal: usize, target: &CodeTarget| -> Result<_> {
-            let placed = plan.placed.get(index).context("no such binary")?;
+            let placed = code.fat.get(index).context("no such binary")?;
             let path = placed.archive(ordinal, target)?;
             Ok(Some(path).filter(|it| plan.archives.contains_key(it)))
         };
@@ -185,8 +184,8 @@ fn host_wheel(
     for path in &plan.moved {
         host.drop(&path.parse()?);
     }
-    for (binary, patch) in code.fat.iter().zip(patches) {
-        tie::change_binary(&mut host, wheel, &binary.member, patch.clone())?;
+    for (placed, patch) in code.fat.iter().zip(patches) {
+        tie::change_binary(&mut host, wheel, &placed.member.member, patch.clone())?;
     }
     for (path, text) in &plan.texts {
         host.add(path.parse()?, false, EditedContent::text(text));

@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    artifact::{self, Artifact, ArtifactTree, Collision, Owned, TreeContent, TreeFile},
+    artifact::{ArtifactTree, Collision, Owned, TreeContent, TreeFile, same_entry},
     console::{few, many},
     elf::{ElfKind, Machine},
     error::{Error, Result, anyhow, hinted},
@@ -61,38 +61,33 @@ pub(super) fn without_archives(request: &Request<'_>, tree: &ArtifactTree) -> Op
     ))
 }
 
-/// Fails if a requested target has no device code. Returns notes about targets that have device
-/// code and were not requested.
-pub(super) fn targets(request: &Request<'_>, found: &BTreeSet<Scope>) -> Result<Vec<String>> {
+/// Fails if a requested target has no device code.
+pub(super) fn targets(request: &Request<'_>, found: &BTreeSet<Scope>) -> Result<()> {
     let expected = match request.options.platform {
         Platform::Linux => &request.options.linux,
         Platform::Windows => &request.options.windows,
     };
     let device = request.options.catalog.only(PackageKind::Device)?;
     let Some(expected) = expected.as_ref().filter(|_| !device.is_omitted) else {
-        return Ok(Vec::new());
+        return Ok(());
     };
     let expected: BTreeSet<Target> = expected.iter().map(Target::base).collect();
     let missing = missing(&Vec::from_iter(expected.clone()), found);
-    if !missing.is_empty() {
-        return Err(hinted(
-            anyhow!(
-                "no device code for {}: expected {}, found {}",
-                listed(&missing),
-                listed(&expected),
-                listed(found)
-            ),
-            format!(
-                "fetch the artifacts of these targets, or leave them out of `--{}-amdgpu-families`",
-                request.options.platform
-            ),
-        ));
+    if missing.is_empty() {
+        return Ok(());
     }
-    let promised: BTreeSet<Scope> = expected.into_iter().map(Scope::Target).collect();
-    let extra = found.difference(&promised).map(|extra| {
-        format!("device code for `{extra}`, which no family of this platform names: no extra of `rocm` asks for it")
-    });
-    Ok(extra.collect())
+    Err(hinted(
+        anyhow!(
+            "no device code for {}: expected {}, found {}",
+            listed(&missing),
+            listed(&expected),
+            listed(found)
+        ),
+        format!(
+            "fetch the artifacts of these targets, or leave them out of `--{}-amdgpu-families`",
+            request.options.platform
+        ),
+    ))
 }
 
 /// Fails if an artifact is there for GPUs with XNACK on, and not for the others of its target.
@@ -257,12 +252,8 @@ fn made_for(file: &TreeFile) -> Option<Platform> {
 }
 
 /// Fails if two of the packages that install into one directory, the one of the libraries, have other
-/// bytes at one path. Returns notes about the paths at which they
-/// have equal bytes.
-///
-/// Installers do not refuse this: the package that is installed last replaces the file, and the one
-/// that is uninstalled first removes it for both. So even files with equal bytes get a note.
-/// `--on-collision last` turns the error into a note.
+/// bytes at one path: the package that is installed last would replace the file. `--on-collision last` turns
+/// the error into a note. That two have the same bytes there is a finding of `check`.
 pub(super) fn overlaid<'a>(
     packages: impl Iterator<Item = &'a Claim<'a>>,
     on_collision: OnCollision,
@@ -275,14 +266,12 @@ pub(super) fn overlaid<'a>(
             Some(scope) => format!("{}-{scope}", claim.spec.name),
             None => claim.spec.name.clone(),
         };
-        let mut shared: BTreeMap<String, Vec<&RelPath>> = BTreeMap::new();
         let shipped = claim.files.iter();
         for (path, owned) in shipped.filter(|(path, _)| claim.members.contains_key(**path)) {
             let Some((other, before)) = files.insert(path, (name.clone(), owned)) else {
                 continue;
             };
-            if is_same(before, owned, same)? {
-                shared.entry(other).or_default().push(path);
+            if same_entry(before.file, owned.file, same)? {
                 continue;
             }
             let what = format!(
@@ -296,26 +285,6 @@ pub(super) fn overlaid<'a>(
             }
             notes.push(format!("{what}: the one installed last counts"));
         }
-        for (other, paths) in shared {
-            let more = match paths.len() - 1 {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
-            notes.push(format!(
-                "packages `{other}` and `{name}` both ship `{}`{more}, with equal bytes: \
-                 uninstalling one takes that from the other",
-                paths[0]
-            ));
-        }
     }
     Ok(notes)
-}
-
-fn is_same(one: &Owned<'_>, other: &Owned<'_>, same: Same<'_>) -> Result<bool> {
-    let pair = [one, other].map(|owned| Artifact {
-        name: owned.artifact.name.clone(),
-        basedirs: Vec::new(),
-        files: vec![owned.file.clone()],
-    });
-    Ok(artifact::merge(&pair, same)?.collisions.is_empty())
 }

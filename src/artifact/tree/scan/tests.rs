@@ -110,13 +110,7 @@ fn show_facts(facts: &FileFacts) -> String {
     if let Some(damage) = &facts.damage {
         write!(out, " {damage}").unwrap();
     }
-    let mode = facts.mode;
-    for (is, name) in [
-        (mode.executable, " executable"),
-        (mode.read_only, " read-only"),
-    ] {
-        out.push_str(if is { name } else { "" });
-    }
+    out.push_str(if facts.executable { " executable" } else { "" });
     out
 }
 
@@ -171,7 +165,7 @@ fn files_links_and_directories_become_facts() {
       libz.a Archive
       script Script executable
       tiny Other
-      tool Executable without soname executable read-only
+      tool Executable without soname executable
       z.co Hsaco
     ");
 }

@@ -181,10 +181,7 @@ fn packages_over_one_directory_may_not_differ_about_a_file() {
     no artifacts for `rocm-profiler`: it is left out
     packages `device-gfx1100` and `device-gfx942` install `lib/k.dat`, which differs between `blas_lib_gfx1100/stage` and `blas_lib_gfx942/stage`: the one installed last counts
     ");
-    insta::assert_snapshot!(two().file("lib/k.dat", file()).plan().notes.join("\n"), @"
-    no artifacts for `rocm-profiler`: it is left out
-    packages `device-gfx1100` and `device-gfx942` both ship `lib/k.dat`, with equal bytes: uninstalling one takes that from the other
-    ");
+    insta::assert_snapshot!(two().file("lib/k.dat", file()).plan().notes.join("\n"), @"no artifacts for `rocm-profiler`: it is left out");
 }
 
 #[test]

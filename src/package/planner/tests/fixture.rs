@@ -26,7 +26,7 @@ pub(super) struct Fixture {
 
 /// The facts of a plain file. See also [`library`] and [`program`].
 pub(super) fn file() -> FileFacts {
-    FileFacts::new(1, crate::artifact::PermissionBits::default())
+    FileFacts::new(1, false)
 }
 
 /// A library with this SONAME, which finds its dependencies in its own directory.
@@ -56,7 +56,7 @@ pub(super) fn script() -> FileFacts {
 
 /// The same file, executable.
 pub(super) fn runs(mut facts: FileFacts) -> FileFacts {
-    facts.mode.executable = true;
+    facts.executable = true;
     facts
 }
 

@@ -125,7 +125,6 @@ fn several_families_without_the_split_have_a_selector_and_a_devel_package_each()
 
     gfx94X-dcgpu/rocm-1.0.tar.gz
 
-    note: the lists of families are for sets with split device code, and this one has it inside: they are ignored
     note: no artifacts for `rocm-profiler`: it is left out
     ");
     insta::assert_snapshot!(says(&plan, "gfx94X-dcgpu/rocm-1.0.tar.gz: src/rocm_sdk/_dist_info.py"), @"

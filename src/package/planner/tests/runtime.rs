@@ -153,7 +153,7 @@ fn a_symlink_to_a_module_of_any_mode_is_a_copy() {
 #[test]
 fn what_cannot_be_run_by_its_path_is_copied_behind_a_link() {
     let mut module = script();
-    module.mode.executable = false;
+    module.executable = false;
     let fixture = core()
         .file("share/data", file())
         .link("data", "share/data")
@@ -277,13 +277,7 @@ fn only_what_a_loader_of_this_machine_reads_is_changed() {
 
 #[test]
 fn modes_say_whether_a_file_runs_and_nothing_else() {
-    let odd = |mut facts: FileFacts| {
-        facts.mode.read_only = true;
-        facts
-    };
-    let fixture = core()
-        .file("bin/a", odd(runs(file())))
-        .file("bin/b", odd(file()));
+    let fixture = core().file("bin/a", runs(file())).file("bin/b", file());
     insta::assert_snapshot!(fixture.shows("rocm-sdk-core"), @"
       copy   _rocm_sdk_core/.info/version < base_lib_generic
       copy   _rocm_sdk_core/bin/a* < core-hip_lib_generic
