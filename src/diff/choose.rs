@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use itertools::Itertools as _;
 
 use crate::{
-    console::World,
     error::{Result, bail},
     set::{PackageDirectories, PackageFile, PlaceDepth, SetPlace, find, identity, is_ours},
     version::Version,
@@ -13,44 +12,31 @@ use crate::{
 };
 
 /// The packages of a place: of the version that was asked for, or else the newest of each project.
-pub(super) fn packages(place: &SetPlace, world: &World) -> Result<Vec<PackageFile>> {
+pub(super) fn packages(place: &SetPlace) -> Result<Vec<PackageFile>> {
     let depth = match place.local() {
         Some(_) => PlaceDepth::Packages(PackageDirectories::Built),
         None => PlaceDepth::Pages,
     };
     let found = find(place, depth)?;
-    let gone = found.published.iter().flat_map(|it| &it.gone);
-    let names = found.packages.iter().map(|it| &it.name).chain(gone);
-    let names: Vec<&str> = names.map(String::as_str).collect();
-    let newest = NewestVersions::of(names.iter().copied());
+    let mut packages = found.packages;
+    let gone: Vec<&String> = found.published.iter().flat_map(|it| &it.gone).collect();
+    let names = packages
+        .iter()
+        .map(|it| &it.name)
+        .chain(gone.iter().copied());
+    let newest = NewestVersions::of(names.map(String::as_str));
     let is_wanted = |name: &str| match &place.version {
         Some(wanted) => our_version(name).as_ref() == Some(wanted),
         None => newest.have(name),
     };
-    let is_gone = |name: &&str| found.packages.iter().all(|it| it.name != *name);
-    if let Some(gone) = names.iter().find(|it| is_wanted(it) && is_gone(it)) {
+    if let Some(gone) = gone.iter().find(|it| is_wanted(it)) {
         bail!("its pages name `{gone}`, which is missing");
     }
-    let highest = names.iter().filter_map(|it| our_version(it)).max();
-    let is_several = !names.iter().all(|it| is_wanted(it));
-    let wanted: BTreeSet<String> = names
-        .iter()
-        .filter(|it| is_wanted(it))
-        .map(ToString::to_string)
-        .collect();
-    let mut packages = found.packages;
-    packages.retain(|it| wanted.contains(&it.name));
-    if let Some(wanted) = &place.version {
-        if packages.is_empty() {
-            bail!("it has no packages of version {wanted}");
-        }
-        return Ok(packages);
-    }
-    let chosen = found.chosen;
-    if let Some(version) = chosen.or(highest.filter(|_| is_several)) {
-        world.console.note(format!(
-            "`{place}` has several versions, and {version} is the newest: `{place}@VERSION` names another one"
-        ));
+    packages.retain(|it| is_wanted(&it.name));
+    if let Some(wanted) = &place.version
+        && packages.is_empty()
+    {
+        bail!("it has no packages of version {wanted}");
     }
     Ok(packages)
 }

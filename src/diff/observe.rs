@@ -122,7 +122,7 @@ impl ObservedSet {
     }
 
     fn outlined(place: &SetPlace, jobs: NonZeroUsize, world: &World) -> Result<Self> {
-        let packages = packages(place, world)?;
+        let packages = packages(place)?;
         let names: Vec<&str> = packages.iter().map(|it| it.name.as_str()).collect();
         let versions: BTreeSet<Version> =
             names.iter().filter_map(|name| our_version(name)).collect();
