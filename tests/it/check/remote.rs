@@ -149,9 +149,9 @@ fn a_place_that_cannot_be_read_is_no_finding() {
     exit 2
     error: not the address of a server such as `http://127.0.0.1:8333`, without a user or a query
     exit 2
-    error: not a location such as `s3://bucket/key`: "s3://a"
+    error: invalid value 's3://a' for '[SET]': not a location such as `s3://bucket/key`: "s3://a"
 
-    hint: pass a directory of a bucket, as `upload` shows it: `s3://bucket/1-linux/python`
+    For more information, try '--help'.
     exit 2
     error: an address with a query or a fragment: `https://h/?a`
     exit 2
