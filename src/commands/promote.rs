@@ -55,7 +55,13 @@ pub struct PromoteArgs {
     #[arg(long, value_name = "GOAL")]
     to: PromotionGoal,
     /// Directory or `s3://bucket/directory` for the promoted set and its index
-    #[arg(long, value_name = "PLACE", required_unless_present = "dry_run")]
+    // Most commands call it `--output-dir`.
+    #[arg(
+        long,
+        value_name = "PLACE",
+        alias = "output-dir",
+        required_unless_present = "dry_run"
+    )]
     into: Option<NamedPlace>,
     /// Keep only the device packages of these families or targets, comma-separated
     #[arg(long = "target", alias = "targets", value_name = "LIST")]
