@@ -1,17 +1,12 @@
 //! pip and uv agree with `deps check`: with two indexes and no registry, they install what it accepts,
 //! and fail where it finds something.
 
-use serde_json::json;
-
-use super::{LINUX, Workplace, none};
-use crate::support::web::{Server, Site};
+use super::{LINUX, Workplace, for_python};
 use crate::{
     publish::{judge, packages::wheel},
     support::{
-        long,
-        place::{copy_files, text},
-        program::{Outcome, rocwheel},
-        published::{TestSet, VERSION, sets},
+        prelude::*,
+        published::{TestSet, VERSION},
     },
 };
 
@@ -30,8 +25,8 @@ fn installers(python: &str, requirement: &str, base: &str, set: &str) -> [Outcom
         "pip compile {file} --no-cache --only-binary :all: --python-platform x86_64-manylinux_2_28 \
          --default-index {base} --index {set} --python-version {python}"
     );
-    let run = |program, line: String| judge(program, &line.split(' ').collect::<Vec<_>>());
-    [run("pip", pip), run("uv", uv)]
+    [("pip", pip), ("uv", uv)]
+        .map(|(program, line)| judge(program, &line.split(' ').collect::<Vec<_>>()))
 }
 
 /// A copy of a set with a framework that needs something of others.
@@ -54,51 +49,35 @@ fn every_set_installs_from_the_base_index_and_its_own() {
     for set in sets().into_iter().take(long::rounds(1, 2)) {
         let workplace = Workplace::new("['3.10', '3.12']", "['linux']", &["setuptools"]);
         let it = &workplace.registry;
-        it.wheel("setuptools", "82.0.1", "py3-none-any", "", none());
-        it.wheel("setuptools", "81.0.0", "py3-none-any", "", none());
-        it.wheel(
-            "numbers",
-            "2.0",
-            &format!("cp312-cp312-{LINUX}"),
-            "",
-            json!({"requires-python": ">=3.12"}),
-        );
-        it.wheel(
-            "numbers",
-            "1.0",
-            "py3-none-any",
-            "Requires-Python: >=3.9\n",
-            json!({"requires-python": ">=3.9"}),
-        );
+        it.plain("setuptools", "82.0.1");
+        it.plain("setuptools", "81.0.0");
+        let tag = format!("cp312-cp312-{LINUX}");
+        it.wheel("numbers", "2.0", &tag, "", for_python(">=3.12"));
+        let needs = "Requires-Python: >=3.9\n";
+        it.wheel("numbers", "1.0", "py3-none-any", needs, for_python(">=3.9"));
         let root = with_torch(set, &workplace);
         let serve = |root: &str| Server::start(Site::Directory(root.into())).url + "simple/";
         let (set, base) = (serve(&root), serve(text(&workplace.path("base"))));
 
         // Without the set, its requirements are not known.
         workplace.deps(&["update"]).ok();
-        workplace.deps(&["mirror", "--into", "base"]).ok();
-        let found = workplace.deps(&["check", &root]);
-        assert_eq!(found.code, 1, "{}", found.stdout);
-        for error in [
+        workplace.mirror().ok();
+        let found = workplace.deps(&["check", &root]).refused(1);
+        assert_has!(
+            found,
             "torch 2.12.0 needs `setuptools<82`, and the lock has 82.0.1 (3.12-linux)",
             "torch 2.12.0 needs `numbers>=1`, and the lock does not have it (3.10-linux, 3.12-linux)",
-        ] {
-            assert!(found.stderr.contains(error), "{}", found.stderr);
-        }
+        );
         for outcome in installers("3.12", "torch", &base, &set) {
-            assert_ne!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
+            assert_ne!(outcome.code, 0, "{}", outcome.all());
         }
 
         workplace.deps(&["update", &root]).ok();
-        workplace.deps(&["mirror", "--into", "base"]).ok();
+        workplace.mirror().ok();
         workplace.deps(&["check", &root]).ok();
         for python in ["3.12", "3.10"].into_iter().take(long::rounds(1, 2)) {
             for outcome in installers(python, "torch", &base, &set) {
-                assert_eq!(
-                    outcome.code, 0,
-                    "{python}: {}{}",
-                    outcome.stdout, outcome.stderr
-                );
+                outcome.ok();
             }
         }
     }

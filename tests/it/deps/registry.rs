@@ -1,16 +1,11 @@
 //! A registry of these tests: pages in JSON as PyPI has them, with files that are broken on purpose.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex},
-};
-
-use rocwheel::digest::Sha256;
-use serde_json::{Value, json};
-
 use crate::{
     publish::packages::wheel,
-    support::web::{After, Answer, Request, serve},
+    support::{
+        prelude::*,
+        web::{After, Answer, Request, serve},
+    },
 };
 
 /// What the registry has, and what it was asked for.
@@ -29,7 +24,7 @@ struct RegistryState {
 pub(crate) struct FakeRegistry {
     pub(crate) url: String,
     state: Arc<Mutex<RegistryState>>,
-    place: tempfile::TempDir,
+    place: TempDir,
 }
 
 impl FakeRegistry {
@@ -55,21 +50,24 @@ impl FakeRegistry {
         more: Value,
     ) {
         let made = wheel(self.place.path(), project, version, metadata);
-        let bytes = fs_err::read(made).unwrap();
-        let stem = project.replace('-', "_");
-        self.file(project, &format!("{stem}-{version}-{tag}.whl"), bytes, more);
-        let name = format!("{stem}-{version}-{tag}.whl.metadata");
+        let name = format!("{}-{version}-{tag}.whl", project.replace('-', "_"));
+        self.file(project, &name, &fs_err::read(made).unwrap(), more);
         let text =
             format!("Metadata-Version: 2.1\nName: {project}\nVersion: {version}\n{metadata}");
-        self.put(&name, text.into_bytes());
+        self.put(&format!("{name}.metadata"), text);
+    }
+
+    /// Adds a wheel for every Python that needs nothing.
+    pub(crate) fn plain(&self, project: &str, version: &str) {
+        self.wheel(project, version, "py3-none-any", "", json!({}));
     }
 
     /// Adds a file of any bytes.
-    pub(crate) fn file(&self, project: &str, name: &str, bytes: Vec<u8>, more: Value) {
+    pub(crate) fn file(&self, project: &str, name: &str, bytes: &[u8], more: Value) {
         let mut facts = json!({
             "filename": name,
             "url": format!("../../files/{name}"),
-            "hashes": {"sha256": Sha256::of(&bytes).to_string()},
+            "hashes": {"sha256": Sha256::of(bytes).to_string()},
             "size": bytes.len(),
             "upload-time": "2026-01-02T03:04:05.000006Z",
             "yanked": false,
@@ -78,19 +76,15 @@ impl FakeRegistry {
             panic!("facts have names: {more}");
         };
         facts.as_object_mut().unwrap().extend(more);
-        let mut state = self.state.lock().unwrap();
-        state
-            .pages
-            .entry(project.to_owned())
-            .or_default()
-            .push(facts);
-        state.files.insert(format!("/files/{name}"), bytes);
+        self.put(name, bytes);
+        let pages = &mut self.state.lock().unwrap().pages;
+        pages.entry(project.to_owned()).or_default().push(facts);
     }
 
     /// Replaces the bytes of a file, and nothing on its page.
-    pub(crate) fn put(&self, name: &str, bytes: Vec<u8>) {
+    pub(crate) fn put(&self, name: &str, bytes: impl Into<Vec<u8>>) {
         let mut state = self.state.lock().unwrap();
-        state.files.insert(format!("/files/{name}"), bytes);
+        state.files.insert(format!("/files/{name}"), bytes.into());
     }
 
     /// Has the next answer with this file break off in the middle.

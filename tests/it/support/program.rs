@@ -49,6 +49,12 @@ impl Outcome {
         self
     }
 
+    /// What it said on stderr. Panics if it ended with another code.
+    pub(crate) fn refused(self, code: i32) -> String {
+        assert_eq!(self.code, code, "{}{}", self.stdout, self.stderr);
+        self.stderr
+    }
+
     /// Panics if it did not print this text.
     pub(crate) fn says(&self, text: &str) -> &Self {
         let all = self.all();
