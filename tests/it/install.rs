@@ -8,18 +8,9 @@ mod runs;
 mod stopped;
 mod streams;
 
-use std::path::{Path, PathBuf};
-
-use crate::{
-    judges::tool,
-    publish,
-    support::{
-        place::{copy_files, text},
-        program::Outcome,
-        published::{VERSION, sample, sets},
-        sandbox::Sandbox,
-    },
-};
+use crate::publish::packages::wheel;
+use crate::support::prelude::*;
+use crate::support::published::VERSION;
 
 /// A sandbox with the judges' programs, and no settings of this machine but where its packages come from.
 fn sandbox() -> Sandbox {
@@ -36,14 +27,26 @@ fn install(t: &Sandbox, from: &Path, more: &str) -> Outcome {
     t.run(&format!("install '{}' {more}", from.display()))
 }
 
+/// Installs with each of these lines in an empty sandbox, and shows the refusals. `SET` is the sample.
+fn refusals(t: &Sandbox, lines: &[&str]) -> String {
+    let refusals = lines.iter().map(|line| {
+        let set = sample().place();
+        let refused = t.run(&format!("install {}", line.replace("SET", text(&set))));
+        assert!(!t.path(".venv").exists(), "{line}");
+        told(line, &refused)
+    });
+    refusals.collect()
+}
+
+/// A line, and what came of it.
+fn told(line: &str, outcome: &Outcome) -> String {
+    format!("{line} => {}\n{}", outcome.code, outcome.stderr)
+}
+
 /// A program in the directory `bin` of a sandbox, which is the only one in `PATH`.
 fn only_program(t: Sandbox, name: &str, script: &[u8]) -> Sandbox {
-    let path = t.write(&format!("bin/{name}"), script);
-    fs_err::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let python = t.path("bin/python3");
-    if !python.exists() {
-        std::os::unix::fs::symlink(tool("python"), &python).unwrap();
-    }
+    write_program(&t.write(&format!("bin/{name}"), ""), script);
+    std::os::unix::fs::symlink(tool("python"), t.path("bin/python3")).unwrap();
     let programs = t.path("bin");
     t.with("PATH", programs)
 }
@@ -74,18 +77,26 @@ fn expected(targets: &[&str]) -> Vec<String> {
     all
 }
 
+/// Fails unless an environment has the packages for these targets, and no others.
+#[track_caller]
+fn assert_installed(environment: &Path, targets: &[&str]) {
+    assert_eq!(packages(environment), expected(targets));
+}
+
+/// The packages of a set that were not published.
+fn built(set: &TestSet) -> PathBuf {
+    set.root().join("packages")
+}
+
 /// The number of entries of a directory.
 fn count(directory: &Path) -> usize {
     fs_err::read_dir(directory).unwrap().count()
 }
 
 /// The packages of a set, which a test may damage.
-fn copy_of(set: &Path, to: &Path) -> PathBuf {
-    for below in ["", "dist"] {
-        fs_err::create_dir_all(to.join(below)).unwrap();
-        copy_files(&set.join(below), &to.join(below));
-    }
-    to.to_owned()
+fn copy_of(set: &TestSet, to: PathBuf) -> PathBuf {
+    copy_tree(&built(set), &to);
+    to
 }
 
 #[test]
@@ -93,10 +104,9 @@ fn every_set_installs_for_one_target_with_uv() {
     for set in sets() {
         let t = sandbox();
         let more = format!("--target {} --venv 'venv with spaces'", set.targets[0]);
-        let python = install(&t, &set.root().join("packages"), &more).ok();
+        let python = install(&t, &built(set), &more).ok();
         assert_eq!(python, "HERE/venv with spaces/bin/python\n");
-        let environment = t.path("venv with spaces");
-        assert_eq!(packages(&environment), expected(&set.targets[..1]));
+        assert_installed(&t.path("venv with spaces"), &set.targets[..1]);
         assert_eq!(count(&t.path("")), 1);
     }
 }
@@ -105,14 +115,12 @@ fn every_set_installs_for_one_target_with_uv() {
 fn a_python_that_no_wheel_supports_is_refused_and_leaves_nothing() {
     let t = sandbox();
     let set = t.path("packages");
-    let wheel = publish::packages::wheel(&set, "demo", "1.0", "");
+    let wheel = wheel(&set, "demo", "1.0", "");
     fs_err::rename(wheel, set.join("demo-1.0-cp39-cp39-linux_x86_64.whl")).unwrap();
     for installer in ["uv", "pip"] {
         let more = format!("--target none --package demo --installer {installer}");
-        let refused = install(&t, &set, &more);
-        assert_eq!(refused.code, 1, "{}", refused.stderr);
-        let error = "error: nothing was installed: `";
-        assert!(refused.stderr.contains(error), "{}", refused.stderr);
+        let said = install(&t, &set, &more).refused(1);
+        assert_has!(said, "error: nothing was installed: `");
         assert_eq!(count(&t.path("")), 1);
     }
 }
@@ -136,21 +144,13 @@ fn what_the_set_does_not_have_is_refused_before_anything_is_made() {
         "SET --target none --package 'torch ==' --deps none",
         "7 --target none",
     ];
-    let refusals = lines.map(|line| {
-        let refused = t.run(&format!(
-            "install {}",
-            line.replace("SET", text(&sample().place()))
-        ));
-        assert!(!t.path(".venv").exists(), "{line}");
-        format!("{line} => {}\n{}", refused.code, refused.stderr)
-    });
-    insta::assert_snapshot!(refusals.concat());
+    insta::assert_snapshot!(refusals(&t, &lines));
 }
 
 #[test]
 #[ignore = "slow"]
 fn the_targets_are_those_that_are_named_or_those_of_the_machine() {
-    let (set, first) = (sample().root().join("packages"), format!("ROCm {VERSION} "));
+    let set = built(sample());
     for (name, installed) in [
         ("GFX942", "for gfx942"),
         ("gfx942:xnack+", "for gfx942"),
@@ -161,10 +161,7 @@ fn the_targets_are_those_that_are_named_or_those_of_the_machine() {
         ("none", "without device code"),
     ] {
         let plan = install(&sandbox(), &set, &format!("--target {name} --dry-run")).ok();
-        assert!(
-            plan.starts_with(&format!("{first}{installed}, from ")),
-            "{name}: {plan}"
-        );
+        assert_has!(plan, &format!("ROCm {VERSION} {installed}, from "));
     }
     // Of the last two, the set has no code.
     let told = ["gfx942", "gfx1100,gfx942", "gfx1100,gfx1032", "gfx1151"].map(|gpus| {
@@ -172,19 +169,18 @@ fn the_targets_are_those_that_are_named_or_those_of_the_machine() {
         let outcome = install(&t, &set, "--dry-run");
         let plan = outcome.stdout.split(", from").next().unwrap();
         let said = outcome.stderr.lines().filter(|it| !it.contains("Checked"));
-        format!(
-            "{gpus} => {} {plan}\n{}",
-            outcome.code,
-            said.collect::<Vec<_>>().join("\n")
-        )
+        let said = said.collect::<Vec<_>>().join("\n");
+        format!("{gpus} => {} {plan}\n{said}\n", outcome.code)
     });
     let t = sandbox().with("ROCM_BOOTSTRAP_DISABLE_DETECTION", "1");
     let none = install(&t, &set, "--dry-run").stderr;
-    insta::assert_snapshot!(told.join("\n") + "\n" + &none);
+    insta::assert_snapshot!(told.concat() + &none);
     // The directory around the packages.
-    let around = install(&t, sample().root(), "--target gfx942");
-    let hint = format!("hint: pass `{}`, which has packages\n", set.display());
-    assert!(around.stderr.ends_with(&hint), "{}", around.stderr);
+    let around = install(&t, sample().root(), "--target gfx942").stderr;
+    assert_has!(
+        around,
+        &format!("hint: pass `{}`, which has packages\n", text(&set))
+    );
 }
 
 #[test]
@@ -204,12 +200,12 @@ fn what_is_no_environment_is_not_touched() {
     ];
     let refusals = lines.map(|line| {
         let refused = install(&t, &set, &format!("--target gfx942 {line}"));
-        format!("{line} => {}\n{}", refused.code, refused.stderr)
+        told(line, &refused)
     });
-    let versions = regex::Regex::new("Python 3[.0-9]+").unwrap();
+    let versions = Regex::new("Python 3[.0-9]+").unwrap();
     insta::assert_snapshot!(versions.replace_all(&refusals.concat(), "Python 3.X"));
     assert_eq!(t.read("thesis/text"), "years");
-    assert_eq!(packages(&t.path(".venv")), expected(&["gfx942"]));
+    assert_installed(&t.path(".venv"), &["gfx942"]);
     assert_eq!(count(&t.path("")), 3);
 }
 
@@ -243,47 +239,44 @@ fn the_placeholder_of_the_registry_is_never_installed() {
         .with("UV_INDEX", &registry);
     for installer in ["uv", "pip"] {
         let more = format!("--target gfx942 --deps {registry} --installer {installer}");
-        install(
-            &t,
-            &sample().root().join("packages"),
-            &format!("{more} --venv {installer}"),
-        )
-        .ok();
-        assert_eq!(
-            packages(&t.path(installer)),
-            expected(&["gfx942"]),
-            "{installer}"
-        );
+        let more = format!("{more} --venv {installer}");
+        install(&t, &built(sample()), &more).ok();
+        assert_installed(&t.path(installer), &["gfx942"]);
     }
 }
 
-/// A `simple/` index with `rocm` 0.1.0 and two of its packages, as wheels.
+/// A `simple/` index with `rocm` 0.1.0 and two of its packages, as wheels. They are in `placeholders` too.
 fn registry(root: &Path) -> String {
-    let simple = root.join("registry/simple");
+    let (simple, all) = (root.join("registry/simple"), root.join("placeholders"));
     for project in ["rocm", "rocm-sdk-core", "rocm-sdk-libraries"] {
         let extras = "Provides-Extra: libraries\nProvides-Extra: device-gfx942\n";
-        let wheel = publish::packages::wheel(&simple.join(project), project, "0.1.0", extras);
-        let wheel = Path::new(&wheel).file_name().unwrap().display().to_string();
-        let page = format!("<!DOCTYPE html><a href=\"{wheel}\">{wheel}</a>");
-        fs_err::write(simple.join(project).join("index.html"), page).unwrap();
+        wheel(&all, project, "0.1.0", extras);
     }
+    streams::publish_index(&simple, &all);
     format!("file://{}/", simple.display())
 }
 
 #[test]
-fn the_next_steps_of_a_job_learn_of_the_environment() {
+fn programs_and_the_next_steps_of_a_job_learn_what_is_installed() {
     let t = sandbox();
     let output = t.path("output");
     let t = t.with("GITHUB_OUTPUT", output);
-    install(&t, &sample().place(), "--target gfx942").ok();
-    let (outputs, environment) = (
-        t.read("output"),
-        fs_err::canonicalize(t.path(".venv")).unwrap(),
-    );
-    let python = environment.join("bin/python");
+    let answer = install(&t, &sample().place(), "--target gfx942 --format json").ok();
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    assert_eq!(answer["venv"], "HERE/.venv");
+    assert_eq!(answer["python"], "HERE/.venv/bin/python");
+    assert_eq!(answer["version"], VERSION);
+    assert_eq!(answer["targets"], json!(["gfx942"]));
+    let files = answer["files"].as_array().unwrap();
+    assert_eq!(files.len(), 4, "{answer}");
+    let has_digest = |it: &Value| it["sha256"].as_str().unwrap().len() == 64;
+    assert!(files.iter().all(has_digest), "{answer}");
+
+    let outputs = t.read("output");
+    let environment = fs_err::canonicalize(t.path(".venv")).unwrap();
     for (name, value) in [
         ("venv", text(&environment)),
-        ("python", text(&python)),
+        ("python", text(&environment.join("bin/python"))),
         ("version", VERSION),
         ("targets", "gfx942"),
     ] {

@@ -2,25 +2,15 @@
 
 use std::{
     net::TcpStream,
-    path::Path,
-    process::{Child, Command, Stdio},
+    process::{Child, Stdio},
     thread::sleep,
-    time::Duration,
 };
 
-use super::{expected, install, packages, registry, sandbox};
-use crate::{
-    judges::tool,
-    publish::readers::{PIPS, old_pip, old_python},
-    s3,
-    support::{
-        long,
-        place::{copy_files, text},
-        program::succeed,
-        published::{sample, sets_in_turn},
-        web::{Server, Site},
-    },
-};
+use super::{assert_installed, built, install, registry, sandbox};
+use crate::publish::readers::{PIPS, old_pip, old_python};
+use crate::s3;
+use crate::support::prelude::*;
+use crate::support::published::sets_in_turn;
 
 /// `pypiserver`: an index of HTML, without sidecars.
 pub(crate) struct PypiServer {
@@ -31,20 +21,12 @@ pub(crate) struct PypiServer {
 impl PypiServer {
     pub(crate) fn start(packages: &Path) -> Self {
         let port = s3::server::free_ports()[0];
-        let child = Command::new(tool("pypi-server"))
-            .args([
-                "run",
-                "--interface",
-                "127.0.0.1",
-                "--port",
-                &port.to_string(),
-            ])
-            .args(["--disable-fallback", "--server", "wsgiref"])
-            .arg(packages)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let line =
+            format!("run --interface 127.0.0.1 --port {port} --disable-fallback --server wsgiref");
+        let mut child = Command::new(tool("pypi-server"));
+        child.args(line.split(' ')).arg(packages);
+        child.stdout(Stdio::null()).stderr(Stdio::null());
+        let child = child.spawn().unwrap();
         for _ in 0..600 {
             if TcpStream::connect(("127.0.0.1", port)).is_ok() {
                 break;
@@ -71,43 +53,32 @@ fn no_registry_supplies_the_packages_of_a_set() {
         .with("PIP_PRE", "1")
         .with("UV_PRERELEASE", "allow");
     registry(&t.path(""));
-    let flat = t.path("flat");
-    fs_err::create_dir(&flat).unwrap();
-    for project in fs_err::read_dir(t.path("registry/simple")).unwrap() {
-        copy_files(&project.unwrap().path(), &flat);
-    }
-    fs_err::remove_file(flat.join("index.html")).unwrap();
+    let flat = t.path("placeholders");
     let base = PypiServer::start(&flat);
     let set = Server::start(Site::Directory(sample().place()));
     let (base, index) = (base.url.clone(), format!("{}simple/", set.url));
-    let installers = ["uv", "pip"];
     let with = |installer: &str, from: &str, deps: &str| {
         let line = format!("install {from} --target gfx942 --installer {installer}");
         t.run(&format!("{line} --deps {deps}"))
     };
     let is_installed = || {
-        assert_eq!(packages(&t.path(".venv")), expected(&["gfx942"]));
+        assert_installed(&t.path(".venv"), &["gfx942"]);
         fs_err::remove_dir_all(t.path(".venv")).unwrap();
     };
-    for installer in installers {
+    for installer in ["uv", "pip"] {
         for from in [&index, &set.url].into_iter().take(long::rounds(1, 2)) {
             with(installer, from, &base).ok();
             is_installed();
         }
         // The placeholder is a final version, and all others are not.
         for deps in [&index, "none"] {
-            let refused = with(installer, &base, deps);
-            assert_eq!(refused.code, 1, "{}", refused.stderr);
-            assert!(
-                refused.stderr.contains("is a placeholder"),
-                "{}",
-                refused.stderr
-            );
+            let said = with(installer, &base, deps).refused(1);
+            assert_has!(said, "is a placeholder");
             assert!(!t.path(".venv").exists());
         }
     }
     copy_files(&sample().dist(), &flat);
-    for installer in installers {
+    for installer in ["uv", "pip"] {
         with(installer, &base, "none").ok();
         is_installed();
     }
@@ -130,13 +101,7 @@ fn the_pip_of_an_existing_environment_installs_whichever_it_is() {
             let index = Server::start(Site::Directory(set.place()));
             let more = format!("--target {} --installer pip", set.targets[0]);
             install(&t, index.url.as_ref(), &more).ok();
-            let installed = packages(&t.path(".venv"));
-            assert_eq!(
-                installed,
-                expected(&[set.targets[0]]),
-                "{version} {}",
-                set.name
-            );
+            assert_installed(&t.path(".venv"), &set.targets[..1]);
         }
     }
 }
@@ -152,24 +117,25 @@ fn a_public_bucket_installs_and_a_private_one_is_refused() {
         .with("AWS_ENDPOINT_URL", s3::server::at(server.port).to_string())
         .with("AWS_EC2_METADATA_DISABLED", "true");
     let set = &sets_in_turn(0)[0];
-    let (packages_dir, target) = (set.root().join("packages"), set.targets[0]);
+    let (targets, target) = (&set.targets[..1], set.targets[0]);
     let run = format!("--run-id 42 --bucket {}", bucket.as_str());
     let upload = format!("upload {run} --multi-target --platform linux --packages-dir");
-    t.run(&format!("{upload} {}", text(&packages_dir))).ok();
-    let refused = t.run(&format!("install {run} --target {target}"));
-    assert_eq!(refused.code, 2, "{}", refused.stderr);
+    t.run(&format!("{upload} {}", text(&built(set)))).ok();
+    let said = t
+        .run(&format!("install {run} --target {target}"))
+        .refused(2);
     assert!(!t.path(".venv").exists());
     // What the refusal says to do.
-    let hint = refused.stderr.split("`rocwheel ").nth(1).unwrap();
-    t.run(&hint.split('`').next().unwrap().replace("DIR", "copy"))
-        .ok();
+    let (_, hint) = said.split_once("`rocwheel ").unwrap();
+    let (hint, _) = hint.split_once('`').unwrap();
+    t.run(&hint.replace("DIR", "copy")).ok();
     t.run(&format!("install copy --target {target}")).ok();
-    assert_eq!(packages(&t.path(".venv")), expected(&[target]));
+    assert_installed(&t.path(".venv"), targets);
 
     server.publish(&bucket);
     for installer in ["uv", "pip"].into_iter().take(long::rounds(1, 2)) {
         let line = format!("install {run} --target {target} --installer {installer}");
         t.run(&format!("{line} --venv {installer}")).ok();
-        assert_eq!(packages(&t.path(installer)), expected(&[target]));
+        assert_installed(&t.path(installer), targets);
     }
 }

@@ -1,51 +1,29 @@
 //! Runs that are searched for, and sets that are not whole yet.
 
-use std::{
-    path::Path,
-    thread::{self, sleep},
-    time::Duration,
-};
+use std::thread::{self, sleep};
 
-use serde_json::Value;
-use walkdir::WalkDir;
-
-use super::{copy_of, expected, packages, sandbox};
-use crate::{
-    github::{
-        commit,
-        fake::{Fake, Reply},
-        page_of_runs, pull, repository, run,
-    },
-    support::{
-        program::Outcome,
-        published::{TestSet, sample, sets_in_turn},
-        sandbox::Sandbox,
-    },
-};
+use super::{assert_installed, copy_of, sandbox, told};
+use crate::github::fake::{Fake, Reply};
+use crate::github::{commit, page_of_runs, pull, repository, run};
+use crate::support::prelude::*;
+use crate::support::published::{TestSet, sets_in_turn};
 
 const ABC: &str = "0123456789abcdef0123456789abcdef01234567";
 const RUNS: &str = "/repos/ROCm/TheRock/actions/workflows/multi_arch_ci.yml/runs";
 
 /// The outputs of a run that has the packages of a set.
 fn write_run(set: &TestSet, run: &Path) {
-    let (from, to) = (set.place(), run.join("python"));
-    for entry in WalkDir::new(&from).into_iter().map(Result::unwrap) {
-        let path = to.join(entry.path().strip_prefix(&from).unwrap());
-        if entry.file_type().is_dir() {
-            fs_err::create_dir_all(path).unwrap();
-        } else {
-            fs_err::copy(entry.path(), path).unwrap();
-        }
-    }
+    fs_err::create_dir_all(run).unwrap();
+    copy_tree(&set.place(), &run.join("python"));
 }
 
 fn ended(id: u64, day: u64) -> Value {
-    run(
-        id,
-        &format!("2026-01-0{day}T00:00:00Z"),
-        "completed",
-        Some("success"),
-    )
+    let day = format!("2026-01-0{day}T00:00:00Z");
+    run(id, &day, "completed", Some("success"))
+}
+
+fn under_way() -> Value {
+    run(9, "2026-01-03T00:00:00Z", "in_progress", None)
 }
 
 /// A repository whose runs are these, on its branch, for a commit and for a pull request.
@@ -74,10 +52,9 @@ fn asking(fake: &Fake) -> Sandbox {
 
 /// Installs a run whose outputs are in the directory `bucket`.
 fn found(t: &Sandbox, line: &str) -> Outcome {
-    let outcome = t.run(&format!(
-        "install --input-dir bucket --platform linux {line}"
-    ));
-    assert!(!outcome.stderr.contains("hush"), "{}", outcome.stderr);
+    let line = format!("install --input-dir bucket --platform linux {line}");
+    let outcome = t.run(&line);
+    assert_lacks!(outcome.stderr, "hush");
     outcome
 }
 
@@ -94,16 +71,12 @@ fn the_newest_run_that_has_packages_is_installed() {
         let outcome = found(&t, &format!("{how} --target {} {dry}", set.targets[0]));
         let skipped =
             "note: skipped run 9 (0123456789ab, success): no packages at `bucket/9-linux/python`";
-        assert!(outcome.stderr.contains(skipped), "{}", outcome.stderr);
+        assert_has!(outcome.stderr, skipped);
         let plan = outcome.ok();
         if is_dry {
-            assert!(plan.contains(", from bucket/8-linux/python"), "{plan}");
+            assert_has!(plan, ", from bucket/8-linux/python");
         } else {
-            assert_eq!(
-                packages(&t.path(".venv")),
-                expected(&set.targets[..1]),
-                "{how}"
-            );
+            assert_installed(&t.path(".venv"), &set.targets[..1]);
         }
     }
 }
@@ -111,13 +84,12 @@ fn the_newest_run_that_has_packages_is_installed() {
 #[test]
 #[ignore = "slow"]
 fn a_search_without_packages_says_what_it_has_skipped() {
-    let under_way = run(9, "2026-01-03T00:00:00Z", "in_progress", None);
     let two = [ended(7, 1), ended(9, 3)];
     let cases: [(&[Value], &str); 7] = [
         (&two, "--latest"),
         (&two, "--latest --wait 2h"),
-        (&[ended(7, 1), under_way.clone()], "--latest"),
-        (&[under_way], "--pr 12"),
+        (&[ended(7, 1), under_way()], "--latest"),
+        (&[under_way()], "--pr 12"),
         (&[], "--commit v7"),
         (&two, "--run-id 7 --latest"),
         (&two, "--pr 12 packages"),
@@ -126,7 +98,7 @@ fn a_search_without_packages_says_what_it_has_skipped() {
         let t = asking(&github(runs));
         let outcome = found(&t, &format!("{line} --target none"));
         assert!(!t.path(".venv").exists());
-        format!("{line} => {}\n{}", outcome.code, outcome.stderr)
+        told(line, &outcome)
     });
     insta::assert_snapshot!(told.concat());
 }
@@ -134,7 +106,7 @@ fn a_search_without_packages_says_what_it_has_skipped() {
 #[test]
 #[ignore = "slow"]
 fn the_packages_of_a_run_under_way_are_waited_for() {
-    let fake = github(&[run(9, "2026-01-03T00:00:00Z", "in_progress", None)]);
+    let fake = github(&[under_way()]);
     let t = asking(&fake);
     write_run(sample(), &t.path("ready"));
     let (ready, uploaded) = (t.path("ready"), t.path("bucket/9-linux"));
@@ -145,7 +117,7 @@ fn the_packages_of_a_run_under_way_are_waited_for() {
     let outcome = found(&t, "--commit v7 --wait 60s --target gfx942");
     uploading.join().unwrap();
     outcome.ok();
-    assert_eq!(packages(&t.path(".venv")), expected(&["gfx942"]));
+    assert_installed(&t.path(".venv"), &["gfx942"]);
 }
 
 /// `upload` writes `set.json` last.
@@ -153,17 +125,12 @@ fn the_packages_of_a_run_under_way_are_waited_for() {
 #[ignore = "slow"]
 fn a_set_that_is_not_whole_yet_is_waited_for() {
     let t = sandbox();
-    let whole = copy_of(&sample().root().join("packages"), &t.path("set")).join("set.json");
-    fs_err::rename(&whole, t.path("set.json")).unwrap();
-    let line = "install set --target gfx942 --dry-run --wait";
-    let refused = t.run(&format!("{line} 1s"));
-    assert_eq!(refused.code, 1, "{}", refused.stderr);
-    assert!(
-        refused.stderr.contains("has no `set.json` after"),
-        "{}",
-        refused.stderr
-    );
+    let whole = copy_of(sample(), t.path("set")).join("set.json");
     let hidden = t.path("set.json");
+    fs_err::rename(&whole, &hidden).unwrap();
+    let line = "install set --target gfx942 --dry-run --wait";
+    let said = t.run(&format!("{line} 1s")).refused(1);
+    assert_has!(said, "has no `set.json` after");
     let uploading = thread::spawn(move || {
         sleep(Duration::from_secs(2));
         fs_err::rename(hidden, whole).unwrap();

@@ -1,23 +1,15 @@
 //! Installs that are killed, or interrupted by Ctrl-C, at any moment.
 
 use std::{
-    fs::Permissions,
-    os::unix::{
-        fs::PermissionsExt as _,
-        process::{CommandExt as _, ExitStatusExt as _},
-    },
-    process::{Command, Stdio},
+    os::unix::process::{CommandExt as _, ExitStatusExt as _},
+    process::Stdio,
     thread::sleep,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
-use super::{count, expected, packages, sandbox};
-use crate::support::{
-    long,
-    place::text,
-    published::{VERSION, sample},
-    sandbox::Sandbox,
-};
+use super::{built, count, expected, install, packages, sandbox};
+use crate::support::prelude::*;
+use crate::support::published::VERSION;
 
 /// How the end of a program is asked for: as by the system, and as by a terminal, which asks the
 /// installer too.
@@ -40,7 +32,7 @@ fn install_after(t: &Sandbox, line: &str) -> i32 {
 #[ignore = "slow"]
 fn an_install_that_is_stopped_at_any_moment_can_be_run_again() {
     let t = sandbox();
-    let set = sample().root().join("packages");
+    let set = built(sample());
     let new = format!("install {} --no-check --target gfx942", text(&set));
     let update = format!("{new} --extras libraries,devel");
     let (environment, begin) = (t.path(".venv"), Instant::now());
@@ -56,13 +48,9 @@ fn an_install_that_is_stopped_at_any_moment_can_be_run_again() {
         } else {
             fs_err::remove_dir_all(&environment).unwrap();
         }
-        let mut child = t
-            .command(line)
-            .stderr(Stdio::null())
-            .stdout(Stdio::null())
-            .process_group(0)
-            .spawn()
-            .unwrap();
+        let mut child = t.command(line);
+        child.stderr(Stdio::null()).stdout(Stdio::null());
+        let mut child = child.process_group(0).spawn().unwrap();
         let moment = u32::try_from(turn * 37 % turns).unwrap();
         sleep(time * moment / u32::try_from(turns).unwrap());
         let id = format!("{group}{}", child.id());
@@ -97,15 +85,9 @@ fn an_install_that_is_stopped_at_any_moment_can_be_run_again() {
 fn what_fails_after_an_interruption_is_no_failure() {
     let t = sandbox();
     t.write(".venv/pyvenv.cfg", "");
-    let python = t.write(".venv/bin/python", "#!/bin/sh\nkill -INT $PPID\nexit 1\n");
-    fs_err::set_permissions(&python, Permissions::from_mode(0o755)).unwrap();
-    let set = sample().root().join("packages");
-    let line = format!("install {} --target gfx942 --python 3.12", text(&set));
-    let done = t.run(&line);
-    assert_eq!(done.code, 130);
-    let stderr = &done.stderr;
-    assert!(
-        stderr.trim_end().ends_with("\nerror: interrupted"),
-        "{stderr}"
-    );
+    let python = t.write(".venv/bin/python", "");
+    write_program(&python, "#!/bin/sh\nkill -INT $PPID\nexit 1\n");
+    let done = install(&t, &built(sample()), "--target gfx942 --python 3.12");
+    let said = done.refused(130);
+    assert!(said.trim_end().ends_with("\nerror: interrupted"), "{said}");
 }

@@ -1,129 +1,86 @@
 //! Streams: a mirror that has the hosts of the streams as directories, with the pages that a router
 //! in front of a bucket answers.
 
-use std::path::Path;
-
-use super::{expected, packages, sandbox};
-use crate::support::{
-    place::text,
-    published::sample,
-    web::{Server, Site},
-};
+use super::{assert_installed, refusals, sandbox};
+use crate::support::prelude::*;
 
 const PRESENT: &str = "mirror/dev.repo.amd.com/rocm/whl-next";
 const EARLIER: &str = "mirror/rocm.devreleases.amd.com/whl-multi-arch";
 
 /// Adds packages to an index in which each project has a page, with its files beside it.
-pub(super) fn publish_index(index: &Path, dist: &Path, is_there: impl Fn(&str) -> bool) {
-    for entry in fs_err::read_dir(dist).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        let is_package = name.ends_with(".whl") || name.ends_with(".tar.gz");
-        if !is_package || !is_there(&name) {
+pub(super) fn publish_index(index: &Path, dist: &Path) {
+    for name in tree(dist) {
+        if !name.ends_with(".whl") && !name.ends_with(".tar.gz") {
             continue;
         }
         let project = index.join(name.split('-').next().unwrap().replace('_', "-"));
         fs_err::create_dir_all(&project).unwrap();
         fs_err::copy(dist.join(&name), project.join(&name)).unwrap();
-        let names = fs_err::read_dir(&project).unwrap();
-        let names = names.map(|it| it.unwrap().file_name().into_string().unwrap());
-        let mut names: Vec<String> = names.filter(|it| it != "index.html").collect();
-        names.sort();
-        let links = names
-            .iter()
-            .map(|it| format!("<a href=\"{it}\">{it}</a><br/>\n"));
-        fs_err::write(project.join("index.html"), links.collect::<String>()).unwrap();
+        let mut page = "<!DOCTYPE html>\n".to_owned();
+        for file in tree(&project).iter().filter(|it| *it != "index.html") {
+            page += &format!("<a href=\"{file}\">{file}</a><br/>\n");
+        }
+        fs_err::write(project.join("index.html"), page).unwrap();
     }
 }
 
-/// Gives wheels the names that they have for Windows.
-fn for_windows(dist: &Path) {
-    for entry in fs_err::read_dir(dist).unwrap() {
-        let path = entry.unwrap().path();
-        let name = text(&path).replace("linux_x86_64", "win_amd64");
-        fs_err::rename(&path, name).unwrap();
-    }
+/// The sample in the earlier place of the stream `dev`, in a sandbox that reads streams from a mirror.
+fn with_mirror() -> Sandbox {
+    let t = sandbox();
+    publish_index(&t.path(EARLIER), &sample().dist());
+    let server = Server::start(Site::Directory(t.path("mirror")));
+    t.with("ROCWHEEL_STREAM_MIRROR", &server.url)
+        .shows(server.url, "MIRROR/")
 }
 
 #[test]
 #[ignore = "slow"]
 fn a_stream_is_read_at_its_present_place_and_then_at_the_earlier_one() {
-    let t = sandbox();
-    publish_index(&t.path(EARLIER), &sample().dist(), |_| true);
-    let server = Server::start(Site::Directory(t.path("mirror")));
-    let t = t.with("ROCWHEEL_STREAM_MIRROR", &server.url);
+    let t = with_mirror();
     let line = "install --stream dev --target gfx942";
     t.run(line).ok();
-    assert_eq!(packages(&t.path(".venv")), expected(&["gfx942"]));
+    assert_installed(&t.path(".venv"), &["gfx942"]);
 
     // The present place has a version whose upload has not ended, another for Windows only, and one
     // of another stream.
-    let dry = || t.run(&format!("{line} --dry-run"));
-    for version in ["0.0.2.dev0", "0.0.3.dev0", "0.0.4"] {
-        t.run(&format!(
-            "pipeline --sample --version {version} --output-dir {version}"
-        ))
-        .ok();
-        let dist = t.path(format!("{version}/packages/dist"));
-        if version == "0.0.3.dev0" {
-            for_windows(&dist);
-        }
-        let is_there = |name: &str| version != "0.0.2.dev0" || !name.starts_with("rocm_sdk_core");
-        publish_index(&t.path(PRESENT), &dist, is_there);
+    let (dry, present) = (format!("{line} --dry-run"), t.path(PRESENT));
+    let [unfinished, windows, other] = ["0.0.2.dev0", "0.0.3.dev0", "0.0.4"].map(|version| {
+        let pipeline = format!("pipeline --sample --version {version} --output-dir {version}");
+        t.run(&pipeline).ok();
+        t.path(version).join("packages/dist")
+    });
+    publish_index(&present, &unfinished);
+    fs_err::remove_dir_all(present.join("rocm-sdk-core")).unwrap();
+    for name in tree(&windows) {
+        let renamed = name.replace("linux_x86_64", "win_amd64");
+        fs_err::rename(windows.join(name), windows.join(renamed)).unwrap();
     }
-    let refused = dry();
-    assert_eq!(refused.code, 1, "{}", refused.stderr);
-    assert!(
-        refused.stderr.contains("rocm-sdk-core"),
-        "{}",
-        refused.stderr
-    );
-    publish_index(&t.path(PRESENT), &sample().dist(), |_| true);
-    let chosen = dry();
-    assert!(
-        chosen.stderr.contains("not 0.0.2.dev0: "),
-        "{}",
-        chosen.stderr
-    );
-    let chosen = chosen.ok();
-    assert!(
-        chosen.contains("ROCm 0.0.1.dev0 ") && chosen.contains("/whl-next"),
-        "{chosen}"
-    );
-    publish_index(
-        &t.path(PRESENT),
-        &t.path("0.0.2.dev0/packages/dist"),
-        |_| true,
-    );
-    let chosen = dry().ok();
-    assert!(chosen.contains("ROCm 0.0.2.dev0 "), "{chosen}");
+    publish_index(&present, &windows);
+    publish_index(&present, &other);
+    assert_has!(t.run(&dry).refused(1), "rocm-sdk-core");
+    publish_index(&present, &sample().dist());
+    let chosen = t.run(&dry).done();
+    assert_has!(chosen.stderr, "not 0.0.2.dev0: ");
+    assert_has!(chosen.stdout, "ROCm 0.0.1.dev0 ", "/whl-next");
+    publish_index(&present, &unfinished);
+    assert_has!(t.run(&dry).ok(), "ROCm 0.0.2.dev0 ");
 }
 
 #[test]
 fn what_a_stream_does_not_have_is_refused() {
-    let t = sandbox();
-    publish_index(&t.path(EARLIER), &sample().dist(), |_| true);
-    let server = Server::start(Site::Directory(t.path("mirror")));
-    let t = t
-        .with("ROCWHEEL_STREAM_MIRROR", &server.url)
-        .shows(&server.url, "MIRROR/");
     let lines = [
-        "--stream dev --version 7.0.0.dev0+ab",
-        "--stream nightly",
+        "--stream dev --version 7.0.0.dev0+ab --target none",
+        "--stream nightly --target none",
         "--stream stable --version 10.1.0a20260823",
         "--stream bkc --run-id 7",
         "--stream rc --offline",
     ];
-    let refusals = lines.map(|line| {
-        let refused = t.run(&format!("install {line} --target none"));
-        assert!(!t.path(".venv").exists(), "{line}");
-        format!("{line} => {}\n{}", refused.code, refused.stderr)
-    });
-    insta::assert_snapshot!(refusals.concat(), @"
-    --stream dev --version 7.0.0.dev0+ab => 1
+    insta::assert_snapshot!(refusals(&with_mirror(), &lines), @"
+    --stream dev --version 7.0.0.dev0+ab --target none => 1
     error: the stream `dev` does not have ROCm 7.0.0.dev0+ab
 
     hint: the newest versions there are: 0.0.1.dev0
-    --stream nightly => 1
+    --stream nightly --target none => 1
     error: the stream `nightly` has no packages
 
     hint: its indexes are MIRROR/nightly.repo.amd.com/rocm/whl-next/ and MIRROR/rocm.nightlies.amd.com/whl-multi-arch/
