@@ -3,7 +3,7 @@
 mod emitted;
 mod environments;
 mod judged;
-pub(crate) mod registries;
+mod registries;
 mod runs;
 mod stopped;
 mod streams;

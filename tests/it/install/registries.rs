@@ -13,13 +13,13 @@ use crate::support::prelude::*;
 use crate::support::published::sets_in_turn;
 
 /// `pypiserver`: an index of HTML, without sidecars.
-pub(crate) struct PypiServer {
+struct PypiServer {
     child: Child,
-    pub(crate) url: String,
+    url: String,
 }
 
 impl PypiServer {
-    pub(crate) fn start(packages: &Path) -> Self {
+    fn start(packages: &Path) -> Self {
         let port = s3::server::free_ports()[0];
         let line =
             format!("run --interface 127.0.0.1 --port {port} --disable-fallback --server wsgiref");

@@ -2,42 +2,39 @@
 
 use std::io::Read as _;
 
-use super::{assert_same, built, built_of, digests, promote, promoted};
+use super::{assert_same, built, built_of, copied, digests, edit, packages, promote, promoted};
 use crate::{
     build::windows_artifacts,
     python::legacy,
-    support::{
-        long,
-        members::{record, unzip, zipped},
-        place::{empty, text},
-        program::rocwheel,
-        published,
-    },
+    support::{noise, place::empty, prelude::*, published::odd},
 };
+
+/// Artifacts that are built as a candidate, and promoted, are what they are as a release.
+fn assert_promotes(name: &str, artifacts: &Path, flags: &[&str], line: &str) {
+    let [candidate, release] = ["7.14.0rc1", "7.14.0"]
+        .map(|version| built_of(&format!("{name}-{version}"), artifacts, version, flags));
+    let promoted = promoted(&candidate, &format!("{name}-set"), line);
+    assert_same(&promoted, &release);
+}
 
 #[test]
 #[ignore = "slow"]
 fn every_way_to_a_version_ends_with_the_same_bytes() {
-    let set = published::sample();
-    let nightly = built(set, "7.14.0a20260811");
-    let mut at = nightly;
+    let mut at = built(sample(), "7.14.0a20260811");
     for goal in ["rc12", "rc1", "release"] {
         at = promoted(&at, &format!("way-{goal}"), &format!("--to {goal}"));
     }
-    assert_same(&at, &built(set, "7.14.0"));
-    if long::is_left_out() {
-        return;
-    }
+    assert_same(&at, &built(sample(), "7.14.0"));
+    only_in_long!();
     let post = promoted(&at, "way-post", "--to post1");
-    assert_same(&post, &built(set, "7.14.0.post1"));
+    assert_same(&post, &built(sample(), "7.14.0.post1"));
 }
 
 /// The targets first or the version first; and both are the set without the other artifacts.
 #[test]
 #[ignore = "slow"]
 fn targets_are_kept_in_either_order() {
-    let set = published::odd();
-    let candidate = built(set, "7.14.0rc1");
+    let candidate = built(odd(), "7.14.0rc1");
     let kept = "--targets gfx942,gfx1010";
     let both = promoted(&candidate, "both", &format!("--to release {kept}"));
     let first = promoted(&candidate, "targets-first", &format!("--to same {kept}"));
@@ -45,7 +42,7 @@ fn targets_are_kept_in_either_order() {
     assert_eq!(digests(&both.join("dist")), digests(&second.join("dist")));
     // A build of artifacts without those of the other targets.
     let artifacts = empty("promote/fewer");
-    for entry in fs_err::read_dir(set.artifacts()).unwrap() {
+    for entry in fs_err::read_dir(odd().artifacts()).unwrap() {
         let entry = entry.unwrap();
         let name = entry.file_name().into_string().unwrap();
         if !["gfx1100", "gfx1012"].iter().any(|it| name.contains(it)) {
@@ -59,60 +56,41 @@ fn targets_are_kept_in_either_order() {
 
 #[test]
 fn a_legacy_set_is_promoted_with_its_families() {
-    if long::is_left_out() {
-        return;
-    }
+    only_in_long!();
     let artifacts = empty("promote/legacy");
     let families = [("gfx942", "gfx94X-dcgpu"), ("gfx1100", "gfx110X-all")];
     legacy::write_run(&artifacts, &families);
-    let [candidate, release] = ["7.14.0rc1", "7.14.0"]
-        .map(|version| built_of(&format!("legacy-{version}"), &artifacts, version, &[]));
-    let promoted = promoted(&candidate, "legacy-set", "--to release");
-    assert_same(&promoted, &release);
+    assert_promotes("legacy", &artifacts, &[], "--to release");
 }
 
 #[test]
 fn a_set_for_windows_is_promoted() {
     let (artifacts, flags) = windows_artifacts("promote-windows");
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-    let [candidate, release] = ["7.14.0rc1", "7.14.0"]
-        .map(|version| built_of(&format!("windows-{version}"), &artifacts, version, &flags));
-    let promoted = promoted(&candidate, "windows-set", "--to release --no-check");
-    assert_same(&promoted, &release);
+    assert_promotes("windows", &artifacts, &flags, "--to release --no-check");
 }
 
 /// Other compression, another time, development files as xz, another import name.
 #[test]
 fn what_the_build_was_told_is_kept() {
-    let set = published::sample();
-    let flags = [
-        "--compression",
-        "store",
-        "--source-date-epoch",
-        "1700000001",
-        "--version-suffix",
-        "_x",
-    ];
-    let [candidate, release] = ["7.14.0rc1", "7.14.0"].map(|version| {
-        built_of(
-            &format!("told-{version}"),
-            &set.artifacts(),
-            version,
-            &flags,
-        )
-    });
-    let promoted = promoted(&candidate, "told", "--to release --no-check");
-    assert_same(&promoted, &release);
+    let flags = "--compression store --source-date-epoch 1700000001 --version-suffix _x";
+    let flags: Vec<&str> = flags.split(' ').collect();
+    assert_promotes(
+        "told",
+        &sample().artifacts(),
+        &flags,
+        "--to release --no-check",
+    );
 }
 
 #[test]
 fn a_second_promotion_changes_nothing() {
-    let candidate = built(published::sample(), "7.14.0rc1");
+    let candidate = built(sample(), "7.14.0rc1");
     let to = promoted(&candidate, "again", "--to release");
     let before = digests(&to);
     let line = format!("--to release --into {} --format json", text(&to));
     let said = promote(&candidate, &line).ok();
-    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let said: Value = serde_json::from_str(&said).unwrap();
     assert_eq!(said["uploaded"], 0, "{said}");
     assert_eq!(digests(&to), before);
 }
@@ -130,17 +108,16 @@ const TEMPLATE: &str = "__version__ = \"DEFAULT\"\nPY_PACKAGE_SUFFIX_NONCE = \"_
 #[test]
 #[ignore = "slow"]
 fn a_set_of_upstreams_scripts_is_promoted() {
-    let candidate = built(published::sample(), "7.14.0rc1");
-    let set = empty("promote/upstream");
-    let noise: Vec<u8> = (0..17_u64 << 18)
-        .flat_map(|at| at.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes()[..4].to_vec())
-        .collect();
-    assert!(noise.len() > 16 << 20);
-    for (name, _) in digests(&candidate.join("dist")) {
-        let bytes = fs_err::read(candidate.join("dist").join(&name)).unwrap();
-        let bytes = if name.ends_with(".whl") {
-            let mut members = unzip(&bytes);
-            for (path, _, bytes) in &mut members {
+    let set = copied(&built(sample(), "7.14.0rc1"), "upstream");
+    let noise = noise(1, 17 << 20);
+    for (name, bytes) in packages(&set) {
+        let path = set.join(&name);
+        if name.ends_with(".tar.gz") {
+            fs_err::write(path, with_template(&bytes)).unwrap();
+            continue;
+        }
+        edit(&path, |members| {
+            for (path, _, bytes) in &mut *members {
                 if path.ends_with("_dist_info.py") {
                     let text = String::from_utf8(bytes.clone()).unwrap();
                     let lines = text.split_inclusive('\n').filter(|it| !it.starts_with(OWN));
@@ -151,37 +128,31 @@ fn a_set_of_upstreams_scripts_is_promoted() {
                 let path = "_rocm_sdk_core/share/noise.kpack".to_owned();
                 members.insert(0, (path, 0o100_644, noise.clone()));
             }
-            record(&mut members);
-            zipped(&members)
-        } else {
-            with_template(&bytes)
-        };
-        fs_err::write(set.join(name), bytes).unwrap();
+            record(members);
+        });
     }
-    let refused = promote(&set, "--to release --dry-run");
-    let said = "its `_dist_info.py` does not say which package it is of";
-    assert_eq!(refused.code, 1);
-    assert!(refused.stderr.contains(said), "{}", refused.stderr);
+    let said = promote(&set, "--to release --dry-run").refused(1);
+    assert_has!(
+        said,
+        "its `_dist_info.py` does not say which package it is of"
+    );
     let to = promoted(&set, "upstream-released", "--to release --no-check");
-    let mut modules = 0;
-    for (name, _) in digests(&to.join("dist")) {
-        if !name.ends_with(".whl") {
-            continue;
-        }
-        for (path, _, bytes) in unzip(&fs_err::read(to.join("dist").join(&name)).unwrap()) {
-            if path.ends_with("_dist_info.py") {
-                let text = String::from_utf8(bytes).unwrap();
-                assert!(text.starts_with(TEMPLATE), "{text}");
-                assert!(text.contains("\n__version__ = '7.14.0'\n"), "{text}");
-                assert!(!text.contains("7.14.0rc1"), "{text}");
-                modules += 1;
-            } else if path.ends_with("noise.kpack") {
-                assert!(bytes == noise);
-                modules += 1;
-            }
+    let mut wheels = packages(&to.join("dist"));
+    wheels.retain(|name, _| name.ends_with(".whl"));
+    let mut found = 0;
+    for (path, _, bytes) in wheels.values().flat_map(|wheel| unzip(wheel)) {
+        if path.ends_with("_dist_info.py") {
+            let text = String::from_utf8(bytes).unwrap();
+            assert!(text.starts_with(TEMPLATE), "{text}");
+            assert_has!(text, "\n__version__ = '7.14.0'\n");
+            assert_lacks!(text, "7.14.0rc1");
+            found += 1;
+        } else if path.ends_with("noise.kpack") {
+            assert!(bytes == noise);
+            found += 1;
         }
     }
-    assert_eq!(modules, 5);
+    assert_eq!(found, 5);
 }
 
 /// The sdist with the template before its `_dist_info.py`.

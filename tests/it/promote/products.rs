@@ -1,28 +1,14 @@
 //! Release places: a directory for each project, among other versions.
 
-use std::path::{Path, PathBuf};
-
-use super::{built, built_of, fresh, promote, walkdir};
+use super::{built, built_of, copied, fresh, promote};
 use crate::{
-    publish::judge,
-    support::{
-        place::{copy_files, text},
-        program::Outcome,
-        published::{odd, sample},
-    },
+    build::windows_artifacts,
+    publish::{judge, packages::wheel},
+    support::{place::empty, prelude::*, published::odd},
 };
 
 fn publish(set: &Path, to: &Path, line: &str) -> Outcome {
     promote(set, &format!("--into {} --layout product {line}", text(to)))
-}
-
-/// The paths below a directory, sorted.
-fn paths(directory: &Path) -> Vec<String> {
-    let paths = walkdir(directory).into_iter();
-    let below = |it: PathBuf| text(it.strip_prefix(directory).unwrap()).to_owned();
-    let mut paths: Vec<String> = paths.map(below).collect();
-    paths.sort();
-    paths
 }
 
 #[test]
@@ -30,72 +16,55 @@ fn paths(directory: &Path) -> Vec<String> {
 fn versions_are_published_side_by_side() {
     let to = fresh("products");
     let candidate = built(sample(), "7.14.0rc1");
+    let bucket = Path::new("s3://bucket/v5");
+    let plan = publish(&candidate, bucket, "--to same --dry-run --no-check").ok();
     publish(&candidate, &to, "--to same").ok();
-    let first = paths(&to);
+    let first = tree(&to);
+    // A dry run names every file but the record.
+    let (_, keys) = plan.split_once("published as\n").unwrap();
+    let keys = keys.lines().map_while(|line| line.strip_prefix("  "));
+    let mut keys: Vec<&str> = keys.chain(["promotions/7.14.0rc1-linux.json"]).collect();
+    keys.sort_unstable();
+    assert_eq!(keys, first);
+    let is_shown = |it: &&String| it.contains("gfx942") || !it.contains("/rocm-");
+    let shown: Vec<&str> = first.iter().filter(is_shown).map(String::as_str).collect();
+    insta::assert_snapshot!(shown.join("\n"), @"
+    promotions/7.14.0rc1-linux.json
+    rocm/core/whl-next/index.html
+    rocm/core/whl-next/rocm-sdk-device-gfx942/index.html
+    rocm/core/whl-next/rocm-sdk-device-gfx942/rocm_sdk_device_gfx942-7.14.0rc1-py3-none-linux_x86_64.whl
+    rocm/core/whl-next/rocm-sdk-device-gfx942/rocm_sdk_device_gfx942-7.14.0rc1-py3-none-linux_x86_64.whl.metadata
+    rocm/core/whl-next/rocm/index.html
+    ");
     publish(&candidate, &to, "--to release --no-check").ok();
     let core = to.join("rocm/core/whl-next");
     let page = fs_err::read_to_string(core.join("rocm-sdk-core/index.html")).unwrap();
     for version in ["7.14.0rc1", "7.14.0"] {
         let name = format!("rocm_sdk_core-{version}-py3-none-linux_x86_64.whl");
-        let line = page
-            .lines()
-            .find(|it| it.contains(&format!("href=\"{name}#sha256=")));
-        let line = line.unwrap();
-        assert!(
-            line.contains("data-requires-python") && line.contains("data-core-metadata"),
-            "{line}"
-        );
+        let link = format!("href=\"{name}#sha256=");
+        let line = page.lines().find(|it| it.contains(&link)).unwrap();
+        assert_has!(line, "data-requires-python", "data-core-metadata");
         assert!(core.join("rocm-sdk-core").join(name).exists());
     }
     let root = fs_err::read_to_string(core.join("index.html")).unwrap();
-    assert!(root.contains("href=\"rocm-sdk-device-gfx942/\""), "{root}");
-    insta::assert_snapshot!(first.join("\n"), @"
-    promotions/7.14.0rc1-linux.json
-    rocm/core/whl-next/index.html
-    rocm/core/whl-next/rocm-profiler/index.html
-    rocm/core/whl-next/rocm-profiler/rocm_profiler-7.14.0rc1-py3-none-linux_x86_64.whl
-    rocm/core/whl-next/rocm-profiler/rocm_profiler-7.14.0rc1-py3-none-linux_x86_64.whl.metadata
-    rocm/core/whl-next/rocm-sdk-core/index.html
-    rocm/core/whl-next/rocm-sdk-core/rocm_sdk_core-7.14.0rc1-py3-none-linux_x86_64.whl
-    rocm/core/whl-next/rocm-sdk-core/rocm_sdk_core-7.14.0rc1-py3-none-linux_x86_64.whl.metadata
-    rocm/core/whl-next/rocm-sdk-devel/index.html
-    rocm/core/whl-next/rocm-sdk-devel/rocm_sdk_devel-7.14.0rc1-py3-none-linux_x86_64.whl
-    rocm/core/whl-next/rocm-sdk-devel/rocm_sdk_devel-7.14.0rc1-py3-none-linux_x86_64.whl.metadata
-    rocm/core/whl-next/rocm-sdk-device-gfx1100/index.html
-    rocm/core/whl-next/rocm-sdk-device-gfx1100/rocm_sdk_device_gfx1100-7.14.0rc1-py3-none-linux_x86_64.whl
-    rocm/core/whl-next/rocm-sdk-device-gfx1100/rocm_sdk_device_gfx1100-7.14.0rc1-py3-none-linux_x86_64.whl.metadata
-    rocm/core/whl-next/rocm-sdk-device-gfx942/index.html
-    rocm/core/whl-next/rocm-sdk-device-gfx942/rocm_sdk_device_gfx942-7.14.0rc1-py3-none-linux_x86_64.whl
-    rocm/core/whl-next/rocm-sdk-device-gfx942/rocm_sdk_device_gfx942-7.14.0rc1-py3-none-linux_x86_64.whl.metadata
-    rocm/core/whl-next/rocm-sdk-libraries/index.html
-    rocm/core/whl-next/rocm-sdk-libraries/rocm_sdk_libraries-7.14.0rc1-py3-none-linux_x86_64.whl
-    rocm/core/whl-next/rocm-sdk-libraries/rocm_sdk_libraries-7.14.0rc1-py3-none-linux_x86_64.whl.metadata
-    rocm/core/whl-next/rocm/index.html
-    rocm/core/whl-next/rocm/rocm-7.14.0rc1.tar.gz
-    ");
+    assert_has!(root, "href=\"rocm-sdk-device-gfx942/\"");
     // Again: nothing is written.
     let again = publish(&candidate, &to, "--to release --no-check --format json");
-    let again: serde_json::Value = serde_json::from_str(&again.ok()).unwrap();
+    let again: Value = serde_json::from_str(&again.ok()).unwrap();
     assert_eq!(again["uploaded"], 0, "{again}");
     // The pages are links for an installer.
-    let target = fresh("products-installed");
-    let links = [
-        "rocm-sdk-core",
-        "rocm-sdk-libraries",
-        "rocm-sdk-device-gfx942",
-    ];
-    let links = links.map(|it| text(&core.join(it)).to_owned());
-    let links = links.iter().flat_map(|it| ["--find-links", it.as_str()]);
+    let target = empty("promote/products-installed");
     let mut arguments = vec!["install", "--no-index", "--quiet", "--no-deps", "--target"];
     arguments.push(text(&target));
-    arguments.extend(links);
-    arguments.push("rocm-sdk-device-gfx942==7.14.0");
+    let device = core.join("rocm-sdk-device-gfx942");
+    arguments.extend([
+        "--find-links",
+        text(&device),
+        "rocm-sdk-device-gfx942==7.14.0",
+    ]);
     judge("pip", &arguments).ok();
-    assert!(
-        target
-            .join("rocm_sdk_device_gfx942-7.14.0.dist-info")
-            .exists()
-    );
+    let installed = target.join("rocm_sdk_device_gfx942-7.14.0.dist-info");
+    assert!(installed.exists());
 }
 
 /// The sdist of another set of the same version: nothing is changed.
@@ -103,86 +72,38 @@ fn versions_are_published_side_by_side() {
 fn another_package_under_a_published_name_is_refused() {
     let to = fresh("products-refused");
     publish(&built(sample(), "7.14.0"), &to, "--to same --no-check").ok();
-    let before = paths(&to);
-    let outcome = publish(&built(odd(), "7.14.0"), &to, "--to same --no-check");
-    assert_eq!(outcome.code, 1);
-    assert!(
-        outcome.stderr.contains("rocm-7.14.0.tar.gz"),
-        "{}",
-        outcome.stderr
-    );
+    let before = tree(&to);
+    let another = built(odd(), "7.14.0");
+    let said = publish(&another, &to, "--to same --no-check").refused(1);
     // `promote` has no such flag.
     let hint = "hint: publish under another version: a file of this place is never replaced";
-    assert!(outcome.stderr.contains(hint), "{}", outcome.stderr);
-    assert!(
-        !outcome.stderr.contains("--overwrite"),
-        "{}",
-        outcome.stderr
+    assert_has!(said, "rocm-7.14.0.tar.gz", hint);
+    assert_lacks!(said, "--overwrite");
+    assert_eq!(tree(&to), before);
+    let said = publish(&another, &to, "--to same --product x").stderr;
+    assert_has!(
+        said,
+        "the products are core, pytorch, migraphx, onnxruntime, jax"
     );
-    assert_eq!(paths(&to), before);
-    let outcome = publish(&built(odd(), "7.14.0"), &to, "--to same --product x");
-    assert!(
-        outcome
-            .stderr
-            .contains("the products are core, pytorch, migraphx, onnxruntime, jax"),
-        "{}",
-        outcome.stderr
-    );
-}
-
-#[test]
-fn a_dry_run_names_every_key() {
-    let (candidate, place) = (built(sample(), "7.14.0rc1"), Path::new("s3://bucket/v5"));
-    let line = "--to release --dry-run --targets gfx942 --no-check";
-    let plan = publish(&candidate, place, line).ok();
-    let (_, keys) = plan.split_once("published as\n").unwrap();
-    insta::assert_snapshot!(keys, @"
-      rocm/core/whl-next/rocm-profiler/rocm_profiler-7.14.0-py3-none-linux_x86_64.whl
-      rocm/core/whl-next/rocm-profiler/rocm_profiler-7.14.0-py3-none-linux_x86_64.whl.metadata
-      rocm/core/whl-next/rocm-sdk-core/rocm_sdk_core-7.14.0-py3-none-linux_x86_64.whl
-      rocm/core/whl-next/rocm-sdk-core/rocm_sdk_core-7.14.0-py3-none-linux_x86_64.whl.metadata
-      rocm/core/whl-next/rocm-sdk-devel/rocm_sdk_devel-7.14.0-py3-none-linux_x86_64.whl
-      rocm/core/whl-next/rocm-sdk-devel/rocm_sdk_devel-7.14.0-py3-none-linux_x86_64.whl.metadata
-      rocm/core/whl-next/rocm-sdk-device-gfx942/rocm_sdk_device_gfx942-7.14.0-py3-none-linux_x86_64.whl
-      rocm/core/whl-next/rocm-sdk-device-gfx942/rocm_sdk_device_gfx942-7.14.0-py3-none-linux_x86_64.whl.metadata
-      rocm/core/whl-next/rocm-sdk-libraries/rocm_sdk_libraries-7.14.0-py3-none-linux_x86_64.whl
-      rocm/core/whl-next/rocm-sdk-libraries/rocm_sdk_libraries-7.14.0-py3-none-linux_x86_64.whl.metadata
-      rocm/core/whl-next/rocm/rocm-7.14.0.tar.gz
-      rocm/core/whl-next/index.html
-      rocm/core/whl-next/rocm-profiler/index.html
-      rocm/core/whl-next/rocm-sdk-core/index.html
-      rocm/core/whl-next/rocm-sdk-devel/index.html
-      rocm/core/whl-next/rocm-sdk-device-gfx942/index.html
-      rocm/core/whl-next/rocm-sdk-libraries/index.html
-      rocm/core/whl-next/rocm/index.html
-
-    6 packages (2.25 MiB): 16 files edited, all others copied as they are
-    ");
 }
 
 /// Names that only begin like those of a product have none.
 #[test]
 fn projects_are_of_a_product_by_their_whole_names() {
+    let candidate = built(sample(), "7.14.0rc1");
     for name in ["rocmfoo", "torchfoo", "jaxfoo"] {
-        let set = fresh(&format!("product-{name}"));
-        fs_err::create_dir_all(set.join("dist")).unwrap();
-        copy_files(
-            &built(sample(), "7.14.0rc1").join("dist"),
-            &set.join("dist"),
-        );
-        crate::publish::packages::wheel(&set.join("dist"), name, "1.0", "");
+        let set = copied(&candidate, &format!("product-{name}"));
+        wheel(&set, name, "1.0", "");
         let line = "--to release --dry-run --no-check --layout product";
-        let refused = promote(&set, line);
-        assert_eq!(refused.code, 1, "{}", refused.stdout);
-        let said = format!("projects of no product: `{name}`");
-        assert!(refused.stderr.contains(&said), "{}", refused.stderr);
+        let said = promote(&set, line).refused(1);
+        assert_has!(said, &format!("projects of no product: `{name}`"));
     }
 }
 
 /// Two platforms that offer the same are published side by side; `products` has one that is refused.
 #[test]
 fn linux_and_windows_share_one_sdist() {
-    let (artifacts, mut flags) = crate::build::windows_artifacts("promote-shared");
+    let (artifacts, mut flags) = windows_artifacts("promote-shared");
     "gfx942,gfx1100".clone_into(&mut flags[3]);
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let windows = built_of("shared-windows", &artifacts, "7.14.0", &flags);
@@ -191,19 +112,12 @@ fn linux_and_windows_share_one_sdist() {
     for set in [&linux, &windows] {
         publish(set, &to, "--to same --no-check").ok();
     }
-    let page = |project: &str| {
-        let page = to
-            .join("rocm/core/whl-next")
-            .join(project)
-            .join("index.html");
-        let page = fs_err::read_to_string(page).unwrap();
-        let files = page.matches("#sha256=").count();
-        (
-            files,
-            page.contains("win_amd64"),
-            page.contains("linux_x86_64"),
-        )
+    let files = |project: &str| {
+        let page = format!("rocm/core/whl-next/{project}/index.html");
+        let page = fs_err::read_to_string(to.join(page)).unwrap();
+        ["#sha256=", "win_amd64", "linux_x86_64"].map(|it| page.matches(it).count())
     };
-    assert_eq!(page("rocm-sdk-core"), (2, true, true));
-    assert_eq!(page("rocm"), (1, false, false));
+    let [core, of_windows, of_linux] = files("rocm-sdk-core");
+    assert!(core == 2 && of_windows > 0 && of_linux > 0);
+    assert_eq!(files("rocm"), [1, 0, 0]);
 }
