@@ -7,7 +7,7 @@ use itertools::Itertools as _;
 
 use super::{
     layout::{Layout, PackageDirectories},
-    parse,
+    parse::{self, PageLink},
     place::{Address, LONGEST_PAGE, PlaceKind, SetPlace, failure, found},
     read_packages::named_metadata,
     set_json::{SIDECAR, SetJson, identity, is_package},
@@ -96,21 +96,6 @@ impl PackageSource {
 }
 
 impl OfferedFile {
-    fn new(address: Address, family: Option<ArtifactGroup>) -> Option<Self> {
-        let name = address.path.rsplit('/').next()?.to_owned();
-        let (project, version) = identity(&name).filter(|_| is_package(&name))?;
-        Some(Self {
-            name,
-            project,
-            version,
-            sha256: None,
-            url: String::new(),
-            family,
-            address,
-            has_sidecar: false,
-        })
-    }
-
     /// Whether it may be installed on a platform.
     fn is_for(&self, platform: Platform) -> bool {
         let tag = self.name.parse::<PackageFilename>().ok();
@@ -183,12 +168,9 @@ impl SetPlace {
             }
             return self.offered_by_directory(platform);
         }
-        let mut found = None;
-        for below in ["simple/", ""] {
-            found = match found {
-                None => self.offered_by_index(below, platform, &mut denied)?,
-                found => found,
-            };
+        let mut found = self.offered_by_index("simple/", platform, &mut denied)?;
+        if found.is_none() {
+            found = self.offered_by_index("", platform, &mut denied)?;
         }
         if found.is_none() {
             found = self.offered_by_page(platform, &mut denied)?;
@@ -211,12 +193,9 @@ impl SetPlace {
         let Some(files) = self.offered_by_project(&path, SELECTOR, denied)? else {
             return Ok(None);
         };
-        let url = match &self.kind {
-            PlaceKind::Bucket(urls) => urls.path(below),
-            _ => format!("{}/{}", self.store, encode_path(&path)),
-        };
+        let url = self.url_of(&Address::here(path.clone()))?;
         let form = OfferForm::Index { url, path };
-        self.offering(files, platform, form).map(Some)
+        Ok(Some(self.offering(files, platform, form)))
     }
 
     /// The text of a page, if there is one. A web server in front of a bucket that may not be listed
@@ -240,12 +219,8 @@ impl SetPlace {
         let mut files = offered.files.iter();
         if !files.any(|it| it.project.normalized() == project) {
             let files = self.offered_by_project(path, project, &mut None)?;
-            let files = files.into_iter().flatten();
-            let platform = offered.platform;
-            for mut file in files.filter(|it| it.is_for(platform)) {
-                file.url = self.url_of(&file.address)?;
-                offered.files.push(file);
-            }
+            let (files, platform) = (files.into_iter().flatten(), offered.platform);
+            offered.files.extend(files.filter(|it| it.is_for(platform)));
         }
         Ok(())
     }
@@ -274,18 +249,15 @@ impl SetPlace {
         mut files: Vec<OfferedFile>,
         platform: Platform,
         form: OfferForm,
-    ) -> Result<OfferedSet> {
+    ) -> OfferedSet {
         files.retain(|it| it.is_for(platform));
-        for file in &mut files {
-            file.url = self.url_of(&file.address)?;
-        }
-        Ok(OfferedSet {
+        OfferedSet {
             place: self.to_string(),
             files,
             is_described: false,
             platform,
             form,
-        })
+        }
     }
 
     fn url_of(&self, address: &Address) -> Result<String> {
@@ -309,16 +281,10 @@ impl SetPlace {
         let layout = set.layout();
         let own = set.own_families();
         let listed = set.files.iter().filter(|file| file.yanked.is_none());
-        let files = listed.filter_map(|file| {
-            let path = self.path(&file.path);
-            let family = file.family().filter(|it| own.contains(it));
-            let offered = OfferedFile::new(Address { origin: None, path }, family)?;
-            Some(OfferedFile {
-                sha256: Some(file.sha256),
-                ..offered
-            })
-        });
-        let files: Vec<OfferedFile> = files.collect();
+        let mut files = self.package_links(&self.path(""), listed.map(parse::file_link))?;
+        for file in &mut files {
+            file.family = self.family_of(file).filter(|it| own.contains(it));
+        }
         let form = match &self.kind {
             PlaceKind::Directory(_) => self.directories(&[layout])?,
             PlaceKind::Bucket(urls) => {
@@ -331,7 +297,7 @@ impl SetPlace {
         };
         Ok(OfferedSet {
             is_described: true,
-            ..self.offering(files, platform, form)?
+            ..self.offering(files, platform, form)
         })
     }
 
@@ -354,7 +320,11 @@ impl SetPlace {
             let mut page = Vec::new();
             reader.take(LONGEST_PAGE).read_to_end(&mut page)?;
             let page = String::from_utf8_lossy(&page);
-            Ok(Ok(!Self::linked(key.as_str(), &page)?.is_empty()))
+            let mut links = parse::links(&page)?.into_iter();
+            Ok(Ok(links.any(|it| {
+                let name = it.path().rsplit('/').next().unwrap_or_default();
+                it.yanked.is_none() && is_package(name)
+            })))
         };
         if let Ok(true) = lists(&project)? {
             return form(urls, true);
@@ -387,18 +357,23 @@ impl SetPlace {
     fn offered_by_directory(&self, platform: Platform) -> Result<Option<OfferedSet>> {
         let layouts = self.layouts(PackageDirectories::Built)?;
         let packages = self.packages(PackageDirectories::Built)?;
-        let files = packages.iter().filter_map(|package| {
-            let family = package.name.split_once('/').map(|it| it.0);
-            let family = family.and_then(|it| ArtifactGroup::of_directory(it).ok());
-            let path = package.path().to_owned();
-            OfferedFile::new(Address { origin: None, path }, family)
+        let links = packages.iter().map(|package| PageLink {
+            href: encode_path(&self.shown(package.path())),
+            ..PageLink::default()
         });
-        let files: Vec<OfferedFile> = files.collect();
+        let mut files = self.package_links(&self.path(""), links)?;
+        for file in &mut files {
+            file.family = self.family_of(file);
+        }
         let form = self.directories(&layouts)?;
-        let has_files = !files.is_empty();
-        has_files
-            .then(|| self.offering(files, platform, form))
-            .transpose()
+        Ok((!files.is_empty()).then(|| self.offering(files, platform, form)))
+    }
+
+    /// The family in whose directory a file is.
+    fn family_of(&self, file: &OfferedFile) -> Option<ArtifactGroup> {
+        let path = self.shown(&file.address.path);
+        let (family, _) = Layout::of(&path).1.split_once('/')?;
+        ArtifactGroup::of_directory(family).ok()
     }
 
     /// The files on the page of a project, below the page of an index.
@@ -413,7 +388,7 @@ impl SetPlace {
             let Some(text) = self.probed(&format!("{page}{end}"), denied)? else {
                 continue;
             };
-            let mut files = Self::linked(&page, &text)?;
+            let mut files = self.linked(&page, &text)?;
             files.retain(|it| it.project.normalized() == project);
             // A web server answers for any directory with a list of what is in it.
             if !files.is_empty() {
@@ -438,38 +413,45 @@ impl SetPlace {
             let Some(text) = self.probed(&path, denied)? else {
                 continue;
             };
-            let files = Self::linked(&path, &text)?;
+            let files = self.linked(&path, &text)?;
             if !files.is_empty() {
-                let below = self.shown(&path);
-                let url = match &self.kind {
-                    PlaceKind::Bucket(urls) => urls.path(&below),
-                    _ => format!("{}/{}", self.store, encode_path(&path)),
-                };
-                return self
-                    .offering(files, platform, OfferForm::Page(url))
-                    .map(Some);
+                let form = OfferForm::Page(self.url_of(&Address::here(path))?);
+                return Ok(Some(self.offering(files, platform, form)));
             }
         }
         Ok(None)
     }
 
-    fn linked(page: &str, text: &str) -> Result<Vec<OfferedFile>> {
-        let links = if text.trim_start().starts_with('{') {
-            parse::json_links(text)?
-        } else {
-            parse::html_links(text)
-        };
-        let links = links.into_iter().filter(|link| link.yanked.is_none());
+    /// The packages of a page, each once, without those that are yanked.
+    fn linked(&self, page: &str, text: &str) -> Result<Vec<OfferedFile>> {
+        let links = parse::links(text)?.into_iter();
+        let files = self.package_links(page, links.filter(|link| link.yanked.is_none()))?;
+        Ok(files.into_iter().unique_by(|it| it.name.clone()).collect())
+    }
+
+    /// The packages to which the links of a page lead.
+    fn package_links(
+        &self,
+        page: &str,
+        links: impl Iterator<Item = PageLink>,
+    ) -> Result<Vec<OfferedFile>> {
         let files = links.filter_map(|link| {
             let address = parse::resolve(page, &link.href).ok()?;
-            let file = OfferedFile::new(address, None)?;
-            Some(OfferedFile {
+            let name = address.path.rsplit('/').next()?.to_owned();
+            let (project, version) = identity(&name).filter(|_| is_package(&name))?;
+            let file = self.url_of(&address).map(|url| OfferedFile {
+                name,
+                project,
+                version,
                 sha256: link.sha256,
+                url,
+                family: None,
+                address,
                 has_sidecar: link.has_metadata,
-                ..file
-            })
+            });
+            Some(file)
         });
-        Ok(files.unique_by(|it| it.name.clone()).collect())
+        files.collect()
     }
 
     /// Whether the set is whole: `upload` writes `set.json` last.

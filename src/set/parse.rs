@@ -32,6 +32,22 @@ pub struct PageLink {
     pub upload_time: Option<String>,
 }
 
+impl PageLink {
+    /// The path or address, without query and fragment.
+    pub(super) fn path(&self) -> &str {
+        self.href.split(['#', '?']).next().unwrap_or_default()
+    }
+}
+
+/// The links of a page of files, in HTML or JSON.
+pub(super) fn links(page: &str) -> Result<Vec<PageLink>> {
+    if page.trim_start().starts_with('{') {
+        json_links(page)
+    } else {
+        Ok(html_links(page))
+    }
+}
+
 /// The links of an HTML page. A tokenizer of the HTML standard finds them, so that `<a>` inside a
 /// comment is not a link, and character references are decoded.
 pub(crate) fn html_links(page: &str) -> Vec<PageLink> {

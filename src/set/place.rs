@@ -104,6 +104,14 @@ pub(super) struct Address {
     pub(super) path: String,
 }
 
+impl Address {
+    /// A path in the store of the place.
+    pub(super) fn here(path: impl Into<String>) -> Self {
+        let (origin, path) = (None, path.into());
+        Self { origin, path }
+    }
+}
+
 impl SetPlace {
     /// Opens a set for reading: a directory, `s3://bucket/directory`, or the URL of an index or of
     /// a page with links.
@@ -334,10 +342,7 @@ impl SetPlace {
 
     /// The text of a page. `None` if it does not exist.
     pub(super) fn text(&self, path: &str) -> Result<Option<String>> {
-        let bytes = self.bytes(&Address {
-            origin: None,
-            path: path.to_owned(),
-        })?;
+        let bytes = self.bytes(&Address::here(path))?;
         let text = bytes.map(String::from_utf8).transpose();
         text.with_context(|| format!("failed to read `{path}` of `{}`", self.store))
     }

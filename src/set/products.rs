@@ -288,8 +288,7 @@ impl ProductPages<'_> {
         let place = self.listing.place;
         let text = place.text(place.key(&page)?.as_str())?;
         for link in html_links(&text.unwrap_or_default()) {
-            let name = link.href.split(['#', '?']).next().unwrap_or_default();
-            let name = decode_component(name).filter(|it| is_package(it));
+            let name = decode_component(link.path()).filter(|it| is_package(it));
             let of_name = name.as_deref().and_then(identity);
             let (Some(name), Some((project, version))) = (name, of_name) else {
                 continue;

@@ -421,8 +421,7 @@ impl PageReader<'_> {
                 Err(error) => {
                     // The directory listing of a web server links to its parent directory, which
                     // may be outside. Only a bad link to a package is an error.
-                    let path = link.href.split(['#', '?']).next().unwrap_or_default();
-                    if is_package(path) {
+                    if is_package(link.path()) {
                         self.bad(page, one_line(&error));
                     }
                 }
