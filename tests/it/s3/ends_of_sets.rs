@@ -4,29 +4,18 @@ use std::{
     cell::Cell,
     io::{self, Read as _, Seek, SeekFrom, Write},
     net::{Ipv4Addr, TcpListener, TcpStream},
-    path::Path,
     rc::Rc,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
     thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use fs_err::File;
 use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
 
-use super::{
-    fault::{Fault, Proxy},
-    inprocess::InProcess,
-    server::{ID, SECRET},
-};
-use crate::support::{
-    long,
-    program::{Outcome, command},
-};
+use super::{inprocess::InProcess, upload::Desk};
+use crate::support::prelude::*;
 
 /// A file in which the bytes of members are holes: it takes no room on the disk.
 struct Sparse {
@@ -166,29 +155,14 @@ fn two_large_sets_in_a_bucket_differ_by_their_ends() {
     write(&server.objects().join("after"), fraction, Some(7));
     tag(&server, "before");
     tag(&server, "after");
-    let proxy = Proxy::before(server.port);
-    // To this server, a key that ends in `/` is a directory, and reading one is an error.
-    let missing = Fault::Answer(404, "NoSuchKey");
-    proxy.breaks("GET", "/?x-id=GetObject", usize::MAX, missing);
-    let (port, received) = counted(proxy.port);
-    let endpoint = format!("http://127.0.0.1:{port}");
-    let variables = [
-        ("AWS_ACCESS_KEY_ID", ID),
-        ("AWS_SECRET_ACCESS_KEY", SECRET),
-        ("AWS_REGION", "us-east-1"),
-        ("AWS_EC2_METADATA_DISABLED", "true"),
-        ("AWS_ENDPOINT_URL", &*endpoint),
-    ];
+    let (port, received) = counted(server.before().port);
+    let desk = Desk::at(server.bucket.clone(), port);
     let began = Instant::now();
-    let mut diff = command();
-    diff.envs(variables)
-        .args(["diff", "s3://bucket/before", "s3://bucket/after"]);
-    let said = Outcome::of(diff.output().unwrap()).ok();
+    let said = desk.run("diff s3://BUCKET/before s3://BUCKET/after").done();
     let (took, received) = (began.elapsed(), received.load(Ordering::Relaxed));
     let file = "rocm-sdk-libraries: _rocm_sdk_libraries/lib/rocblas/library/Kernels_00007.dat";
-    let line = format!("changed         +1 B  {file}");
-    assert!(said.contains(&line), "{said}");
-    assert!(said.contains("Files: 1 changed\n"), "{said}");
+    said.says(&format!("changed         +1 B  {file}"));
+    said.says("Files: 1 changed\n");
     assert!(took < Duration::from_secs(10), "{took:?}");
     // The ends of eight small wheels are 2 MB, and the rest grows with the number of files.
     let most = (3_000_000 + 50_000_000 / fraction).min(50_000_000);

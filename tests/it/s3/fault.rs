@@ -3,12 +3,13 @@
 use std::{
     io::{self, Read, Write},
     net::{Ipv4Addr, TcpListener, TcpStream},
-    sync::{Arc, Mutex},
     thread,
-    time::Duration,
+    time::Instant,
 };
 
 use socket2::SockRef;
+
+use crate::support::prelude::*;
 
 /// What happens to a request.
 #[derive(Clone, Debug)]
@@ -84,6 +85,15 @@ impl Proxy {
     pub(crate) fn count(&self, text: &str) -> usize {
         let seen = &self.script.lock().unwrap().seen;
         seen.iter().filter(|line| line.contains(text)).count()
+    }
+
+    /// Waits until there was such a request.
+    pub(crate) fn is_asked(&self, text: &str) {
+        let begun = Instant::now();
+        while self.count(text) == 0 {
+            assert!(begun.elapsed() < Duration::from_mins(1));
+            thread::yield_now();
+        }
     }
 }
 

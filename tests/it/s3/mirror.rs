@@ -1,8 +1,6 @@
 //! `deps mirror` to a bucket, and what is left when it is killed.
 
-use std::{cell::RefCell, process::Command};
-
-use rocwheel::digest::Sha256;
+use std::cell::RefCell;
 
 use super::{
     objects::receive,
@@ -12,14 +10,13 @@ use super::{
 use crate::{
     deps::{self, Workplace},
     promote::places::{assert_whole, wheels},
-    support::{killed::killed_at_every_step, place::empty, program::Outcome},
+    support::{killed::killed_at_every_step, place::empty, prelude::*},
 };
 
 fn mirror(workplace: &Workplace, desk: &Desk) -> Command {
-    let mut command = desk.command(&KEYS);
+    let line = "deps mirror --deps-file deps.toml --into s3://BUCKET/base";
+    let mut command = desk.command(&KEYS, line);
     command.current_dir(&workplace.root);
-    command.args(["deps", "mirror", "--deps-file", "deps.toml", "--into"]);
-    command.arg(format!("s3://{}/base", desk.bucket));
     command
 }
 
@@ -49,13 +46,13 @@ fn a_mirror_that_was_killed_is_finished_by_the_next() {
         there.retain(|(key, _)| key.ends_with(".whl") || key.ends_with(".metadata"));
         there
     };
-    Outcome::of(prepared(0).output().unwrap()).ok();
+    succeed(&mut prepared(0));
     let whole = there(&desk.borrow(), "whole");
     assert!(!whole.is_empty());
     killed_at_every_step(prepared, |killed| {
         let desk = desk.borrow();
         there(&desk, "killed");
-        desk.run(&mut mirror(&desk)).ok();
+        succeed(&mut mirror(&desk));
         assert_eq!(there(&desk, "done"), whole, "{killed}");
     });
 }

@@ -2,14 +2,10 @@
 
 use std::{
     net::{Ipv4Addr, TcpListener},
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
-    sync::{
-        OnceLock,
-        atomic::{AtomicUsize, Ordering},
-    },
+    process::{Child, Stdio},
+    sync::atomic::{AtomicUsize, Ordering},
     thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use aws_sdk_s3::{
@@ -25,7 +21,7 @@ use rocwheel::{
 };
 use tokio::runtime::Runtime;
 
-use crate::judges::tool;
+use crate::support::{place::TEMPORARY, prelude::*};
 
 pub(crate) const ID: &str = "rocwheel";
 pub(crate) const SECRET: &str = "not-much-of-a-secret";
@@ -57,8 +53,7 @@ impl Server {
     }
 
     fn start() -> Self {
-        let place = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let place = place.join(format!("weed-{}", std::process::id()));
+        let place = Path::new(TEMPORARY).join(format!("weed-{}", std::process::id()));
         fs_err::create_dir_all(&place).unwrap();
         let ports = free_ports();
         let mut guard = Command::new("sh")
@@ -74,15 +69,9 @@ impl Server {
         let client = client(port);
         let begun = Instant::now();
         while runtime.block_on(client.list_buckets().send()).is_err() {
-            let log = place.with_file_name("weed.log").display().to_string();
-            assert!(
-                begun.elapsed() < PATIENCE,
-                "SeaweedFS does not answer: {log}"
-            );
-            assert!(
-                guard.try_wait().unwrap().is_none(),
-                "SeaweedFS ended: {log}"
-            );
+            let is_there = guard.try_wait().unwrap().is_none() && begun.elapsed() < PATIENCE;
+            let log = place.with_file_name("weed.log");
+            assert!(is_there, "SeaweedFS does not answer: {}", log.display());
             thread::sleep(Duration::from_millis(100));
         }
         Self {
@@ -105,7 +94,6 @@ impl Server {
         let made = || {
             let make = self.client.create_bucket().bucket(name);
             let put = self.client.put_object().bucket(name).key("probe");
-            let put = put.body(ByteStream::from_static(b"probe"));
             let delete = self.client.delete_object().bucket(name).key("probe");
             self.runtime.block_on(async {
                 let _ = make.send().await;
@@ -128,6 +116,13 @@ impl Server {
         );
         let request = self.client.put_bucket_policy();
         let request = request.bucket(bucket.as_str()).policy(policy);
+        self.runtime.block_on(request.send()).unwrap();
+    }
+
+    /// Puts an object there, which may have a key that is none for us.
+    pub(crate) fn put(&self, bucket: &Bucket, key: &str, bytes: &[u8]) {
+        let request = self.client.put_object().bucket(bucket.as_str()).key(key);
+        let request = request.body(ByteStream::from(bytes.to_vec()));
         self.runtime.block_on(request.send()).unwrap();
     }
 
@@ -208,42 +203,26 @@ pub(crate) fn free_ports() -> [u16; 8] {
 }
 
 fn arguments(place: &Path, ports: [u16; 8]) -> Vec<String> {
-    let config: PathBuf = place.join("s3.json");
+    let config = place.join("s3.json");
     let identity = format!(
         r#"{{"identities": [{{"name": "ci", "actions": ["Admin", "Read", "Write", "List"],
         "credentials": [{{"accessKey": "{ID}", "secretKey": "{SECRET}"}}]}}]}}"#
     );
     fs_err::write(&config, identity).unwrap();
     let [s3, rest @ ..] = ports;
-    let names = [
-        "s3.port.grpc",
-        "master.port",
-        "master.port.grpc",
-        "volume.port",
-        "volume.port.grpc",
-        "filer.port",
-        "filer.port.grpc",
-    ];
-    let ports = names.iter().zip(rest);
+    let names = "s3.port.grpc master.port master.port.grpc volume.port volume.port.grpc \
+                 filer.port filer.port.grpc";
+    let ports = names.split_whitespace().zip(rest);
     let ports = ports.map(|(name, port)| format!("-{name}={port}"));
-    [
-        "server".to_owned(),
-        format!("-dir={}", place.display()),
-        "-ip=127.0.0.1".to_owned(),
-        "-ip.bind=127.0.0.1".to_owned(),
-        "-filer".to_owned(),
-        "-s3".to_owned(),
+    // Of volumes, seven for each bucket, and each test has a bucket of its own.
+    let options = "server -ip=127.0.0.1 -ip.bind=127.0.0.1 -filer -s3 -s3.iam=false \
+                   -s3.port.iceberg=0 -s3.port.lance=0 -master.telemetry=false \
+                   -master.volumeSizeLimitMB=64 -volume.max=2000";
+    let options = options.split_whitespace().map(str::to_owned);
+    let own = [
         format!("-s3.port={s3}"),
-        "-s3.port.iceberg=0".to_owned(),
-        "-s3.port.lance=0".to_owned(),
-        "-s3.iam=false".to_owned(),
         format!("-s3.config={}", config.display()),
-        "-master.telemetry=false".to_owned(),
-        "-master.volumeSizeLimitMB=64".to_owned(),
-        // Seven for each bucket, and each test has a bucket of its own.
-        "-volume.max=2000".to_owned(),
-    ]
-    .into_iter()
-    .chain(ports)
-    .collect()
+        format!("-dir={}", place.display()),
+    ];
+    options.chain(own).chain(ports).collect()
 }

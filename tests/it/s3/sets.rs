@@ -1,11 +1,7 @@
 //! Every set in a bucket: uploaded, judged there, and described.
 
-use super::upload::{Desk, KEYS};
-use crate::support::{
-    place::text,
-    program::rocwheel,
-    published::{TestSet, odd, sample, sets},
-};
+use super::upload::{Desk, UPLOAD};
+use crate::support::{prelude::*, published::odd};
 
 #[test]
 fn every_set_is_in_a_bucket_what_it_was_in_a_directory() {
@@ -16,30 +12,24 @@ fn every_set_is_in_a_bucket_what_it_was_in_a_directory() {
 
 fn is_in_a_bucket_what_it_was_in_a_directory(set: &TestSet) {
     let desk = Desk::new();
-    let run = |arguments: &[&str]| desk.run(desk.command(&KEYS).args(arguments)).ok();
-    let packages = set.root().join("packages");
-    let mut upload = vec!["upload", "--multi-target", "--platform", "linux"];
-    upload.extend(["--run-id", "42", "--bucket", desk.bucket.as_str()]);
-    upload.extend(["--packages-dir", text(&packages)]);
-    run(&upload);
+    let upload = format!("{UPLOAD} '{}'", set.root().join("packages").display());
+    desk.run(&upload).done();
     let there = desk.there();
     // Nothing is sent or changed a second time.
-    run(&upload);
+    desk.run(&upload).done();
     assert_eq!(desk.there(), there);
-    let place = format!("s3://{}/42-linux/python", desk.bucket);
-    let checked = run(&["check", &place, "--fail-on", "warning"]);
-    let clean = format!("OK, no problems in {} packages\n", set.packages());
-    assert!(checked.contains(&clean), "{checked}");
-    let summary = run(&["summary", &place]);
+    let place = "s3://BUCKET/42-linux/python";
+    let checked = desk.run(&format!("check {place} --fail-on warning")).done();
+    checked.says(&format!("OK, no problems in {} packages\n", set.packages()));
     let index = "http://HOST/BUCKET/42-linux/python/simple/";
     let install = set.install_line(set.targets[0]);
-    let line = format!("pip install --index-url {index} {install}");
-    assert!(summary.contains(&line), "{summary}");
+    let summary = desk.run(&format!("summary {place}")).done();
+    summary.says(&format!("pip install --index-url {index} {install}"));
 }
 
 /// The difference as JSON, without the sets' own places and origins.
-fn lists(json: &str) -> serde_json::Value {
-    let mut json: serde_json::Value = serde_json::from_str(json).unwrap();
+fn lists(said: Outcome) -> Value {
+    let mut json: Value = serde_json::from_str(&said.ok()).unwrap();
     for side in ["before", "after"] {
         let set = json[side].as_object_mut().unwrap();
         set.retain(|key, _| ["versions", "size", "packages"].contains(&&**key));
@@ -51,51 +41,25 @@ fn lists(json: &str) -> serde_json::Value {
 #[ignore = "slow"]
 fn a_difference_is_the_same_between_directories_addresses_and_runs() {
     let desk = Desk::new();
-    let run = |arguments: &[&str]| desk.run(desk.command(&KEYS).args(arguments));
-    let bucket = desk.bucket.as_str();
-    for (set, id) in [(sample(), "42"), (odd(), "43")] {
+    let [one, other] = [(sample(), "42"), (odd(), "43")].map(|(set, id)| {
+        let upload = UPLOAD.replace("42", id);
         let packages = set.root().join("packages");
-        let upload = ["upload", "--multi-target", "--platform", "linux"];
-        let place = ["--run-id", id, "--bucket", bucket];
-        let upload = [&upload[..], &place, &["--packages-dir", text(&packages)]].concat();
-        run(&upload).ok();
-    }
-    let json = ["--format", "json", "--no-progress"];
-    let (before, after) = (sample().dist(), odd().dist());
-    let here = [&["diff", text(&before), text(&after)][..], &json].concat();
-    let here = lists(&rocwheel(&here).ok());
+        desk.run(&format!("{upload} '{}'", packages.display()))
+            .done();
+        format!("s3://BUCKET/{id}-linux/python")
+    });
+    let diff = |sets: &str| desk.run(&format!("diff {sets} --format json --no-progress"));
+    let [before, after] = [sample().dist(), odd().dist()];
+    let here = lists(diff(&format!(
+        "'{}' '{}'",
+        before.display(),
+        after.display()
+    )));
     assert!(!here["packages"].as_array().unwrap().is_empty(), "{here}");
-
-    let [before, after] = ["42", "43"].map(|id| format!("s3://{bucket}/{id}-linux/python"));
-    let places = [&["diff", &before, &after][..], &json].concat();
-    assert_eq!(lists(&run(&places).ok()), here);
-
-    let runs = [
-        "diff",
-        "42",
-        "43",
-        "--bucket",
-        bucket,
-        "--platform",
-        "linux",
-    ];
-    let runs = [&runs[..], &json].concat();
-    assert_eq!(lists(&run(&runs).ok()), here);
-
-    let missing = [
-        "diff",
-        "42",
-        "44",
-        "--bucket",
-        bucket,
-        "--platform",
-        "linux",
-    ];
-    let missing = run(&missing);
+    assert_eq!(lists(diff(&format!("{one} {other}"))), here);
+    let runs = "--bucket BUCKET --platform linux";
+    assert_eq!(lists(diff(&format!("42 43 {runs}"))), here);
+    let missing = diff(&format!("42 44 {runs}"));
     assert_eq!(missing.code, 2, "{}", missing.stderr);
-    assert!(
-        missing.stderr.contains("44-linux/python"),
-        "{}",
-        missing.stderr
-    );
+    assert_has!(missing.stderr, "44-linux/python");
 }
