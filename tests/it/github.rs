@@ -5,33 +5,28 @@ mod enterprise;
 pub(crate) mod fake;
 pub(crate) mod judge;
 
-use std::{
-    sync::{Arc, Mutex},
-    time::{Duration, Instant},
-};
+use std::{sync::atomic::Ordering, time::Instant};
 
+use insta::assert_snapshot;
 use rocwheel::{
     error::{Error, Exit, Result, Secret, Stop, render},
     github::{ApiSettings, GitHub, RunsOf, WaitPolicy, WorkflowRun},
     retry::Backoff,
-    run::RunOrigin,
+    run::{Repository, RunOrigin},
 };
-use serde_json::{Value, json};
 
 use self::fake::{Fake, Reply};
+use crate::support::prelude::*;
 
 const RUN: &str = "/repos/ROCm/TheRock/actions/runs/7";
+const RUNS: &str = "/repos/ROCm/TheRock/actions/workflows/ci.yml/runs";
 
-/// A connection without much patience, and what it announced.
-fn connect(fake: &Fake, token: Option<&str>) -> (GitHub, Arc<Mutex<Vec<String>>>) {
-    connect_until(fake, token, Stop::default())
+fn connect(fake: &Fake, token: Option<&str>) -> GitHub {
+    announcing(fake, token, Stop::default()).0
 }
 
-fn connect_until(
-    fake: &Fake,
-    token: Option<&str>,
-    stop: Stop,
-) -> (GitHub, Arc<Mutex<Vec<String>>>) {
+/// A connection without much patience, and what it announced.
+fn announcing(fake: &Fake, token: Option<&str>, stop: Stop) -> (GitHub, Arc<Mutex<Vec<String>>>) {
     let settings = ApiSettings {
         api: fake.url().parse().unwrap(),
         token: token.map(Secret::new),
@@ -98,9 +93,20 @@ pub(crate) fn repository(default_branch: &str) -> Value {
 /// When nothing depends on it.
 const SOME_TIME: &str = "2026-01-01T00:00:00Z";
 
+fn of() -> Repository {
+    "ROCm/TheRock".parse().unwrap()
+}
+
 fn ask(fake: &Fake, token: Option<&str>) -> Result<WorkflowRun> {
-    let (github, _) = connect(fake, token);
-    github.run(&"ROCm/TheRock".parse()?, &"7".parse()?)
+    connect(fake, token).run(&of(), &"7".parse()?)
+}
+
+/// The ids of runs of `ci.yml`.
+fn ids(fake: &Fake, of_what: RunsOf<'_>, most: usize) -> Vec<String> {
+    let workflow = "ci.yml".parse().unwrap();
+    let found = connect(fake, None).runs(&of(), &workflow, of_what, most);
+    let ids = found.unwrap().into_iter().map(|run| run.id.to_string());
+    ids.collect()
 }
 
 /// An error with its causes and hints in one line.
@@ -123,8 +129,7 @@ fn a_run_is_looked_up_with_the_token_or_without() {
     fake.on(RUN, Reply::json(&ended));
     let found = ask(&fake, Some("secret")).unwrap();
     assert_eq!(found.conclusion(), Some("success"));
-    let facts = found.facts(&"ROCm/TheRock".parse().unwrap());
-    assert_eq!(facts.origin, RunOrigin::Own);
+    assert_eq!(found.facts(&of()).origin, RunOrigin::Own);
     ask(&fake, None).unwrap();
     let tokens: Vec<_> = fake.asked().into_iter().map(|asked| asked.token).collect();
     assert_eq!(tokens, [Some("Bearer secret".to_owned()), None]);
@@ -137,50 +142,35 @@ fn each_refusal_has_its_words_and_never_the_token() {
         .header("X-RateLimit-Reset", "99999999999");
     let begun = Instant::now();
     let mut said = String::new();
+    let (no_page, no_json) = (b"<html>", json!({"id": "7", "head_sha": ""}));
+    let broken = Reply::bytes("text/plain", b"abc").untold().cut_after(0);
+    let token = Some("secret");
     // What is not worth trying again is asked for once.
     for (reply, token, times) in [
-        (Reply::refusal(401, "Bad credentials"), Some("secret"), 1),
+        (Reply::refusal(401, "Bad credentials"), token, 1),
         (Reply::refusal(401, "Requires authentication"), None, 1),
-        (
-            Reply::refusal(403, "Resource not accessible by personal access token"),
-            Some("secret"),
-            1,
-        ),
-        (Reply::refusal(404, "Not Found"), Some("secret"), 1),
-        (Reply::refusal(410, "Gone"), Some("secret"), 1),
-        (
-            Reply::bytes("text/html", b"<html>").untold(),
-            Some("secret"),
-            1,
-        ),
-        (
-            Reply::json(&json!({"id": "7", "head_sha": ""})).untold(),
-            Some("secret"),
-            1,
-        ),
+        (Reply::refusal(403, "Resource not accessible"), token, 1),
+        (Reply::refusal(404, "Not Found"), token, 1),
+        (Reply::refusal(410, "Gone"), token, 1),
+        (Reply::bytes("text/html", no_page).untold(), token, 1),
+        (Reply::json(&no_json).untold(), token, 1),
         (limit, None, 1),
         (Reply::refusal(500, "Server Error"), None, 3),
-        (
-            Reply::bytes("text/plain", b"abc").untold().cut_after(0),
-            None,
-            3,
-        ),
+        (broken, None, 3),
     ] {
         let fake = Fake::start();
         fake.on(RUN, reply);
         said += &refused(&fake, token);
         assert_eq!(fake.asked().len(), times, "{said}");
     }
-    assert!(
-        begun.elapsed() < Duration::from_secs(10),
-        "no limit is waited for"
-    );
-    assert!(!said.contains("secret"));
-    let minutes = regex::Regex::new("[0-9]+ min").unwrap();
-    insta::assert_snapshot!(minutes.replace(&said, "N min"), @r#"
+    let is_waited_for = begun.elapsed() > Duration::from_secs(10);
+    assert!(!is_waited_for, "no limit is waited for");
+    assert_lacks!(said, "secret");
+    let minutes = Regex::new("[0-9]+ min").unwrap();
+    assert_snapshot!(minutes.replace(&said, "N min"), @r#"
     failed to look up run `7` of `ROCm/TheRock` | caused by: GitHub denies access: `/repos/ROCm/TheRock/actions/runs/7` | caused by: Bad credentials | hint: pass a token that is valid and has `actions: read` and `contents: read` for this repository (`--github-token`, `GITHUB_TOKEN`, `gh auth login`); public repositories need none
     failed to look up run `7` of `ROCm/TheRock` | caused by: GitHub denies access: `/repos/ROCm/TheRock/actions/runs/7` | caused by: Requires authentication | hint: pass a token that is valid and has `actions: read` and `contents: read` for this repository (`--github-token`, `GITHUB_TOKEN`, `gh auth login`); public repositories need none
-    failed to look up run `7` of `ROCm/TheRock` | caused by: GitHub denies access: `/repos/ROCm/TheRock/actions/runs/7` | caused by: Resource not accessible by personal access token | hint: pass a token that is valid and has `actions: read` and `contents: read` for this repository (`--github-token`, `GITHUB_TOKEN`, `gh auth login`); public repositories need none
+    failed to look up run `7` of `ROCm/TheRock` | caused by: GitHub denies access: `/repos/ROCm/TheRock/actions/runs/7` | caused by: Resource not accessible | hint: pass a token that is valid and has `actions: read` and `contents: read` for this repository (`--github-token`, `GITHUB_TOKEN`, `gh auth login`); public repositories need none
     failed to look up run `7` of `ROCm/TheRock` | caused by: GitHub has no such thing: `/repos/ROCm/TheRock/actions/runs/7` | caused by: Not Found | hint: check `--repository` and the name that was looked up; a private repository needs a token that can read it (`--github-token`)
     failed to look up run `7` of `ROCm/TheRock` | caused by: GitHub does not have it any more: `/repos/ROCm/TheRock/actions/runs/7` | caused by: Gone | hint: what a run kept has expired: take a newer run, or `--bucket`
     failed to look up run `7` of `ROCm/TheRock` | caused by: not an answer of GitHub's API: `/repos/ROCm/TheRock/actions/runs/7` | caused by: expected value at line 1 column 1 | hint: look at `--github-api-url`
@@ -209,10 +199,9 @@ fn a_short_limit_is_announced_and_waited_for() {
     let limit = Reply::refusal(429, "slow down").header("Retry-After", "1");
     fake.on(RUN, limit);
     fake.on(RUN, Reply::json(&run(7, SOME_TIME, "queued", None)));
-    let (github, said) = connect(&fake, None);
+    let (github, said) = announcing(&fake, None, Stop::default());
     let start = Instant::now();
-    let of = "ROCm/TheRock".parse().unwrap();
-    github.run(&of, &"7".parse().unwrap()).unwrap();
+    github.run(&of(), &"7".parse().unwrap()).unwrap();
     assert!(start.elapsed() >= Duration::from_secs(1));
     let announced = ["asking GitHub again in 1 s: its rate limit is spent"];
     assert_eq!(*said.lock().unwrap(), announced);
@@ -223,17 +212,15 @@ fn a_stop_ends_the_waiting() {
     let fake = Fake::start();
     fake.on(RUN, Reply::refusal(429, "").header("Retry-After", "19"));
     let stop = Stop::default();
-    let (github, _) = connect_until(&fake, None, stop.clone());
-    stop.flag()
-        .store(true, std::sync::atomic::Ordering::Relaxed);
-    let error = github.run(&"ROCm/TheRock".parse().unwrap(), &"7".parse().unwrap());
+    let (github, _) = announcing(&fake, None, stop.clone());
+    stop.flag().store(true, Ordering::Relaxed);
+    let error = github.run(&of(), &"7".parse().unwrap());
     assert_eq!(Exit::of(&error.unwrap_err()), Exit::Interrupted);
 }
 
 #[test]
 fn every_page_of_runs_is_read_and_the_newest_comes_first() {
     let fake = Fake::start();
-    let route = "/repos/ROCm/TheRock/actions/workflows/ci.yml/runs?head_sha=abc&per_page=100";
     let page = |runs: &[Value]| Reply::json(&json!({"total_count": 4, "workflow_runs": runs}));
     let first = page(&[
         run(9, "2026-01-01T00:00:00Z", "completed", Some("failure")),
@@ -245,21 +232,16 @@ fn every_page_of_runs_is_read_and_the_newest_comes_first() {
         run(10, "2026-01-03T00:00:00Z", "queued", None),
     ]);
     for (number, page) in [(1, first), (2, second), (3, page(&[]))] {
-        fake.on(&format!("{route}&page={number}"), page);
+        let query = format!("head_sha=abc&per_page=100&page={number}");
+        fake.on(&format!("{RUNS}?{query}"), page);
     }
-    let (github, _) = connect(&fake, None);
-    let (of, workflow) = ("ROCm/TheRock".parse().unwrap(), "ci.yml".parse().unwrap());
-    let found = github
-        .runs(&of, &workflow, RunsOf::Commit("abc"), usize::MAX)
-        .unwrap();
-    let ids: Vec<&str> = found.iter().map(|run| run.id.as_str()).collect();
-    assert_eq!(ids, ["10", "8", "9"]);
+    let found = ids(&fake, RunsOf::Commit("abc"), usize::MAX);
+    assert_eq!(found, ["10", "8", "9"]);
 }
 
 #[test]
 fn a_branch_of_the_same_name_in_a_fork_is_another_branch() {
     let fake = Fake::start();
-    let route = "/repos/ROCm/TheRock/actions/workflows/ci.yml/runs?branch=main&per_page=1";
     let of_fork = |full_name: Value| {
         let mut run = run(9, SOME_TIME, "completed", Some("success"));
         run["head_repository"]["full_name"] = full_name;
@@ -275,15 +257,10 @@ fn a_branch_of_the_same_name_in_a_fork_is_another_branch() {
         page(run(7, SOME_TIME, "completed", Some("success"))),
     ];
     for (number, reply) in (1..).zip(replies) {
-        fake.on(&format!("{route}&page={number}"), reply);
+        let query = format!("branch=main&per_page=1&page={number}");
+        fake.on(&format!("{RUNS}?{query}"), reply);
     }
-    let (github, _) = connect(&fake, None);
-    let (of, workflow) = ("ROCm/TheRock".parse().unwrap(), "ci.yml".parse().unwrap());
-    let found = github
-        .runs(&of, &workflow, RunsOf::Branch("main"), 1)
-        .unwrap();
-    let ids: Vec<&str> = found.iter().map(|run| run.id.as_str()).collect();
-    assert_eq!(ids, ["7"]);
+    assert_eq!(ids(&fake, RunsOf::Branch("main"), 1), ["7"]);
 }
 
 #[test]
@@ -291,7 +268,8 @@ fn a_redirect_elsewhere_is_not_followed_and_one_here_is() {
     let (fake, other) = (Fake::start(), Fake::elsewhere());
     let moved = |to: &str| Reply::redirect(301, to).untold();
     fake.on(RUN, moved(&format!("{}/steal", other.url())));
-    assert!(refused(&fake, Some("secret")).contains("not an answer of GitHub's API"));
+    let said = refused(&fake, Some("secret"));
+    assert_has!(said, "not an answer of GitHub's API");
     assert_eq!(other.asked().len(), 0);
 
     let fake = Fake::start();
@@ -307,18 +285,16 @@ fn a_missing_thing_is_named() {
     let fake = Fake::start();
     let none = Reply::refusal(422, "No commit found for SHA: nothing");
     fake.on("/repos/ROCm/TheRock/commits/nothing", none);
-    let (github, _) = connect(&fake, None);
-    let of = "ROCm/TheRock".parse().unwrap();
+    let (github, of) = (connect(&fake, None), of());
     let workflow = "gone.yml".parse().unwrap();
+    let runs = github.runs(&of, &workflow, RunsOf::Commit("abc"), 9);
     let said = [
         github.commit(&of, "nothing").unwrap_err(),
         github.head_of_pull(&of, 12).unwrap_err(),
         github.default_branch(&of).unwrap_err(),
-        github
-            .runs(&of, &workflow, RunsOf::Commit("abc"), 9)
-            .unwrap_err(),
+        runs.unwrap_err(),
     ];
-    insta::assert_snapshot!(said.map(|error| line(&error)).concat(), @"
+    assert_snapshot!(said.map(|error| line(&error)).concat(), @"
     failed to look up commit `nothing` of `ROCm/TheRock` | caused by: GitHub has no such thing: `/repos/ROCm/TheRock/commits/nothing` | caused by: No commit found for SHA: nothing | hint: check `--repository` and the name that was looked up; a private repository needs a token that can read it (`--github-token`)
     failed to look up pull request 12 of `ROCm/TheRock` | caused by: GitHub has no such thing: `/repos/ROCm/TheRock/pulls/12` | caused by: Not Found | hint: check `--repository` and the name that was looked up; a private repository needs a token that can read it (`--github-token`)
     failed to look up `ROCm/TheRock` | caused by: GitHub has no such thing: `/repos/ROCm/TheRock` | caused by: Not Found | hint: check `--repository` and the name that was looked up; a private repository needs a token that can read it (`--github-token`)
@@ -333,8 +309,7 @@ fn names_of_commits_and_pull_requests_are_resolved() {
     fake.on(path, Reply::json(&commit("abc")));
     fake.on("/repos/ROCm/TheRock/pulls/12", Reply::json(&pull("def")));
     fake.on("/repos/ROCm/TheRock", Reply::json(&repository("trunk")));
-    let (github, _) = connect(&fake, None);
-    let of = "ROCm/TheRock".parse().unwrap();
+    let (github, of) = (connect(&fake, None), of());
     assert_eq!(github.commit(&of, "release/2.12").unwrap(), "abc");
     assert_eq!(github.head_of_pull(&of, 12).unwrap(), "def");
     assert_eq!(github.default_branch(&of).unwrap(), "trunk");

@@ -2,19 +2,19 @@
 
 use std::io::Read as _;
 
+use insta::assert_snapshot;
 use rocwheel::{
-    digest::Sha256,
-    error::{Error, Exit, Result, Stop, render},
+    error::{Error, Exit, Result, Stop},
     fetch::{open_artifact, storage_client},
     github::{GitHub, RunArtifact},
 };
-use serde_json::{Value, json};
 
 use super::{
     connect,
     fake::{Fake, Reply},
-    judge, line,
+    judge, line, of,
 };
+use crate::support::prelude::*;
 
 const LIST: &str = "/repos/ROCm/TheRock/actions/runs/7/artifacts?per_page=100&page=1";
 
@@ -53,6 +53,17 @@ impl Hosted {
             repository: "ROCm/TheRock",
             listed: Vec::new(),
         }
+    }
+
+    /// One artifact of ten bytes, for which these are the answers.
+    fn of_ten_bytes(replies: Vec<Reply>) -> Self {
+        let mut hosted = Self::new();
+        hosted.list(artifact(5, "a", b"0123456789"));
+        for reply in replies {
+            hosted.keep(5, reply);
+        }
+        hosted.ready();
+        hosted
     }
 
     /// An artifact that is kept as it should be.
@@ -95,7 +106,7 @@ pub(crate) fn route(id: u64) -> String {
 }
 
 fn list(github: &GitHub) -> Result<Vec<RunArtifact>> {
-    github.artifacts(&"ROCm/TheRock".parse()?, &"7".parse()?)
+    github.artifacts(&of(), &"7".parse()?)
 }
 
 fn read(github: &GitHub) -> Result<Vec<u8>> {
@@ -104,8 +115,7 @@ fn read(github: &GitHub) -> Result<Vec<u8>> {
 
 fn read_one(github: &GitHub, artifact: &RunArtifact) -> Result<Vec<u8>> {
     let storage = storage_client(github, &Stop::default())?;
-    let (repository, whole) = ("ROCm/TheRock".parse()?, 0..artifact.size);
-    let mut stream = open_artifact(github, &storage, &repository, artifact, whole)?;
+    let mut stream = open_artifact(github, &storage, &of(), artifact, 0..artifact.size)?;
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).map_err(Error::new)?;
     Ok(bytes)
@@ -121,11 +131,9 @@ fn every_page_is_read_and_of_one_name_the_last_upload_counts() {
     let again = page(4, &[expired, artifact(5, "b", b"")]);
     fake.on(&later(2), again);
     fake.on(&later(3), page(4, &[artifact(6, "c", b"")]));
-    let found = list(&connect(&fake, None).0).unwrap();
-    let shown: Vec<_> = found
-        .iter()
-        .map(|it| (it.id, it.name.as_str(), it.size))
-        .collect();
+    let found = list(&connect(&fake, None)).unwrap();
+    let shown = found.iter().map(|it| (it.id, it.name.as_str(), it.size));
+    let shown: Vec<_> = shown.collect();
     assert_eq!(shown, [(3, "a", 3), (5, "b", 0), (6, "c", 0)]);
     assert_eq!(found[0].sha256, Some(Sha256::of(b"new")));
     assert!(!found[0].expired);
@@ -136,8 +144,8 @@ fn a_list_that_is_shorter_than_it_says_is_no_list() {
     let fake = Fake::start();
     fake.on(LIST, page(2, &[artifact(1, "a", b"")]));
     fake.on(&later(2), page(2, &[]));
-    let said = line(&list(&connect(&fake, None).0).unwrap_err());
-    assert!(said.contains("GitHub listed 1 of 2 artifacts"), "{said}");
+    let said = line(&list(&connect(&fake, None)).unwrap_err());
+    assert_has!(said, "GitHub listed 1 of 2 artifacts");
 }
 
 #[test]
@@ -145,7 +153,7 @@ fn the_token_is_not_sent_to_the_server_of_an_artifact() {
     let mut hosted = Hosted::new();
     hosted.upload(5, "a", "application/zip", b"bytes");
     hosted.ready();
-    let (github, _) = connect(&hosted.api, Some("secret"));
+    let github = connect(&hosted.api, Some("secret"));
     assert_eq!(read(&github).unwrap(), b"bytes");
     let asked = hosted.keeper.asked();
     assert_eq!(asked.len(), 1);
@@ -153,6 +161,10 @@ fn the_token_is_not_sent_to_the_server_of_an_artifact() {
     assert_eq!(asked, (&None, "/kept/5?sig=hush"));
     let bearer = Some("Bearer secret".to_owned());
     assert!(hosted.api.asked().iter().all(|it| it.token == bearer));
+}
+
+fn empty(status: u16) -> Reply {
+    Reply::bytes("text/plain", b"").status(status)
 }
 
 /// Ten bytes, in parts if they are asked for so.
@@ -164,39 +176,23 @@ fn ten_bytes() -> Reply {
 #[test]
 #[ignore = "slow"]
 fn a_download_is_taken_up_where_it_ended_at_a_new_address() {
-    let empty = |status| Reply::bytes("text/plain", b"").status(status);
-    let whole = ten_bytes;
-    for (replies, asked) in [
-        // Busy, broken off, too late for the address, broken off.
+    let broken_off = |at| ten_bytes().cut_after(at);
+    let silent = |at| ten_bytes().silent_after(at);
+    let [busy, too_late] = [503, 403].map(empty);
+    for (replies, starts) in [
         (
-            vec![
-                empty(503),
-                whole().cut_after(4),
-                empty(403),
-                whole().cut_after(6),
-            ],
-            ["bytes=0-9", "bytes=0-9", "bytes=4-9", "bytes=4-9"].to_vec(),
+            vec![busy, broken_off(4), too_late, broken_off(6)],
+            vec![0, 0, 4, 4],
         ),
-        // Silent.
-        (
-            vec![whole().silent_after(4), whole().silent_after(0), whole()],
-            ["bytes=0-9", "bytes=4-9", "bytes=4-9"].to_vec(),
-        ),
+        (vec![silent(4), silent(0), ten_bytes()], vec![0, 4, 4]),
     ] {
-        let mut hosted = Hosted::new();
-        hosted.list(artifact(5, "a", b"0123456789"));
-        for reply in replies {
-            hosted.keep(5, reply);
-        }
-        hosted.ready();
-        let (github, _) = connect(&hosted.api, None);
+        let hosted = Hosted::of_ten_bytes(replies);
+        let github = connect(&hosted.api, None);
         assert_eq!(read(&github).unwrap(), b"0123456789");
-        let ranges = hosted
-            .keeper
-            .asked()
-            .into_iter()
-            .map(|it| it.range.unwrap());
-        assert_eq!(ranges.collect::<Vec<_>>(), asked);
+        let ranges = hosted.keeper.asked().into_iter();
+        let ranges: Vec<_> = ranges.map(|it| it.range.unwrap()).collect();
+        let asked: Vec<_> = starts.iter().map(|it| format!("bytes={it}-9")).collect();
+        assert_eq!(ranges, asked);
         let places = hosted.api.paths().into_iter().filter(|it| *it == route(5));
         assert_eq!(places.count(), asked.len());
     }
@@ -204,39 +200,27 @@ fn a_download_is_taken_up_where_it_ended_at_a_new_address() {
 
 #[test]
 fn an_unreadable_artifact_is_reported_without_its_address() {
-    let empty = |status| Reply::bytes("text/plain", b"").status(status);
-    let faults = [
+    let broken_off = ten_bytes().cut_after(2);
+    let another = ten_bytes().with_header("ETag", "\"2\"");
+    let without_parts = Reply::bytes("application/zip", b"0123456789");
+    let short = Reply::bytes("application/zip", b"byte");
+    let mut said = String::new();
+    for fault in [
         vec![empty(503)],
         vec![empty(404)],
         vec![empty(416)],
         vec![empty(400)],
-        vec![Reply::bytes("application/zip", b"byte")],
-        vec![
-            ten_bytes().cut_after(2),
-            ten_bytes().with_header("ETag", "\"2\""),
-        ],
-        vec![
-            ten_bytes().cut_after(2),
-            Reply::bytes("application/zip", b"0123456789"),
-        ],
-    ];
-    let mut said = String::new();
-    for fault in faults {
-        let mut hosted = Hosted::new();
-        hosted.list(artifact(5, "a", b"0123456789"));
-        for reply in fault {
-            hosted.keep(5, reply);
-        }
-        hosted.ready();
-        let error = read(&connect(&hosted.api, Some("secret")).0).unwrap_err();
+        vec![short],
+        vec![broken_off.clone(), another],
+        vec![broken_off, without_parts],
+    ] {
+        let hosted = Hosted::of_ten_bytes(fault);
+        let error = read(&connect(&hosted.api, Some("secret"))).unwrap_err();
         assert_eq!(Exit::of(&error), Exit::CouldNotTry);
         said += &line(&error);
     }
-    assert!(
-        !said.contains("hush") && !said.contains("127.0.0.1"),
-        "{said}"
-    );
-    insta::assert_snapshot!(said, @"
+    assert_lacks!(said, "hush", "127.0.0.1");
+    assert_snapshot!(said, @"
     the store does not answer: `artifact a of ROCm/TheRock` | caused by: the server answers 503 Service Unavailable
     the store does not answer: `artifact a of ROCm/TheRock` | caused by: the server answers 404 Not Found
     the store failed: `artifact a of ROCm/TheRock` | caused by: the server answers 416 Range Not Satisfiable
@@ -249,22 +233,20 @@ fn an_unreadable_artifact_is_reported_without_its_address() {
 
 #[test]
 fn an_expired_artifact_differs_from_a_forbidden_one() {
-    let refusals = [
+    let mut said = String::new();
+    for refusal in [
         Reply::refusal(410, "Artifact has expired"),
         Reply::refusal(404, "Not Found"),
         Reply::refusal(403, "Resource not accessible by integration"),
         Reply::refusal(401, "Requires authentication"),
         Reply::redirect(302, "").untold(),
-    ];
-    let mut said = String::new();
-    for refusal in refusals {
+    ] {
         let fake = Fake::start();
         fake.on(LIST, page(1, &[artifact(5, "a", b"bytes")]));
         fake.on(&route(5), refusal);
-        let error = read(&connect(&fake, None).0).unwrap_err();
-        said += &line(&error);
+        said += &line(&read(&connect(&fake, None)).unwrap_err());
     }
-    insta::assert_snapshot!(said, @"
+    assert_snapshot!(said, @"
     the store failed: `artifact a of ROCm/TheRock` | caused by: GitHub does not have it any more: `/repos/ROCm/TheRock/actions/artifacts/5/zip` | caused by: Artifact has expired | hint: what a run kept has expired: take a newer run, or `--bucket`
     the store failed: `artifact a of ROCm/TheRock` | caused by: GitHub has no such thing: `/repos/ROCm/TheRock/actions/artifacts/5/zip` | caused by: Not Found | hint: check `--repository` and the name that was looked up; a private repository needs a token that can read it (`--github-token`)
     the store failed: `artifact a of ROCm/TheRock` | caused by: GitHub denies access: `/repos/ROCm/TheRock/actions/artifacts/5/zip` | caused by: Resource not accessible by integration | hint: pass a token that is valid and has `actions: read` and `contents: read` for this repository (`--github-token`, `GITHUB_TOKEN`, `gh auth login`); public repositories need none
@@ -282,7 +264,7 @@ fn an_api_may_keep_artifacts_itself() {
     hosted.api.on(&route(5), Reply::redirect(302, &place));
     let kept = Reply::bytes("application/zip", b"bytes").in_parts();
     hosted.api.on("/kept/5", kept.untold());
-    let (github, _) = connect(&hosted.api, Some("secret"));
+    let github = connect(&hosted.api, Some("secret"));
     assert_eq!(read(&github).unwrap(), b"bytes");
     // No server of artifacts gets the token.
     let asked = hosted.api.asked().pop().unwrap();
@@ -301,14 +283,12 @@ fn a_repository_that_was_renamed_still_says_where_its_artifacts_are() {
     hosted.api.on(there, Reply::redirect(302, &place).untold());
     let kept = Reply::bytes("application/zip", b"bytes").in_parts();
     hosted.keeper.on("/kept/5?sig=hush", kept);
-    let (github, _) = connect(&hosted.api, Some("secret"));
+    let github = connect(&hosted.api, Some("secret"));
     assert_eq!(read(&github).unwrap(), b"bytes");
     let circle = Reply::redirect(301, &format!("{}{}", hosted.api.url(), route(6))).untold();
     hosted.api.on(&route(6), circle);
-    let six = RunArtifact {
-        id: 6,
-        ..list(&github).unwrap().remove(0)
-    };
+    let mut six = list(&github).unwrap().remove(0);
+    six.id = 6;
     let error = read_one(&github, &six).unwrap_err();
-    assert!(render(&error).contains("not an answer of GitHub's API"));
+    assert_has!(line(&error), "not an answer of GitHub's API");
 }

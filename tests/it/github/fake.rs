@@ -1,16 +1,13 @@
 //! A GitHub of our own on this machine: answers by path, with the faults that are asked for, and
 //! otherwise as GitHub's description of its API has it.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex},
-    thread,
-};
-
-use serde_json::json;
+use std::thread;
 
 use super::judge;
-use crate::support::web::{After, Answer, Request, serve};
+use crate::support::{
+    prelude::*,
+    web::{After, Answer, Request, serve},
+};
 
 /// One answer, and how it is given.
 #[derive(Clone)]
@@ -63,7 +60,7 @@ enum Kind {
 struct Verdict(Arc<Mutex<State>>);
 
 impl Reply {
-    pub(crate) fn json(body: &serde_json::Value) -> Self {
+    pub(crate) fn json(body: &Value) -> Self {
         let kind = "application/json; charset=utf-8";
         Self::bytes(kind, body.to_string().as_bytes())
     }
@@ -165,26 +162,17 @@ impl Fake {
     pub(crate) fn on(&self, path: &str, reply: Reply) {
         if self.kind == Kind::GitHub && reply.is_judged {
             let Answer {
-                status,
-                headers,
-                body,
-                ..
+                status, headers, ..
             } = &reply.answer;
-            let body = String::from_utf8(body.clone()).unwrap();
-            let wrong = judge::wrong(
-                &json!({"path": path, "status": status, "headers": headers, "body": body}),
-            );
-            assert!(
-                wrong.is_empty(),
-                "not what GitHub says to `{path}`: {wrong:#?}"
-            );
+            let body = str::from_utf8(&reply.answer.body).unwrap();
+            let told = json!({"path": path, "status": status, "headers": headers, "body": body});
+            let wrong = judge::wrong(&told);
+            let is_true = wrong.is_empty();
+            assert!(is_true, "not what GitHub says to `{path}`: {wrong:#?}");
         }
         let mut state = self.state.lock().unwrap();
-        state
-            .replies
-            .entry(path.to_owned())
-            .or_default()
-            .push(reply);
+        let replies = state.replies.entry(path.to_owned()).or_default();
+        replies.push(reply);
     }
 
     pub(crate) fn asked(&self) -> Vec<Asked> {

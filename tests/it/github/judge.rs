@@ -4,15 +4,12 @@
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpStream,
-    path::Path,
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-    sync::{LazyLock, Mutex, PoisonError},
+    process::{Child, ChildStdin, ChildStdout, Stdio},
+    sync::PoisonError,
 };
 
-use serde_json::{Value, json};
-
 use super::fake::{Fake, Reply};
-use crate::judges;
+use crate::support::prelude::*;
 
 /// A process that answers each line with one.
 struct Judge {
@@ -44,7 +41,7 @@ fn ask(asked: &Value) -> Value {
 impl Judge {
     fn call() -> Self {
         let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/openapi");
-        let mut process = Command::new(judges::tool("python"))
+        let mut process = Command::new(tool("python"))
             .arg(place.join("judge.py"))
             .arg(place.join("api.github.com.json"))
             .stdin(Stdio::piped())
@@ -64,9 +61,8 @@ fn the_judge_knows_truth_from_lies() {
     let asked = "/repos/ROCm/TheRock/actions/runs/7";
     let judged = |path: &str, status: u16, body: &Value| {
         let headers = [("Content-Type", "application/json; charset=utf-8")];
-        wrong(
-            &json!({"path": path, "status": status, "headers": headers, "body": body.to_string()}),
-        )
+        let body = body.to_string();
+        wrong(&json!({"path": path, "status": status, "headers": headers, "body": body}))
     };
     let run = example("workflow-run");
     assert_eq!(judged(asked, 200, &run), [""; 0]);
