@@ -1,35 +1,19 @@
 //! `fetch` from a real server, and through a proxy that breaks chosen answers.
 
-use std::{
-    path::PathBuf,
-    process::{Command, Stdio},
-    sync::OnceLock,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{process::Stdio, thread};
 
-use rocwheel::{
-    artifact::sample,
-    digest::Sha256,
-    error::Stop,
-    location::Bucket,
-    parallel,
-    store::{Condition, PutOptions, Store as _},
-};
+use rocwheel::{error::Stop, location::Bucket, parallel};
 
 use super::{
     Fixture, count, refusal,
     tree::{Tree, difference, seen},
 };
+use crate::publish::memory;
 use crate::s3::{
     fault::{Fault, Proxy},
     server::{ID, SECRET, Server},
 };
-use crate::support::{
-    program::Outcome,
-    published::{self, TestSet, sets},
-    sandbox::Sandbox,
-};
+use crate::support::prelude::*;
 
 /// A bucket with the sample as run 7, behind a proxy, and a directory to fetch to.
 pub(super) struct Remote {
@@ -39,21 +23,14 @@ pub(super) struct Remote {
 }
 
 fn put(bucket: &Bucket, name: &str, bytes: &[u8]) {
-    let options = PutOptions {
-        content_type: "application/zstd".to_owned(),
-        cache_control: None,
-        condition: Condition::Always,
-        sha256: None,
-    };
-    let key = format!("7-linux/{name}").parse().unwrap();
-    let store = Server::shared().store(bucket);
-    store.put(&key, &bytes, &options).unwrap();
+    let (store, key) = (Server::shared().store(bucket), format!("7-linux/{name}"));
+    memory::put(&store, &key, "application/zstd", bytes);
 }
 
 /// A bucket that no test changes.
 pub(super) fn shared() -> &'static Bucket {
     static BUCKET: OnceLock<Bucket> = OnceLock::new();
-    BUCKET.get_or_init(|| filled(published::sample(), true))
+    BUCKET.get_or_init(|| filled(sample(), true))
 }
 
 fn filled(set: &TestSet, with_sidecars: bool) -> Bucket {
@@ -66,11 +43,8 @@ fn filled(set: &TestSet, with_sidecars: bool) -> Bucket {
         }
         files.push((name, bytes));
     }
-    files.push((
-        "logs/ccache_logs.tar.zst".to_owned(),
-        b"no artifact".to_vec(),
-    ));
-    let many = std::num::NonZeroUsize::new(8).unwrap();
+    files.push(("logs/ccache_logs.tar.zst".into(), b"no artifact".into()));
+    let many = NonZeroUsize::new(8).unwrap();
     let work = |(name, bytes): &(String, Vec<u8>)| {
         put(&bucket, name, bytes);
         Ok(())
@@ -82,7 +56,7 @@ fn filled(set: &TestSet, with_sidecars: bool) -> Bucket {
 /// What a directory gives for the same archives.
 fn expected() -> &'static Tree {
     static TREE: OnceLock<Tree> = OnceLock::new();
-    TREE.get_or_init(|| fetched(published::sample()))
+    TREE.get_or_init(|| fetched(sample()))
 }
 
 fn fetched(set: &TestSet) -> Tree {
@@ -142,15 +116,6 @@ impl Remote {
         self.t.outcome(&mut self.command(arguments))
     }
 
-    /// Waits until something was asked for.
-    pub(super) fn is_asked(&self, part: &str) {
-        let begun = Instant::now();
-        while self.proxy.count(part) == 0 {
-            assert!(begun.elapsed() < Duration::from_mins(1));
-            thread::yield_now();
-        }
-    }
-
     fn is_whole(&self) {
         assert_eq!(difference(&seen(&self.out()), expected()), [""; 0]);
     }
@@ -176,14 +141,13 @@ fn a_run_is_fetched_from_a_real_server_and_then_kept() {
 #[test]
 #[ignore = "slow"]
 fn a_public_bucket_is_read_without_any_credentials() {
-    let bucket = filled(published::sample(), false);
+    let bucket = filled(sample(), false);
     Server::shared().publish(&bucket);
     for arguments in ["", "--no-sign-request"] {
         let remote = Remote::new(&bucket);
         let said = remote.anonymous(arguments).done();
         // Nothing lies beside the archives, but the bucket has a SHA-256 of each.
-        assert!(!said.stderr.contains("no digest"), "{}", said.stderr);
-        assert!(!said.stderr.contains("checksum"), "{}", said.stderr);
+        assert_lacks!(said.stderr, "no digest", "checksum");
         assert_eq!(remote.proxy.count("AWS4"), 0);
         remote.is_whole();
         remote.anonymous("").says("; 37 there already");
@@ -199,9 +163,9 @@ fn a_public_bucket_is_read_without_any_credentials() {
 
 /// The bytes of an archive of the sample.
 fn archive(stem: &str) -> Vec<u8> {
-    let mut archives = sample::archives().unwrap().into_iter();
-    let found = archives.find(|it| it.file_name.split('.').next() == Some(stem));
-    found.unwrap().bytes
+    let mut archives = sample().archives().into_iter();
+    let found = archives.find(|(name, _)| name.split('.').next() == Some(stem));
+    found.unwrap().1
 }
 
 #[test]
@@ -228,16 +192,14 @@ fn credentials_are_those_of_the_profile() {
     beside_keys(ID, SECRET, "default", "").done();
     with(remote.command("base_lib --profile ci")).done();
     let foreign = refusal(&with(remote.command("base_lib")));
-    assert!(foreign.contains("access denied") && !foreign.contains(SECRET));
-    let denied = [
-        beside_keys(ID, SECRET, "ci", "--profile gone"),
-        with(remote.command("base_lib --no-sign-request")),
-    ];
+    assert_has!(foreign, "access denied");
+    assert_lacks!(foreign, SECRET);
+    let gone = beside_keys(ID, SECRET, "ci", "--profile gone");
+    let unsigned = with(remote.command("base_lib --no-sign-request"));
     let skewed = Fault::Answer(403, "RequestTimeTooSkewed");
     remote.proxy.breaks("GET", "list-type", 99, skewed);
-    let said = denied.into_iter().chain([remote.fetch("")]);
-    let said: String = said.map(|it| refusal(&it)).collect();
-    insta::assert_snapshot!(said, @"
+    let said = [gone, unsigned, remote.fetch("")].map(|it| refusal(&it));
+    insta::assert_snapshot!(said.concat(), @"
     2: access denied: `s3://BUCKET` | caused by: the profile `gone` does not exist or has no credentials | hint: name another `--profile`, sign in again, or pass `--no-sign-request`
     2: access denied: `s3://BUCKET/7-linux/` | caused by: AccessDenied: Access Denied. (HTTP 403) | hint: leave `--no-sign-request` out
     2: access denied: `s3://BUCKET/7-linux/` | caused by: RequestTimeTooSkewed: as told (HTTP 403) | hint: set the clock of this machine
@@ -265,10 +227,8 @@ fn what_breaks_on_the_way_is_borne() {
     remote.is_whole();
     // A storm of refusals is sat out.
     let remote = Remote::new(shared());
-    for (times, fault) in [
-        (12, Fault::Answer(503, "SlowDown")),
-        (6, Fault::Answer(500, "InternalError")),
-    ] {
+    for (times, status, code) in [(12, 503, "SlowDown"), (6, 500, "InternalError")] {
+        let fault = Fault::Answer(status, code);
         remote.proxy.breaks("GET", ".tar.", times, fault);
     }
     remote.fetch("").done();
@@ -300,21 +260,23 @@ fn wrong_bytes_are_an_error_and_the_next_fetch_repairs_them() {
 #[test]
 #[ignore = "slow"]
 fn an_archive_that_is_replaced_while_it_is_read_is_never_mixed() {
-    let bucket = filled(published::sample(), false);
+    let bucket = filled(sample(), false);
     let (remote, new) = (Remote::new(&bucket), archive("blas_lib_gfx1100"));
-    let part = "/blas_lib_gfx942.tar.zst";
+    // The archive itself, and not the question for its digest.
+    let part = "/blas_lib_gfx942.tar.zst?";
     remote.proxy.breaks("GET", part, 1, Fault::Cut(200));
     let waiting = thread::scope(|scope| {
         scope.spawn(|| {
-            remote.is_asked(part);
+            remote.proxy.is_asked(part);
             // It was answered in part; the rest is asked for after a pause.
             thread::sleep(Duration::from_millis(200));
             put(&bucket, "blas_lib_gfx942.tar.zst", &new);
         });
         remote.fetch("^blas_lib_gfx942.tar")
     });
-    assert_eq!(waiting.code, 1, "{}", waiting.stderr);
-    waiting.says("the object was replaced while it was read");
+    let said = refusal(&waiting);
+    assert!(said.starts_with("1: "), "{said}");
+    assert_has!(said, "the object was replaced while it was read");
     assert!(seen(&remote.out()).is_empty());
     remote.fetch("^blas_lib_gfx942.tar").done();
 }
@@ -328,13 +290,11 @@ fn a_directory_is_fetched_to_by_one_at_a_time() {
     remote.proxy.breaks("GET", part, 1, Fault::Stall(10));
     let mut first = remote.signed("rocgdb_run");
     let mut first = first.stderr(Stdio::null()).spawn().unwrap();
-    remote.is_asked(part);
+    remote.proxy.is_asked(part);
     for way in ["", "--no-extract", "--flatten"] {
         let said = refusal(&remote.fetch(&format!("{way} blas")));
-        assert_eq!(
-            said,
-            "2: another fetch is running in `out` | hint: wait until it has ended, or choose another `--output-dir`\n"
-        );
+        let running = "2: another fetch is running in `out` | hint: wait until it has ended, or choose another `--output-dir`\n";
+        assert_eq!(said, running);
     }
     remote.fetch("--dry-run blas").done();
     // A killed fetch clears nothing away, and what it leaves stops no other fetch.

@@ -1,20 +1,19 @@
 //! Archives as people make them, with `tar -C DIR .`.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
-use fs_err as fs;
 use rocwheel::archive::ArchiveFormat;
 
 use super::{
     Fixture,
     tree::{difference, seen},
 };
-use crate::support::sample::sketch::compress;
+use crate::support::{prelude::*, sample::sketch::compress};
 
 /// Makes every archive of the run again from what the fixture has fetched.
 fn by_hand(fixture: &Fixture) {
-    for entry in fs::read_dir(fixture.run()).unwrap() {
-        fs::remove_file(entry.unwrap().path()).unwrap_or_default();
+    for name in tree(&fixture.run()) {
+        fixture.lose(&name);
     }
     for name in fixture.names() {
         let directory = fixture.out().join(&name);
@@ -22,15 +21,13 @@ fn by_hand(fixture: &Fixture) {
             continue;
         }
         let mut tar = Command::new("tar")
-            .arg("-C")
-            .arg(directory)
-            .args(["-c", "."])
+            .args(["-c", "-C", text(&directory), "."])
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let archive = fixture.run().join(format!("{name}.tar.zst"));
         let packed = compress(ArchiveFormat::TarZst, tar.stdout.take().unwrap()).unwrap();
-        fs::write(archive, packed).unwrap();
+        let archive = format!("bucket/7-linux/{name}.tar.zst");
+        fixture.t.write(&archive, packed);
         assert!(tar.wait().unwrap().success());
     }
 }
@@ -38,18 +35,14 @@ fn by_hand(fixture: &Fixture) {
 #[test]
 #[ignore = "slow"]
 fn archives_made_by_hand_are_fetched_and_built_from() {
-    let (fixture, other) = (Fixture::new(), Fixture::new());
+    let fixture = Fixture::new();
     fixture.fetch("--run-id 7").done();
     by_hand(&fixture);
     let whole = seen(&fixture.out());
-    let out = other.out();
-    other
-        .run_binary(&format!("--input-dir {}", fixture.run().display()))
-        .done();
-    assert_eq!(difference(&seen(&out), &whole), [""; 0]);
+    fs_err::remove_dir_all(fixture.out()).unwrap();
+    fixture.run_binary("--input-dir bucket/7-linux").done();
+    assert_eq!(difference(&seen(&fixture.out()), &whole), [""; 0]);
 
-    fixture
-        .t
-        .run("build --artifact-dir bucket/7-linux --only rocm --dest-dir packages")
-        .done();
+    let build = "build --artifact-dir bucket/7-linux --only rocm --dest-dir packages";
+    fixture.t.run(build).done();
 }

@@ -1,9 +1,8 @@
 //! Which run is fetched: named, found by what it is for, or waited for; and what is said about it.
 
-use std::{thread, time::Duration};
+use std::thread;
 
-use fs_err as fs;
-use serde_json::{Value, json};
+use insta::assert_snapshot;
 
 use super::{
     Fixture,
@@ -15,7 +14,7 @@ use crate::github::{
     fake::{Fake, Reply},
     page_of_runs, pull, repository, run,
 };
-use crate::support::{program::Outcome, published::sample};
+use crate::support::prelude::*;
 
 const HEAD: &str = "0123456789abcdef0123456789abcdef01234567";
 const RUNS: &str = "/repos/ROCm/TheRock/actions/workflows/multi_arch_ci.yml/runs";
@@ -41,6 +40,12 @@ fn running(id: u64) -> Value {
     run(id, &day(id), "in_progress", None)
 }
 
+/// The server tells this run if it is asked for it.
+fn knows(fake: &Fake, run: &Value) {
+    let path = format!("/repos/ROCm/TheRock/actions/runs/{}", run["id"]);
+    fake.on(&path, Reply::json(run));
+}
+
 /// A server with one run, which says all that it can about itself.
 fn with_all_facts() -> Fake {
     let mut run = ended(7, "success");
@@ -53,11 +58,9 @@ fn with_all_facts() -> Fake {
 }
 
 fn find(fixture: &Fixture, fake: &Fake, arguments: &str) -> Outcome {
-    let url = fake.url();
-    let said = fixture.fetch(&format!(
-        "--github-api-url {url} --github-token hush {arguments}"
-    ));
-    assert!(!(said.stdout.clone() + &said.stderr).contains("hush"));
+    let api = format!("--github-api-url {} --github-token hush", fake.url());
+    let said = fixture.fetch(&format!("{api} {arguments}"));
+    assert_lacks!(said.all(), "hush");
     said
 }
 
@@ -70,7 +73,7 @@ fn document(said: Outcome) -> Value {
 fn all_facts_of_a_run_are_told_in_each_form() {
     let (fake, fixture) = (with_all_facts(), Fixture::new());
     let text = find(&fixture, &fake, "--find --latest").done();
-    insta::assert_snapshot!(text.stdout, @"
+    assert_snapshot!(text.stdout, @"
     id:              7
     attempt:         2
     url:             https://github.com/ROCm/TheRock/actions/runs/7
@@ -105,10 +108,8 @@ fn all_facts_of_a_run_are_told_in_each_form() {
     let mut names: Vec<&String> = told.as_object().unwrap().keys().collect();
     names.retain(|name| !["schema", "lacks", "note"].contains(&name.as_str()));
     assert_eq!(lines.collect::<Vec<_>>(), names);
-    assert_eq!(
-        (&told["size"], &told["note"]),
-        (&json!(2_391_982), &Value::Null)
-    );
+    assert_eq!(told["size"], 2_391_982);
+    assert_eq!(told["note"], Value::Null);
 
     find(&fixture, &fake, "--find --latest --github-output outputs").done();
     let outputs = fixture.t.read("outputs");
@@ -138,7 +139,7 @@ fn all_facts_of_a_run_are_told_in_each_form() {
     assert!(!fixture.names().is_empty());
     let kept = find(&fixture, &fake, "--latest --dry-run").stdout;
     let lines: Vec<&str> = kept.lines().rev().take(2).collect();
-    insta::assert_snapshot!(lines.join("\n"), @"
+    assert_snapshot!(lines.join("\n"), @"
     0 archives of 0 B from bucket/7-linux to out; 37 there already
     run 7 of ROCm/TheRock (success), commit 0123456789ab of users/someone/change: https://github.com/ROCm/TheRock/actions/runs/7
     ");
@@ -148,36 +149,27 @@ fn all_facts_of_a_run_are_told_in_each_form() {
 #[ignore = "slow"]
 fn without_github_a_named_run_has_no_more_than_its_place_and_its_artifacts() {
     let fixture = Fixture::new();
-    fs::remove_file(fixture.run().join("base_lib_generic.tar.zst")).unwrap();
+    fixture.lose("base_lib_generic.tar.zst");
     // A run that is not enough for packages is found all the same.
     let said = fixture.fetch("--find --run-id 7").done();
-    assert!(!said.stdout.contains("url:"), "{}", said.stdout);
+    assert_lacks!(said.stdout, "url:");
     said.says("complete:        false\nlacks:           no `base_lib_generic`");
     said.says("note: GitHub was not asked about the run");
     assert_eq!(fixture.fetch("--run-id 7").code, 1);
     assert_eq!(fixture.fetch("--find --run-id 8").code, 1);
     // About a run of a bucket, GitHub is asked once and need not answer.
     let (remote, fake) = (Remote::new(shared()), Fake::start());
-    fake.on(
-        "/repos/ROCm/TheRock/actions/runs/7",
-        Reply::json(&running(7)),
-    );
+    knows(&fake, &running(7));
     let asked = format!("--find --github-api-url {} --github-token hush", fake.url());
-    remote
-        .fetch(&asked)
-        .done()
-        .says("\nstatus:          in_progress\n");
+    let said = remote.fetch(&asked).done();
+    said.says("\nstatus:          in_progress\n");
     assert_eq!(fake.paths().len(), 1);
     for flag in ["--find", "--find --format json", "--dry-run"] {
         let said = remote.fetch(flag).done();
         let note = "note: GitHub did not tell about the run: ";
-        assert_eq!(
-            said.stderr.contains(note),
-            flag != "--dry-run",
-            "{}",
-            said.stderr
-        );
-        assert!(!said.stderr.contains("again"), "{}", said.stderr);
+        let is_told = said.stderr.contains(note);
+        assert_eq!(is_told, flag != "--dry-run", "{}", said.stderr);
+        assert_lacks!(said.stderr, "again");
     }
 }
 
@@ -210,13 +202,9 @@ fn a_search_takes_the_newest_run_that_has_what_is_wanted_and_says_why_of_each_ot
         let path = format!("bucket/{id}-linux/blas_lib_gfx942.tar.zst");
         fixture.t.write(&path, "");
     }
-    let said = find(
-        &fixture,
-        &fake,
-        "--latest --dry-run --amdgpu-targets gfx942",
-    )
-    .done();
-    insta::assert_snapshot!(said.stderr, @"
+    let wanted = "--latest --dry-run --amdgpu-targets gfx942";
+    let said = find(&fixture, &fake, wanted).done();
+    assert_snapshot!(said.stderr, @"
           Listed 1 artifact in bucket/9-linux
           Listed 1 artifact in bucket/8-linux
           Listed 37 artifacts in bucket/7-linux
@@ -224,7 +212,7 @@ fn a_search_takes_the_newest_run_that_has_what_is_wanted_and_says_why_of_each_ot
     note: skipped run 8 (0123456789ab, success): not enough for packages: no `base_lib_generic`, which says what was built; no artifact for `rocm-sdk-core`
     ");
     let said = find(&fixture, &fake, "--find --latest --require-successful-run");
-    insta::assert_snapshot!(refusal(&said), @"1: none of the 4 newest runs of `multi_arch_ci.yml` on the default branch has what is wanted | 9 (0123456789ab, in_progress): the run is `in_progress` | 8 (0123456789ab, success): not enough for packages: no `base_lib_generic`, which says what was built; no artifact for `rocm-sdk-core` | 7 (0123456789ab, failure): the run is `failure` | 6 (0123456789ab, success): no artifacts for linux in bucket/6-linux | hint: run 9 is `in_progress`: pass `--wait 2h` to wait for it | hint: `rocwheel fetch --find` looks at more runs with `--max-commits`, or at others with `--branch`, `--workflow` and `--platform`");
+    assert_snapshot!(refusal(&said), @"1: none of the 4 newest runs of `multi_arch_ci.yml` on the default branch has what is wanted | 9 (0123456789ab, in_progress): the run is `in_progress` | 8 (0123456789ab, success): not enough for packages: no `base_lib_generic`, which says what was built; no artifact for `rocm-sdk-core` | 7 (0123456789ab, failure): the run is `failure` | 6 (0123456789ab, success): no artifacts for linux in bucket/6-linux | hint: run 9 is `in_progress`: pass `--wait 2h` to wait for it | hint: `rocwheel fetch --find` looks at more runs with `--max-commits`, or at others with `--branch`, `--workflow` and `--platform`");
     for (filter, expected) in [
         ("", "7"),
         ("--require-successful-run --allow-incomplete", "8"),
@@ -250,14 +238,13 @@ fn a_search_takes_the_newest_run_that_has_what_is_wanted_and_says_why_of_each_ot
 #[ignore = "slow"]
 fn the_state_of_a_named_run_is_asked_for_where_it_matters() {
     let (fake, fixture) = (Fake::start(), Fixture::new());
-    let path = "/repos/ROCm/TheRock/actions/runs/7";
-    fake.on(path, Reply::json(&ended(7, "failure")));
+    knows(&fake, &ended(7, "failure"));
     let said = find(&fixture, &fake, "--run-id 7 --require-successful-run");
-    insta::assert_snapshot!(refusal(&said), @"1: the run is `failure` | hint: the run has ended (`failure`), nothing more will come: https://github.com/ROCm/TheRock/actions/runs/7 | hint: take another run, or leave out `--require-successful-run`");
+    assert_snapshot!(refusal(&said), @"1: the run is `failure` | hint: the run has ended (`failure`), nothing more will come: https://github.com/ROCm/TheRock/actions/runs/7 | hint: take another run, or leave out `--require-successful-run`");
     assert!(fixture.names().is_empty());
     let fake = Fake::start();
     for state in [running(7), running(7), ended(7, "success")] {
-        fake.on(path, Reply::json(&state));
+        knows(&fake, &state);
     }
     let waits = "--find --run-id 7 --require-successful-run --wait 20s";
     let said = find(&fixture, &fake, waits).done();
@@ -280,9 +267,11 @@ fn more_runs_of_a_branch_are_asked_for() {
     }
     let all = "--find --branch main --max-commits 150 --require-successful-run";
     let said = refusal(&find(&Fixture::new(), &fake, all));
-    let title = "1: none of the 150 newest runs of `multi_arch_ci.yml` on branch `main` has what is wanted | 999 (";
-    assert!(said.starts_with(title), "{said}");
-    assert!(said.contains("| and 140 more |"), "{said}");
+    assert_has!(
+        said,
+        "1: none of the 150 newest runs of `multi_arch_ci.yml` on branch `main` has what is wanted | 999 (",
+        "| and 140 more |"
+    );
 }
 
 #[test]
@@ -310,13 +299,11 @@ fn a_variable_that_decides_is_named_and_gives_way_to_a_flag() {
         ),
     ] {
         let said = with(variable, value, arguments).done();
-        let note = "note: only artifacts for gfx94X-dcgpu, because of the environment variable `AMDGPU_FAMILIES`; `--all-artifacts` fetches all of the run";
-        assert_eq!(
-            said.stderr.contains(note),
-            is_told,
-            "{variable} {arguments}"
-        );
-        assert_eq!(said.stderr.contains("variable"), is_told, "{}", said.stderr);
+        if is_told {
+            said.says("note: only artifacts for gfx94X-dcgpu, because of the environment variable `AMDGPU_FAMILIES`; `--all-artifacts` fetches all of the run");
+        } else {
+            assert_lacks!(said.stderr, "variable");
+        }
     }
     // The variable alone would have failed.
     assert_eq!(with("AMDGPU_FAMILIES", "gfx950-dcgpu", "").code, 1);
@@ -328,30 +315,25 @@ fn an_archive_of_an_unknown_name_is_named() {
     for name in ["blas_foo_generic.tar.zst", "notes.tar.xz"] {
         fixture.t.write(&format!("bucket/7-linux/{name}"), "");
     }
-    let said = fixture
-        .fetch("--run-id 7 --dry-run --allow-incomplete")
-        .done();
+    let said = fixture.fetch("--run-id 7 --dry-run --allow-incomplete");
     let note = "note: ignored archives whose names are not those of artifacts: `blas_foo_generic.tar.zst`, `notes.tar.xz`";
-    said.says(note).says("7zip-1.2+x_doc_generic.tar.zst");
-    fixture
-        .fetch("--run-id 7 --artifact-group gfx942")
-        .says(note);
+    said.done()
+        .says(note)
+        .says("7zip-1.2+x_doc_generic.tar.zst");
+    let refused = fixture.fetch("--run-id 7 --artifact-group gfx942");
+    refused.says(note);
 }
 
 #[test]
 #[ignore = "slow"]
 fn a_run_under_way_is_waited_for() {
     let (fake, fixture) = (Fake::start(), Fixture::new());
-    fake.on(
-        "/repos/ROCm/TheRock/actions/runs/7",
-        Reply::json(&running(7)),
-    );
-    let hidden = fixture.bucket().join("elsewhere");
-    fs::rename(fixture.run(), &hidden).unwrap();
-    let (from, to) = (hidden, fixture.run());
+    knows(&fake, &running(7));
+    let (from, to) = (fixture.bucket().join("elsewhere"), fixture.run());
+    fs_err::rename(&to, &from).unwrap();
     let uploading = thread::spawn(move || {
         thread::sleep(Duration::from_millis(1500));
-        fs::rename(from, to).unwrap();
+        fs_err::rename(from, to).unwrap();
     });
     let waits = "--run-id 7 --wait 60s --amdgpu-targets gfx942";
     let said = find(&fixture, &fake, waits).done();
@@ -366,7 +348,7 @@ fn what_may_still_come_differs_from_what_never_will() {
     let mut said = String::new();
     for (state, wait) in [(running(8), "0s"), (ended(8, "failure"), "2h")] {
         let fake = Fake::start();
-        fake.on("/repos/ROCm/TheRock/actions/runs/8", Reply::json(&state));
+        knows(&fake, &state);
         let arguments = format!("--run-id 8 --wait {wait}");
         said += &refusal(&find(&fixture, &fake, &arguments));
     }
@@ -379,7 +361,7 @@ fn what_may_still_come_differs_from_what_never_will() {
     for search in ["--branch nowhere", "--pr 12"] {
         said += &refusal(&find(&fixture, &fake, search));
     }
-    insta::assert_snapshot!(said, @"
+    assert_snapshot!(said, @"
     1: no artifacts for linux in bucket/8-linux | hint: run 8 is `in_progress`: pass `--wait 2h` to wait for it | hint: check `--input-dir`, `--run-id` and `--platform`
     1: no artifacts for linux in bucket/8-linux | hint: the run has ended (`failure`), nothing more will come: https://github.com/ROCm/TheRock/actions/runs/8 | hint: check `--input-dir`, `--run-id` and `--platform`
     1: no run of `multi_arch_ci.yml` on branch `nowhere` in `ROCm/TheRock` | hint: `rocwheel fetch --find` looks at others with `--workflow` and `--repository`

@@ -2,9 +2,7 @@
 
 use std::io::Write as _;
 
-use fs_err as fs;
-use rocwheel::digest::Sha256;
-use serde_json::json;
+use insta::assert_snapshot;
 use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
 
 use super::{
@@ -17,14 +15,21 @@ use crate::github::{
     fake::{Fake, Reply},
     run,
 };
-use crate::support::{
-    program::Outcome,
-    published::{TestSet, sample, sets},
-};
+use crate::support::prelude::*;
 
 const ZIP: &str = "application/zip";
 
-fn zip(members: &[(String, Vec<u8>)], method: CompressionMethod) -> Vec<u8> {
+type Files = [(String, Vec<u8>)];
+
+fn stored(members: &Files) -> Vec<u8> {
+    zip(members, CompressionMethod::Stored)
+}
+
+fn deflated(members: &Files) -> Vec<u8> {
+    zip(members, CompressionMethod::Deflated)
+}
+
+fn zip(members: &Files, method: CompressionMethod) -> Vec<u8> {
     // As GitHub's uploads are written: what is not known beforehand stands behind each member.
     let mut zip = ZipWriter::new_stream(Vec::new());
     let options = SimpleFileOptions::default().compression_method(method);
@@ -49,22 +54,10 @@ fn hosted(set: &TestSet) -> Hosted {
         *name = format!("build/artifacts/{}", name.replace(':', "%3A"));
     }
     nested.push(("build/readme.txt".into(), vec![b'x'; 70_000]));
-    hosted.upload(
-        20,
-        "nested",
-        ZIP,
-        &zip(&nested, CompressionMethod::Deflated),
-    );
-    hosted.upload(21, "stored", ZIP, &zip(&rest, CompressionMethod::Stored));
-    hosted.upload(
-        22,
-        "logs",
-        ZIP,
-        &zip(
-            &[("log.txt".into(), b"x".to_vec())],
-            CompressionMethod::Stored,
-        ),
-    );
+    let logs = [("log.txt".into(), b"x".to_vec())];
+    hosted.upload(20, "nested", ZIP, &deflated(&nested));
+    hosted.upload(21, "stored", ZIP, &stored(&rest));
+    hosted.upload(22, "logs", ZIP, &stored(&logs));
     hosted.upload(23, "windows-artifacts", ZIP, b"not even a zip file");
     hosted.upload(24, "empty", ZIP, b"");
     hosted
@@ -72,15 +65,9 @@ fn hosted(set: &TestSet) -> Hosted {
 
 fn fetch(fixture: &Fixture, hosted: &Hosted, arguments: &str) -> Outcome {
     hosted.ready();
-    let url = hosted.api.url();
-    let said = fixture.run_binary(&format!(
-        "--source github --run-id 7 --github-api-url {url} --github-token hush {arguments}"
-    ));
-    let told = said.stdout.clone() + &said.stderr;
-    assert!(
-        !told.contains("hush") && !told.contains("127.0.0.1"),
-        "{told}"
-    );
+    let api = format!("--github-api-url {} --github-token hush", hosted.api.url());
+    let said = fixture.run_binary(&format!("--source github --run-id 7 {api} {arguments}"));
+    assert_lacks!(said.all(), "hush", "127.0.0.1");
     said
 }
 
@@ -103,10 +90,8 @@ fn what_github_keeps_of_a_run_is_fetched_once_and_then_kept() {
         let other = Fixture::of(set);
         other.fetch("--run-id 7").done();
         // It is the same from wherever it comes.
-        assert_eq!(
-            difference(&seen(&fixture.out()), &seen(&other.out())),
-            [""; 0]
-        );
+        let different = difference(&seen(&fixture.out()), &seen(&other.out()));
+        assert_eq!(different, [""; 0]);
     }
 }
 
@@ -115,7 +100,7 @@ fn a_dry_run_lists_parcels_and_downloads_none() {
     let (fixture, hosted) = (Fixture::new(), hosted(sample()));
     let arguments = "--dry-run --format json --amdgpu-targets gfx942";
     let plan = fetch(&fixture, &hosted, arguments).ok();
-    let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
+    let plan: Value = serde_json::from_str(&plan).unwrap();
     assert_eq!(plan["from"], "GitHub's artifacts of run 7 of ROCm/TheRock");
     let archives = plan["archives"].as_array().unwrap().iter();
     let names: Vec<&str> = archives.map(|it| it["name"].as_str().unwrap()).collect();
@@ -123,30 +108,16 @@ fn a_dry_run_lists_parcels_and_downloads_none() {
     assert!(!names.contains(&"blas_lib_gfx1100.tar.zst"));
     assert!(fixture.names().is_empty());
     let asked = hosted.keeper.asked();
-    let whole = asked
-        .iter()
-        .filter(|it| it.range.as_ref().unwrap().starts_with("bytes=0-"));
-    assert_eq!(
-        whole.count(),
-        asked.len() - 2,
-        "of the two long ones only the end was read"
-    );
-}
-
-#[test]
-fn archives_are_kept_when_they_are_not_to_be_unpacked() {
-    let (fixture, hosted) = (Fixture::new(), hosted(sample()));
-    assert_eq!(fetch(&fixture, &hosted, "--no-extract").code, 0);
-    for (name, bytes) in sample().archives() {
-        assert_eq!(fs::read(fixture.out().join(name)).unwrap(), bytes);
-    }
+    let ranges = asked.iter().map(|it| it.range.as_deref().unwrap());
+    let ends = ranges.filter(|range| !range.starts_with("bytes=0-"));
+    assert_eq!(ends.count(), 2, "of the two long ones only the end is read");
 }
 
 #[test]
 #[ignore = "slow"]
 fn bytes_that_are_not_those_that_were_uploaded_are_refused() {
     let mut hosted = hosted(sample());
-    let bytes = zip(&[sample().archives().remove(0)], CompressionMethod::Stored);
+    let bytes = stored(&[sample().archives().remove(0)]);
     let mut listed = artifact(30, "other", &bytes);
     listed["digest"] = json!(format!("sha256:{}", Sha256::of(b"other")));
     hosted.list(listed);
@@ -162,14 +133,21 @@ fn bytes_that_are_not_those_that_were_uploaded_are_refused() {
 #[test]
 fn an_archive_in_two_artifacts_is_taken_from_the_later_one() {
     let mut hosted = hosted(sample());
-    let stored = |member| zip(&[member], CompressionMethod::Stored);
-    let again = stored(sample().archives().remove(0));
+    let again = stored(&[sample().archives().remove(0)]);
     hosted.upload(31, "again", ZIP, &again);
     let damaged = ("blas_lib_gfx942.tar.zst".to_owned(), b"damaged".to_vec());
-    hosted.upload(5, "older", ZIP, &stored(damaged));
+    hosted.upload(5, "older", ZIP, &stored(&[damaged]));
     let fixture = Fixture::new();
-    fetch(&fixture, &hosted, "").done();
-    assert_eq!(fixture.names(), stems(sample()));
+    fetch(&fixture, &hosted, "--no-extract").done();
+    for (name, bytes) in sample().archives() {
+        assert_eq!(fs_err::read(fixture.out().join(name)).unwrap(), bytes);
+    }
+}
+
+fn expired(id: u64, name: &str) -> Value {
+    let mut expired = artifact(id, name, b"x");
+    expired["expired"] = json!(true);
+    expired
 }
 
 #[test]
@@ -179,20 +157,16 @@ fn expired_artifacts_differ_from_missing_ones() {
     for names in [&["a", "b"][..], &["windows-artifacts"]] {
         let mut hosted = Hosted::new();
         for (id, name) in (1..).zip(names) {
-            let mut expired = artifact(id, name, b"x");
-            expired["expired"] = json!(true);
-            hosted.list(expired);
+            hosted.list(expired(id, name));
         }
         said += &refusal(&fetch(&fixture, &hosted, ""));
     }
-    insta::assert_snapshot!(said, @"
+    assert_snapshot!(said, @"
     1: GitHub's artifacts of run 7 of ROCm/TheRock have expired | hint: take a newer run, or have its jobs run again
     1: no artifacts for linux in GitHub's artifacts of run 7 of ROCm/TheRock | hint: if the run is still in progress, pass `--wait 2h` to wait for it | hint: check `--run-id` and `--platform`
     ");
     let mut hosted = hosted(sample());
-    let mut expired = artifact(40, "old-logs", b"x");
-    expired["expired"] = json!(true);
-    hosted.list(expired);
+    hosted.list(expired(40, "old-logs"));
     fetch(&fixture, &hosted, "--dry-run base_lib")
         .says("note: expired, and so left out: `old-logs`");
 }
@@ -200,15 +174,9 @@ fn expired_artifacts_differ_from_missing_ones() {
 #[test]
 fn a_hostile_zip_file_does_no_harm() {
     let (name, bytes) = sample().archives().remove(0);
-    let whole = |name: &str| {
-        let member = (name.to_owned(), bytes.clone());
-        zip(&[member], CompressionMethod::Deflated)
-    };
-    // A member that says it is short, and unpacks to a gigabyte.
-    let mut bomb = zip(
-        &[(name.clone(), vec![0; 1 << 26])],
-        CompressionMethod::Deflated,
-    );
+    let whole = |name: &str| deflated(&[(name.to_owned(), bytes.clone())]);
+    // A member that says it is short, and unpacks to much more.
+    let mut bomb = deflated(&[(name.clone(), vec![0; 1 << 26])]);
     let directory = bomb.windows(4).rposition(|it| it == b"PK\x01\x02").unwrap();
     bomb[directory + 24..directory + 28].copy_from_slice(&1000_u32.to_le_bytes());
     let mut damaged = whole(&name);
@@ -228,7 +196,7 @@ fn a_hostile_zip_file_does_no_harm() {
         names.retain(|name| name != ".rocwheel-fetch.json");
         assert!(names.is_empty(), "{what}: {names:?}");
     }
-    insta::assert_snapshot!(said, @r#"
+    assert_snapshot!(said, @r#"
     2: failed to read artifact `slips` | caused by: a member that must not be unpacked | caused by: a path with `..`: "../../base_lib_generic.tar.zst"
     1: 1 of 1 archive not fetched | failed to fetch `bomb`: failed to read `base_lib_generic.tar.zst` in the zip file: File is larger than its declared uncompressed size | hint: run it again: what is whole is kept
     1: 1 of 1 archive not fetched | failed to fetch `damaged`: failed to read `base_lib_generic.tar.zst` in the zip file: Invalid checksum | hint: run it again: what is whole is kept
@@ -240,8 +208,7 @@ fn a_hostile_zip_file_does_no_harm() {
 fn a_name_that_no_artifact_can_have_is_only_a_name() {
     let mut hosted = hosted(sample());
     let (_, bytes) = sample().archives().remove(0);
-    let member = ("evil_lib_generic.tar.zst".to_owned(), bytes);
-    let evil = zip(&[member], CompressionMethod::Stored);
+    let evil = stored(&[("evil_lib_generic.tar.zst".to_owned(), bytes)]);
     hosted.upload(50, "../evil\n::error::x", ZIP, &evil);
     let fixture = Fixture::new();
     let said = fetch(&fixture, &hosted, "--no-extract evil").done();
@@ -271,9 +238,8 @@ fn github_is_asked_where_the_usual_bucket_has_nothing() {
     has_ended(&hosted.api);
     let fetch = |fixture: &Fixture, api: &Fake, more: &str| {
         let (api, bucket) = (api.url(), bucket.url());
-        fixture.run_binary(&format!(
-            "--run-id 7 --github-api-url {api} --endpoint-url {bucket} --no-sign-request {more}"
-        ))
+        let servers = format!("--github-api-url {api} --endpoint-url {bucket}");
+        fixture.run_binary(&format!("--run-id 7 {servers} --no-sign-request {more}"))
     };
     fetch(&fixture, &hosted.api, "").done();
     assert_eq!(fixture.names(), stems(sample()));
@@ -290,7 +256,7 @@ fn github_is_asked_where_the_usual_bucket_has_nothing() {
     );
     let said = fetch(&nowhere, &denied.api, "");
     shown += &refusal(&said);
-    insta::assert_snapshot!(shown, @"
+    assert_snapshot!(shown, @"
     1: no artifacts for linux in s3://therock-ci-artifacts/7-linux | hint: the run has ended (`success`), nothing more will come: https://github.com/ROCm/TheRock/actions/runs/7 | hint: check `--run-id` and `--platform`; if the run is in another bucket, name it with `--release-type dev` or `--release-type dev-bkc` or `--release-type nightly` or `--release-type prerelease` or `--bucket therock-artifacts`
     1: no artifacts for linux in s3://therock-ci-artifacts/7-linux, nor in GitHub's artifacts of run 7 of ROCm/TheRock | hint: the run has ended (`success`), nothing more will come: https://github.com/ROCm/TheRock/actions/runs/7 | hint: check `--run-id` and `--platform`; if the run is in another bucket, name it with `--release-type dev` or `--release-type dev-bkc` or `--release-type nightly` or `--release-type prerelease` or `--bucket therock-artifacts`
     ");
@@ -299,14 +265,12 @@ fn github_is_asked_where_the_usual_bucket_has_nothing() {
 
 #[test]
 fn the_login_of_gh_will_do() {
-    use std::os::unix::fs::PermissionsExt;
     let (mut fixture, hosted) = (Fixture::with(Vec::new()), hosted(sample()));
     hosted.ready();
     let script = "#!/bin/sh\n[ \"$*\" = \"auth token --hostname $HOST\" ] && echo hush\n";
-    let gh = fixture.t.write("gh", script);
-    fs::set_permissions(&gh, PermissionsExt::from_mode(0o755)).unwrap();
-    let url = hosted.api.url();
-    fixture.t = fixture.t.with("PATH", gh.parent().unwrap());
+    write_program(&fixture.t.path("gh"), script);
+    let (url, here) = (hosted.api.url(), fixture.t.path(""));
+    fixture.t = fixture.t.with("PATH", here);
     fixture.t = fixture.t.with("HOST", url.strip_prefix("http://").unwrap());
     let arguments = format!("--dry-run --source github --run-id 7 --github-api-url {url}");
     fixture.run_binary(&arguments).done();

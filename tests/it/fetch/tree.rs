@@ -1,41 +1,30 @@
 //! A directory as a value, so that two can be compared.
 
-use std::{collections::BTreeMap, os::unix::fs::PermissionsExt as _, path::Path};
+use std::os::unix::fs::PermissionsExt as _;
 
-use fs_err as fs;
+use crate::support::prelude::*;
 
 /// Each path with its mode and its content; of a link, with where it leads.
 pub(crate) type Tree = BTreeMap<String, (u32, Vec<u8>)>;
 
+/// Of a directory that is not there, nothing.
 pub(crate) fn tree(root: &Path) -> Tree {
-    let mut found = Tree::new();
-    let mut ahead = vec![root.to_owned()];
-    while let Some(directory) = ahead.pop() {
-        let Ok(entries) = fs::read_dir(&directory) else {
-            continue;
+    let entries = walkdir::WalkDir::new(root).min_depth(1).into_iter();
+    let found = entries.filter_map(Result::ok).map(|entry| {
+        let (path, kind) = (entry.path(), entry.file_type());
+        let content = if kind.is_dir() {
+            Vec::new()
+        } else if kind.is_symlink() {
+            let to = fs_err::read_link(path).unwrap();
+            to.into_os_string().into_encoded_bytes()
+        } else {
+            fs_err::read(path).unwrap()
         };
-        for entry in entries {
-            let path = entry.unwrap().path();
-            let name = path.strip_prefix(root).unwrap().to_str().unwrap();
-            let what = fs::symlink_metadata(&path).unwrap();
-            let content = if what.is_dir() {
-                Vec::new()
-            } else if what.is_symlink() {
-                fs::read_link(&path)
-                    .unwrap()
-                    .into_os_string()
-                    .into_encoded_bytes()
-            } else {
-                fs::read(&path).unwrap()
-            };
-            let mode = what.permissions().mode();
-            found.insert(name.to_owned(), (mode, content));
-            if what.is_dir() {
-                ahead.push(path);
-            }
-        }
-    }
-    found
+        let mode = entry.metadata().unwrap().permissions().mode();
+        let name = text(path.strip_prefix(root).unwrap());
+        (name.to_owned(), (mode, content))
+    });
+    found.collect()
 }
 
 /// What a user sees: without what is written down beside it.
@@ -45,13 +34,10 @@ pub(crate) fn seen(root: &Path) -> Tree {
     tree
 }
 
-/// Where two trees differ, in words.
+/// The paths at which two trees differ.
 pub(crate) fn difference(one: &Tree, other: &Tree) -> Vec<String> {
-    let paths = one.keys().chain(other.keys());
-    let mut different: Vec<String> = paths
-        .filter(|path| one.get(*path) != other.get(*path))
-        .cloned()
-        .collect();
-    different.dedup();
-    different
+    let paths: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
+    let different = paths.into_iter();
+    let different = different.filter(|path| one.get(*path) != other.get(*path));
+    different.cloned().collect()
 }
