@@ -34,12 +34,12 @@ impl Workplace {
 
     /// Writes `deps.toml`. A name may have a version after it: `torch <3`.
     fn wish(&self, pythons: &str, platforms: &str, names: &[&str]) {
-        let mut wishes = format!("pythons = {pythons}\nplatforms = {platforms}\n");
-        for name in names {
+        let rows = names.iter().map(|name| {
             let (name, version) = name.split_once(' ').unwrap_or((name, ""));
-            wishes +=
-                &format!("[[dependency]]\nname = '{name}'\nversion = '{version}'\nreason = 'x'\n");
-        }
+            format!("[[dependency]]\nname = '{name}'\nversion = '{version}'\nreason = 'x'\n")
+        });
+        let rows: String = rows.collect();
+        let wishes = format!("pythons = {pythons}\nplatforms = {platforms}\n{rows}");
         fs_err::write(self.path("deps.toml"), wishes).unwrap();
     }
 

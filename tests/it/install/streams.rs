@@ -16,10 +16,9 @@ pub(super) fn publish_index(index: &Path, dist: &Path) {
         let project = index.join(name.split('-').next().unwrap().replace('_', "-"));
         fs_err::create_dir_all(&project).unwrap();
         fs_err::copy(dist.join(&name), project.join(&name)).unwrap();
-        let mut page = "<!DOCTYPE html>\n".to_owned();
-        for file in tree(&project).iter().filter(|it| *it != "index.html") {
-            page += &format!("<a href=\"{file}\">{file}</a><br/>\n");
-        }
+        let files = tree(&project).into_iter().filter(|it| it != "index.html");
+        let links = files.map(|it| format!("<a href=\"{it}\">{it}</a><br/>\n"));
+        let page = format!("<!DOCTYPE html>\n{}", links.collect::<String>());
         fs_err::write(project.join("index.html"), page).unwrap();
     }
 }

@@ -41,8 +41,8 @@ fn versions_are_published_side_by_side() {
     let page = fs_err::read_to_string(core.join("rocm-sdk-core/index.html")).unwrap();
     for version in ["7.14.0rc1", "7.14.0"] {
         let name = format!("rocm_sdk_core-{version}-py3-none-linux_x86_64.whl");
-        let link = format!("href=\"{name}#sha256=");
-        let line = page.lines().find(|it| it.contains(&link)).unwrap();
+        let href = format!("href=\"{name}#sha256=");
+        let line = page.lines().find(|it| it.contains(&href)).unwrap();
         assert_has!(line, "data-requires-python", "data-core-metadata");
         assert!(core.join("rocm-sdk-core").join(name).exists());
     }
