@@ -23,7 +23,7 @@ use super::{
     tree,
 };
 use crate::support::prelude::*;
-use crate::support::web::Site as Served;
+use crate::support::{noise, web::Site as Served};
 
 const PLACE: &str = "42-linux/python/";
 
@@ -65,9 +65,7 @@ impl Busy {
     /// How often wheels were read from, and how many bytes.
     fn read_of_wheels(&self) -> (usize, u64) {
         let read = self.read.lock().unwrap();
-        let wheels = read
-            .iter()
-            .filter(|(key, _)| key.strip_suffix(".whl").is_some());
+        let wheels = read.iter().filter(|(key, _)| key.ends_with(".whl"));
         wheels.fold((0, 0), |(count, sum), (_, bytes)| (count + 1, sum + bytes))
     }
 }
@@ -76,10 +74,8 @@ impl Store for Busy {
     fn list(&self, directory: Option<&Key>, depth: Depth) -> Result<Vec<Object>, StoreError> {
         let listed = self.inside.list(directory, depth)?;
         // As S3's store, which leaves out pages of directories.
-        let listed = listed
-            .into_iter()
-            .filter(|object| !object.key.is_directory());
-        Ok(listed.collect())
+        let objects = listed.into_iter();
+        Ok(objects.filter(|it| !it.key.is_directory()).collect())
     }
 
     fn head(&self, key: &Key) -> Result<Object, StoreError> {
@@ -128,6 +124,14 @@ fn stocked(bench: &Bench) -> MemoryStore {
     store
 }
 
+/// A bench with a set, and a store with its packages.
+fn with_set() -> (Bench, MemoryStore) {
+    let bench = Bench::new();
+    wheels(&bench.root);
+    let store = stocked(&bench);
+    (bench, store)
+}
+
 fn index_in(store: &(impl Store + Clone + 'static)) -> Result<Indexed> {
     let quiet = Options {
         quiet: 2,
@@ -157,9 +161,7 @@ fn text(store: &MemoryStore, path: &str) -> String {
 #[test]
 #[ignore = "slow"]
 fn packages_in_a_bucket_get_an_index_that_installs() {
-    let bench = Bench::new();
-    wheels(&bench.root);
-    let store = stocked(&bench);
+    let (bench, store) = with_set();
     index_in(&Busy::new(store.clone())).unwrap();
     let uploaded = super::install::published_in_memory(&bench);
     assert_eq!(store.keys(), uploaded.keys());
@@ -205,30 +207,15 @@ fn a_large_wheel_is_indexed_from_a_small_part_of_it() {
 
 /// The same wheel with so many bytes before everything else.
 fn with_payload(wheel: &[u8], len: usize) -> Vec<u8> {
-    use std::io::{Cursor, Write as _};
-    use zip::{CompressionMethod, ZipArchive, ZipWriter, write::SimpleFileOptions};
-    let stored = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);
-    let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
-    writer.start_file("payload.bin", stored).unwrap();
-    writer.write_all(&vec![7; len]).unwrap();
-    let mut archive = ZipArchive::new(Cursor::new(wheel)).unwrap();
-    for at in 0..archive.len() {
-        let mut file = archive.by_index(at).unwrap();
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).unwrap();
-        writer
-            .start_file(file.name().unwrap().to_string(), stored)
-            .unwrap();
-        writer.write_all(&bytes).unwrap();
-    }
-    writer.finish().unwrap().into_inner()
+    let mut members = unzip(wheel);
+    // They do not get smaller by compression.
+    members.insert(0, ("payload.bin".to_owned(), 0o100_644, noise(7, len)));
+    zipped(&members)
 }
 
 #[test]
 fn what_is_remembered_is_not_read_again() {
-    let bench = Bench::new();
-    wheels(&bench.root);
-    let store = stocked(&bench);
+    let (bench, store) = with_set();
     // The `ETag` of this bucket is no MD5, so only a listing says which one a new sidecar has.
     for _ in 0..2 {
         index_in(&Busy::new(store.clone())).unwrap();
@@ -258,11 +245,8 @@ fn a_project_that_is_gone_from_a_bucket_loses_its_pages() {
     let gone = format!("{PLACE}dist/gone-1.0-py3-none-any.whl");
     store.delete(&gone.parse().unwrap()).unwrap();
     index_in(&Busy::new(store.clone())).unwrap();
-    let left: Vec<String> = store
-        .keys()
-        .into_iter()
-        .filter(|key| key.contains("gone"))
-        .collect();
+    let mut left = store.keys();
+    left.retain(|key| key.contains("gone"));
     assert_eq!(left, [format!("{PLACE}simple/gone/notes.txt")]);
     assert!(!text(&store, "simple/").contains("gone"));
 }
@@ -285,9 +269,7 @@ fn another(store: &MemoryStore) {
 
 #[test]
 fn of_two_writers_at_once_neither_loses_a_package() {
-    let bench = Bench::new();
-    wheels(&bench.root);
-    let store = stocked(&bench);
+    let (bench, store) = with_set();
     for first in [true, false] {
         if !first {
             let path = wheel(&bench.root.join("z"), "z", "1.0", "");
@@ -312,9 +294,7 @@ fn of_two_writers_at_once_neither_loses_a_package() {
 
 #[test]
 fn what_another_writer_yanks_while_this_one_begins_stays_yanked() {
-    let bench = Bench::new();
-    wheels(&bench.root);
-    let store = stocked(&bench);
+    let (_, store) = with_set();
     index_in(&store).unwrap();
     let busy = Busy {
         others: Arc::new(AtomicU64::new(1)),
@@ -332,9 +312,7 @@ fn what_another_writer_yanks_while_this_one_begins_stays_yanked() {
 
 #[test]
 fn a_page_that_another_writer_has_just_added_is_not_left_over() {
-    let bench = Bench::new();
-    wheels(&bench.root);
-    let store = stocked(&bench);
+    let (_, store) = with_set();
     let busy = Busy {
         others: Arc::new(AtomicU64::new(1)),
         other: |store| put(store, "simple/late/index.html", b"late"),
@@ -349,12 +327,11 @@ fn a_page_that_another_writer_has_just_added_is_not_left_over() {
 
 #[test]
 fn uploads_that_never_stop_interfering_are_an_error() {
-    let bench = Bench::new();
-    wheels(&bench.root);
+    let (_, store) = with_set();
     let busy = Busy {
         others: Arc::new(AtomicU64::new(100)),
         other: |store| put(store, "simple/index.html", next().as_bytes()),
-        ..Busy::new(stocked(&bench))
+        ..Busy::new(store)
     };
     let error = index_in(&busy).unwrap_err();
     assert_eq!(Exit::of(&error), Exit::No);

@@ -115,6 +115,12 @@ fn upload(fault: Fault) -> (String, u8, Vec<String>) {
     (said, code, store.keys())
 }
 
+/// Without digests and sizes.
+fn without_figures(said: &str) -> String {
+    let figures = regex::Regex::new("[0-9a-f]{64}|[0-9]+ bytes").unwrap();
+    figures.replace_all(said, "_").into_owned()
+}
+
 #[test]
 fn nothing_points_at_what_could_not_be_written() {
     let (said, code, keys) = upload(Fault::Fails("rocm_sdk_libraries"));
@@ -155,8 +161,7 @@ fn an_upload_that_did_not_arrive_is_no_success() {
     ];
     let answers = faults.map(upload);
     let said: String = answers.iter().map(|(said, _, _)| said.as_str()).collect();
-    let hashes = regex::Regex::new("[0-9a-f]{64}|[0-9]+ bytes").unwrap();
-    insta::assert_snapshot!(hashes.replace_all(&said, "_"), @"
+    insta::assert_snapshot!(without_figures(&said), @"
     error: failed to write to `memory:/42-linux/python`
       caused by: failed to read back `simple/rocm-sdk-core/index.html`
       caused by: no such object: `42-linux/python/simple/rocm-sdk-core/index.html`
@@ -178,8 +183,7 @@ fn of_two_uploads_at_once_the_same_is_fine_and_another_is_not() {
     ));
     assert_eq!((said.as_str(), code), ("2 unchanged\n", 0));
     let (said, code, keys) = upload(Fault::TakenBefore("any.whl"));
-    let hashes = regex::Regex::new("[0-9a-f]{64}|[0-9]+ bytes").unwrap();
-    insta::assert_snapshot!(hashes.replace_all(&said, "_"), @"
+    insta::assert_snapshot!(without_figures(&said), @"
     error: failed to write to `memory:/42-linux/python`
       caused by: 3 of 3 failed
       failed to write `dist/rocm_sdk_device_gfx942-7.13.0.dev0+ab.cd-py3-none-any.whl`: another writer came first, with other bytes: `dist/rocm_sdk_device_gfx942-7.13.0.dev0+ab.cd-py3-none-any.whl`: here _ with sha256 _, there _ with sha256 _
