@@ -23,8 +23,8 @@ impl Tie<'_> {
             }
             InitMode::Auto | InitMode::Add => {}
         }
-        let module = found.as_ref().and_then(|it| it.module.as_ref());
-        if module == Some(&InitModule::Opaque) {
+        let module = found.as_ref().and_then(|it| it.module.clone());
+        if module == Some(InitModule::Opaque) {
             let file = init_module::FILE;
             self.refuse(
                 RefusalKind::OpaqueInit,
@@ -49,12 +49,14 @@ impl Tie<'_> {
         };
         let version = &group.rocm.version;
         let pin = group.options.requires;
+        let is_strict = |it: &InitModule| matches!(it, InitModule::Known(call) if call.fail_on_version_mismatch);
         let call = InitCall {
             preload: self.preload(),
             check_version: pin
                 .unwrap_or_else(|| VersionPin::usual(version))
                 .pattern(version),
-            ..InitCall::default()
+            // What another version of ROCm means is the framework's to decide.
+            fail_on_version_mismatch: module.as_ref().is_some_and(is_strict),
         };
         let directory = package.strip_suffix("__init__.py").unwrap_or_default();
         let module = format!("{directory}{}", init_module::FILE);

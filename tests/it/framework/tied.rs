@@ -80,6 +80,21 @@ fn a_tied_wheel_finds_its_libraries_and_says_what_it_needs() {
 }
 
 #[test]
+fn a_framework_that_refuses_another_rocm_still_does() {
+    let (place, mut fw) = (Place::new(), DemoWheel::new());
+    let module = "def initialize():\n    import rocm_sdk\n    rocm_sdk.initialize_process(\n        \
+                  check_version='7.1.*', fail_on_version_mismatch=True)\n";
+    fw.add("fw/_rocm_init.py", module);
+    let tied = members(&place.tie_to_sample(&fw, &[]));
+    let module = text(&tied, "/_rocm_init.py");
+    assert_has!(
+        module,
+        "check_version=\"0.0.1.dev0\",",
+        "fail_on_version_mismatch=True,"
+    );
+}
+
+#[test]
 fn to_tie_again_changes_nothing_and_another_set_changes_no_binary() {
     let place = Place::new();
     let final_set = place.0.path("final");
