@@ -67,7 +67,11 @@ fn an_install_that_fails_leaves_no_new_environment_and_keeps_the_old_one() {
     let before = packages(&t.path(".venv"));
     t.write(".venv/bin/mine", "mine");
     let broken = copy_of(sample(), t.path("broken"));
-    fs_err::write(wheel(&broken, "rocm_sdk_device_gfx1100"), "no wheel").unwrap();
+    // Its metadata can be read, so that the installer finds what is wrong.
+    let device = wheel(&broken, "rocm_sdk_device_gfx1100");
+    let mut bytes = fs_err::read(&device).unwrap();
+    bytes[100] ^= 1;
+    fs_err::write(device, bytes).unwrap();
     for installer in ["uv", "pip"] {
         let more = format!("--no-check --target gfx1100 --installer {installer} --venv new");
         install(&t, &broken, &more).refused(1);
