@@ -232,8 +232,11 @@ impl Plan {
         line.extend(["--constraint".to_owned(), pins]);
         line.extend((self.installer == Installer::Pip).then(|| "--requirement".to_owned()));
         line.push(wanted);
-        self.run(line, "nothing was installed", lock, world)
-            .hint("with pip, other packages need version 22.2 or later")?;
+        let mut run = self.run(line, "nothing was installed", lock, world);
+        if self.installer == Installer::Pip {
+            run = run.hint("pip says what other packages need from version 22.2 on");
+        }
+        run.hint("what the set does not have comes from the index that `--deps` names")?;
         Ok(fs::read_to_string(&answer)?)
     }
 

@@ -39,8 +39,8 @@ pub(in crate::set) struct Item {
 /// Where the bytes of an object are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::set) enum ItemBytes {
-    /// A file, and what it was before its digest was taken. `None` on systems without inodes, or if only an earlier index
-    /// says that it has this digest: then its bytes are compared with it while they are copied.
+    /// A file, and what it was before its digest was taken. `None` on systems without inodes, or if only an
+    /// earlier index says that it has this digest: then its bytes are compared with it while they are copied.
     OnDisk(PathBuf, Option<FileIdentity>),
     Here(Bytes),
 }

@@ -1,8 +1,11 @@
 //! What an install does to an environment that exists, and with files that are not those of the set.
 
 use super::{assert_installed, built, copy_of, count, install, packages, sandbox, site};
-use crate::support::prelude::*;
-use crate::support::published::VERSION;
+use crate::support::{
+    members::{record, unzip, zipped},
+    prelude::*,
+    published::VERSION,
+};
 
 /// The wheel of a project in a set.
 fn wheel(set: &Path, project: &str) -> PathBuf {
@@ -169,5 +172,27 @@ fn what_packages_need_is_installed_with_them() {
         let installed = packages(&t.path(installer));
         let libraries = format!("rocm_sdk_libraries-{VERSION}");
         assert!(installed.contains(&libraries), "{installed:?}");
+    }
+}
+
+/// Another project's package comes from the index that `--deps` names, and without it the error says so.
+#[test]
+#[ignore = "slow"]
+fn a_package_that_needs_one_of_others_says_where_that_comes_from() {
+    let t = sandbox();
+    let set = t.path("set");
+    copy_tree(&sample().dist(), &set);
+    let profiler = set.join(format!("rocm_profiler-{VERSION}-py3-none-linux_x86_64.whl"));
+    let mut members = unzip(&fs_err::read(&profiler).unwrap());
+    let metadata = members.iter_mut().find(|it| it.0.ends_with("/METADATA"));
+    let headers = &mut metadata.unwrap().2;
+    headers.splice(0..0, *b"Requires-Dist: of-others\n");
+    record(&mut members);
+    fs_err::write(&profiler, zipped(&members)).unwrap();
+    for installer in ["uv", "pip"] {
+        let more = format!("--extras profiler --target none --installer {installer}");
+        let said = install(&t, &set, &more).refused(1);
+        assert_has!(said, "of-others", "the index that `--deps` names");
+        assert!(!t.path(".venv").exists());
     }
 }
