@@ -15,6 +15,7 @@ use std::{
 
 use fs_err::{self as fs, File, OpenOptions};
 use tempfile::{NamedTempFile, TempDir};
+use walkdir::WalkDir;
 
 /// Prefix of the names of unfinished files and directories.
 pub const PREFIX: &str = ".rocwheel-";
@@ -151,28 +152,64 @@ impl StagedDir {
         self.staging.path()
     }
 
-    /// Renames the directory to its target. An existing target is removed only after the rename.
-    pub fn replace(self) -> io::Result<()> {
+    /// Gives the directory the name of its target. Fails with `AlreadyExists` if anything has that name by now.
+    pub fn claim(self) -> io::Result<()> {
+        rename_exclusively(self.staging.path(), &self.target)
+            .map_err(|error| rename_failed(&error, &self.target))?;
+        let _ = self.staging.keep();
+        Ok(())
+    }
+
+    /// Gives the directory the name of its target. Of a directory that has the name, the files for which
+    /// `is_replaced` says yes are removed; all others are kept, and their paths returned.
+    ///
+    /// **Contract:** no file is lost that came into the target while this writer worked. `is_replaced` gets
+    /// the path below the target with `/`, and says yes only for what this program may replace.
+    pub fn replace(self, is_replaced: impl Fn(&str) -> bool) -> io::Result<Vec<String>> {
         let (staging, target) = (self.staging, &self.target);
-        if exists(target) {
-            match exchange(staging.path(), target) {
-                // The old directory has the temporary name now, and no lock: a concurrent `sweep` may
-                // be removing it too.
-                Ok(()) => return clear(&staging.keep()),
-                Err(error) if is_unknown(&error) => return swap(staging, target),
+        if !exists(target) {
+            match rename_exclusively(staging.path(), target) {
+                Ok(()) => {
+                    let _ = staging.keep();
+                    return Ok(Vec::new());
+                }
+                // Another process has made the target since.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(rename_failed(&error, target)),
             }
         }
-        fs::rename(staging.path(), target)?;
-        let _ = staging.keep();
-        Ok(())
+        // Before the exchange, so that a kill right after it loses nothing: `sweep` removes the old directory
+        // then. Afterwards once more, for what came between the two.
+        let mut kept = keep_others(target, staging.path(), &is_replaced)?;
+        // The old directory is about to get the temporary name. With a lock, a concurrent `sweep` leaves it alone
+        // until all is kept.
+        let lock = File::open(target).ok().filter(|it| it.try_lock().is_ok());
+        match exchange(staging.path(), target) {
+            Ok(()) => {
+                let old = staging.keep();
+                kept.extend(keep_others(&old, target, &is_replaced)?);
+                clear(&old)?;
+            }
+            Err(error) if is_unknown(&error) => {
+                kept.extend(swap(staging, target, &is_replaced)?);
+            }
+            Err(error) => return Err(rename_failed(&error, target)),
+        }
+        drop(lock);
+        kept.sort();
+        kept.dedup();
+        Ok(kept)
     }
 }
 
 /// Replaces the target with two renames, for file systems that cannot exchange two names
 /// atomically. Between them the target is missing. If the process is killed there, [`restore`] puts
 /// the old directory back.
-fn swap(staging: TempDir, target: &Path) -> io::Result<()> {
+fn swap(
+    staging: TempDir,
+    target: &Path,
+    is_replaced: &dyn Fn(&str) -> bool,
+) -> io::Result<Vec<String>> {
     let old = old_name(target);
     clear(&old)?;
     fs::rename(target, &old)?;
@@ -181,7 +218,49 @@ fn swap(staging: TempDir, target: &Path) -> io::Result<()> {
         return Err(error);
     }
     let _ = staging.keep();
-    clear(&old)
+    let kept = keep_others(&old, target, is_replaced)?;
+    clear(&old)?;
+    Ok(kept)
+}
+
+/// Gives each file below `from` that is not replaced a second name at the same path below `to`, and returns
+/// these paths. Their directories are made; a symlink is a file here.
+fn keep_others(
+    from: &Path,
+    to: &Path,
+    is_replaced: &dyn Fn(&str) -> bool,
+) -> io::Result<Vec<String>> {
+    let mut kept = Vec::new();
+    // A symlink goes alone: what it leads to stays where it is.
+    if !fs::symlink_metadata(from)?.is_dir() {
+        return Ok(kept);
+    }
+    for entry in WalkDir::new(from).min_depth(1) {
+        let entry = match entry {
+            // Somebody has removed it.
+            Err(error) if error.io_error().is_some_and(is_gone) => continue,
+            entry => entry?,
+        };
+        let below = entry.path().strip_prefix(from).unwrap_or(from);
+        let name = below.to_string_lossy().replace('\\', "/");
+        if entry.file_type().is_dir() || is_replaced(&name) {
+            continue;
+        }
+        let place = to.join(below);
+        fs::create_dir_all(directory_of(&place))?;
+        match fs::hard_link(entry.path(), &place) {
+            Ok(()) => kept.push(name),
+            Err(error) if is_gone(&error) => {}
+            // It was kept before, or somebody has written it again at its new place.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(kept)
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
 }
 
 /// Cleans up after a process that was killed inside `swap`: puts the old directory back, or deletes
@@ -286,6 +365,29 @@ fn exists(path: &Path) -> bool {
 fn rename_failed(error: &io::Error, target: &Path) -> io::Error {
     let text = format!("failed to rename to `{}`: {error}", target.display());
     io::Error::new(error.kind(), text)
+}
+
+/// Fails with `AlreadyExists` if anything has the name `to`, even an empty directory. Elsewhere than on Linux,
+/// that is asked right before the rename.
+#[cfg(target_os = "linux")]
+fn rename_exclusively(from: &Path, to: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        Err(error) if is_unknown(&error.into()) => rename_if_free(from, to),
+        renamed => Ok(renamed?),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn rename_exclusively(from: &Path, to: &Path) -> io::Result<()> {
+    rename_if_free(from, to)
+}
+
+fn rename_if_free(from: &Path, to: &Path) -> io::Result<()> {
+    if exists(to) {
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
+    fs::rename(from, to)
 }
 
 #[cfg(target_os = "linux")]

@@ -22,7 +22,9 @@ use crate::{
     parallel,
 };
 
-use memory::{UnpackMemory, UnpackedArtifact, look};
+pub use memory::claim;
+pub(super) use memory::look;
+use memory::{UnpackMemory, UnpackedArtifact};
 
 /// Scans all artifacts of a directory. Archives are unpacked to `unpacked` first, unless they are
 /// there already.
@@ -74,6 +76,11 @@ fn unpack(archives: &Archives, to: &Path, jobs: NonZeroUsize, world: &World) -> 
     if waiting.is_empty() {
         return Ok(());
     }
+    let names: Vec<&ArtifactName> = waiting
+        .iter()
+        .map(|(_, _, name, _)| &name.artifact)
+        .collect();
+    claim(to, &names)?;
     // An archive that was changed right now may change again and look the same.
     let began = SystemTime::now();
     // Start the largest first: if one of them started last, all other threads would wait for it.

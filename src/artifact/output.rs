@@ -9,7 +9,7 @@ use fs_err as fs;
 
 use crate::{
     artifact::{
-        ArtifactManifest, ArtifactName, FileFacts, TreeContent, TreeFile, local_path,
+        ArtifactManifest, ArtifactName, FileFacts, TreeContent, TreeFile, input::look, local_path,
         name::encode_colons,
     },
     atomic::{self, StagedDir},
@@ -17,15 +17,16 @@ use crate::{
     relpath::RelPath,
 };
 
-/// This file lists the artifacts that are being renamed into place. While it exists, the artifacts
-/// of these names may be incomplete.
+/// This file lists the artifacts that are being renamed into place, each as `NAME CONTENT`. While it exists,
+/// some of them may be missing. The content is what [`look`] saw in the artifact before it got its name, or
+/// `-` where files have no identity.
 const MARK: &str = ".rocwheel-unfinished";
 
 /// Artifacts that are written to a staging directory and renamed when all of them are complete.
 ///
 /// One rename is atomic, several are not. So a file with all the names is written before the first
 /// rename, and removed after the last. If the process is killed in between, the next one finds the
-/// file, removes the artifacts that it lists, and creates all of them again.
+/// file, removes the artifacts that it lists if nobody has changed them since, and creates all of them again.
 #[derive(Debug)]
 pub struct ArtifactOutput {
     directory: PathBuf,
@@ -103,7 +104,11 @@ impl ArtifactOutput {
     /// Renames all artifacts to their final names.
     pub fn finish(self) -> Result<()> {
         let mark = self.directory.join(MARK);
-        atomic::write(&mark, self.names.join("\n"))?;
+        let lines = self.names.iter().map(|name| {
+            let content = look(&self.place(name)).map(|it| it.to_string());
+            format!("{name} {}\n", content.as_deref().unwrap_or("-"))
+        });
+        atomic::write(&mark, lines.collect::<String>())?;
         for name in &self.names {
             fs::rename(self.place(name), self.directory.join(name))?;
         }
@@ -125,15 +130,40 @@ fn symlink(text: &str, place: &Path) -> Result<()> {
     )
 }
 
+/// Fails if a split into this directory was killed before all of its artifacts had their names.
+pub(super) fn ensure_finished(directory: &Path) -> Result<()> {
+    if !directory.join(MARK).exists() {
+        return Ok(());
+    }
+    let text = format!("the split into `{}` is not whole", directory.display());
+    Err(anyhow!(text)).hint("run the same `rocwheel split` again")
+}
+
+/// Removes the artifacts of a killed process. Fails if one of them has changed since: that is the work of
+/// somebody else.
 fn clear_unfinished(directory: &Path) -> Result<()> {
     let mark = directory.join(MARK);
-    let names = match fs::read_to_string(&mark) {
+    let list = match fs::read_to_string(&mark) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        names => names?,
+        list => list?,
     };
-    // The file may be damaged or forged: only directories with names of artifacts are removed.
-    for name in names.lines().filter(|it| ArtifactName::of_file(it).is_ok()) {
-        atomic::clear(&directory.join(name))?;
+    let mut left = Vec::new();
+    for line in list.lines() {
+        let (name, content) = line.split_once(' ').unwrap_or((line, "-"));
+        let place = directory.join(name);
+        // The file may be damaged or forged: only what has the name of an artifact is looked at.
+        if ArtifactName::of_file(name).is_err() || place.symlink_metadata().is_err() {
+            continue;
+        }
+        let is_unchanged = look(&place).is_some_and(|it| it.to_string() == content);
+        if !is_unchanged {
+            let text = format!("`{}` changed after a split was killed", place.display());
+            return Err(anyhow!(text)).hint("remove it, or pass another `--output-dir`");
+        }
+        left.push(place);
+    }
+    for place in left {
+        atomic::clear(&place)?;
     }
     Ok(fs::remove_file(mark)?)
 }
@@ -157,14 +187,29 @@ mod tests {
         let taken = ArtifactOutput::new(directory, names()).unwrap_err();
         assert!(taken.to_string().starts_with("exists already: "), "{taken}");
         // The state after a kill between the two renames.
+        let content = look(&directory.join("a_lib_generic")).unwrap();
+        let list = format!("a_lib_generic {content}\na_lib_gfx942 -\n../kept -\nkept -\n");
         fs::remove_dir(directory.join("a_lib_gfx942")).unwrap();
         fs::create_dir(directory.join("kept")).unwrap();
-        fs::write(
-            directory.join(MARK),
-            "a_lib_generic\na_lib_gfx942\n../kept\nkept",
-        )
-        .unwrap();
+        fs::write(directory.join(MARK), &list).unwrap();
+        assert!(ensure_finished(directory).is_err());
+        // Somebody has made the artifact meanwhile that was not there, or has added a file.
+        for theirs in ["a_lib_gfx942/thesis.txt", "a_lib_generic/thesis.txt"] {
+            let theirs = directory.join(theirs);
+            fs::create_dir_all(theirs.parent().unwrap()).unwrap();
+            fs::write(&theirs, "theirs").unwrap();
+            let refused = ArtifactOutput::new(directory, names()).unwrap_err();
+            assert!(
+                refused
+                    .to_string()
+                    .contains("changed after a split was killed")
+            );
+            assert!(theirs.exists() && there(MARK));
+            fs::remove_file(&theirs).unwrap();
+        }
+        fs::remove_dir(directory.join("a_lib_gfx942")).unwrap();
         drop(ArtifactOutput::new(directory, names()).unwrap());
         assert!(!there("a_lib_generic") && !there(MARK) && there("kept"));
+        ensure_finished(directory).unwrap();
     }
 }

@@ -74,6 +74,8 @@ impl Default for UnpackLimits {
 /// An unpacked artifact without its final name. Dropping it deletes it.
 pub struct Staged {
     staging: StagedDir,
+    /// Whether nothing had its final name when the archive was opened.
+    is_new: bool,
     /// What was unpacked, with the directory that is its final name.
     pub unpacked: Unpacked,
 }
@@ -84,9 +86,14 @@ impl Staged {
         self.staging.path()
     }
 
-    /// Renames the artifact to its final name. An older one is replaced.
+    /// Renames the artifact to its final name. One that was there when the archive was opened is replaced;
+    /// one that was made since is an error.
     pub fn commit(self) -> Result<Unpacked> {
-        self.staging.replace()?;
+        if self.is_new {
+            self.staging.claim()?;
+        } else {
+            self.staging.replace(|_| true)?;
+        }
         Ok(self.unpacked)
     }
 }
@@ -113,6 +120,8 @@ pub fn stage(
                 .hint("remove it, or unpack to another directory");
         }
         let staging = StagedDir::beside(&target)?;
+        // After that: it may have put an artifact back that a killed process had moved.
+        let is_new = fs_err::symlink_metadata(&target).is_err();
         let mut decompressor = Decompressor::new(name.format, archive)?;
         let mut unpacking = Unpacking::new(staging.path(), limits)?;
         ahead(&mut decompressor, |source| {
@@ -127,7 +136,11 @@ pub fn stage(
             has_checksum: decompressor.has_checksum(),
             ..unpacking.done
         };
-        Ok(Staged { staging, unpacked })
+        Ok(Staged {
+            staging,
+            is_new,
+            unpacked,
+        })
     };
     attempt().or_else(|error| {
         // `Tap` reports a stop as an I/O error. Report the stop itself, not a damaged archive.

@@ -21,6 +21,10 @@ pub enum LockPurpose {
     /// A build inside the output directory of a pipeline.
     #[strum(to_string = "build")]
     BuildBelow,
+    /// Pages beside the packages of a build. A build removes old pages, so the two exclude each other. Several
+    /// of these may run at once.
+    #[strum(to_string = "build")]
+    Index,
     Pipeline,
     Split,
     Install,
@@ -34,6 +38,7 @@ const ATTEMPTS: u32 = 100;
 pub struct Lock {
     hold: Hold,
     work: LockPurpose,
+    directory: PathBuf,
     /// The directories that were created for it, innermost first. If the work leaves them empty,
     /// they are removed with the lock.
     created: Vec<PathBuf>,
@@ -50,13 +55,28 @@ enum Hold {
 }
 
 impl LockPurpose {
-    fn file_name(self) -> String {
+    /// The name of the lock file in the locked directory.
+    pub fn file_name(self) -> String {
         format!(".rocwheel-{self}.lock")
+    }
+
+    /// Who may hold the lock.
+    fn holder(self) -> String {
+        match self {
+            Self::Build | Self::BuildBelow => "another build, or an index,".to_owned(),
+            Self::Index => "a build".to_owned(),
+            _ => format!("another {self}"),
+        }
+    }
+
+    /// Whether several processes may hold the lock at once.
+    fn is_shared(self) -> bool {
+        self == Self::Index
     }
 
     fn way_out(self) -> &'static str {
         match self {
-            Self::Install => "choose another directory",
+            Self::Install | Self::Index => "choose another directory",
             _ => "choose another `--output-dir`",
         }
     }
@@ -66,27 +86,23 @@ impl Lock {
     /// Creates and locks the directory. Fails if another process holds the lock.
     pub fn take(directory: &Path, work: LockPurpose) -> Result<Self> {
         let place = directory.display();
-        let missing = directory.ancestors();
-        let missing = missing.filter(|it| !it.as_os_str().is_empty());
-        let created: Vec<_> = missing
-            .take_while(|it| !it.exists())
-            .map(Path::to_owned)
-            .collect();
-        fs::create_dir_all(directory)
+        let created = create_directories(directory)
             .with_context(|| format!("no directory to write to: `{place}`"))
             .hint(work.way_out())?;
         for _ in 0..ATTEMPTS {
-            match attempt(&directory.join(work.file_name())) {
+            match attempt(&directory.join(work.file_name()), work.is_shared()) {
                 Ok(Some(hold)) => {
                     return Ok(Self {
                         hold,
                         work,
+                        directory: directory.to_owned(),
                         created,
                     });
                 }
                 Ok(None) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    return Err(anyhow!("another {work} is running in `{place}`"))
+                    let holder = work.holder();
+                    return Err(anyhow!("{holder} is running in `{place}`"))
                         .hint(format!("wait until it has ended, or {}", work.way_out()));
                 }
                 Err(error) => return Err(error.into()),
@@ -95,6 +111,7 @@ impl Lock {
         Ok(Self {
             hold: Hold::Without,
             work,
+            directory: directory.to_owned(),
             created,
         })
     }
@@ -104,6 +121,11 @@ impl Lock {
         let lock = Self::take(directory, work)?;
         lock.ensure_writable()?;
         Ok(lock)
+    }
+
+    /// Whether the directory did not exist, and was created for this lock.
+    pub fn has_created_directory(&self) -> bool {
+        self.created.contains(&self.directory)
     }
 
     pub fn is_held(&self) -> bool {
@@ -133,9 +155,28 @@ impl Lock {
     }
 }
 
+/// Creates a directory, with those around it that are missing. Returns the ones that this process has created
+/// and no other one, innermost first.
+fn create_directories(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let ancestors = directory
+        .ancestors()
+        .filter(|it| !it.as_os_str().is_empty());
+    let missing: Vec<&Path> = ancestors.take_while(|it| !it.is_dir()).collect();
+    let mut created = Vec::new();
+    for place in missing.into_iter().rev() {
+        match fs::create_dir(place) {
+            Ok(()) => created.insert(0, place.to_owned()),
+            // Another process was first.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && place.is_dir() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(created)
+}
+
 /// `None` if the previous holder has removed the file since it was opened. The error is
 /// `WouldBlock` if another process holds the lock.
-fn attempt(path: &Path) -> io::Result<Option<Hold>> {
+fn attempt(path: &Path, is_shared: bool) -> io::Result<Option<Hold>> {
     let mut options = OpenOptions::new();
     let file = match options.read(true).append(true).create(true).open(path) {
         // The lock file of another user cannot be opened, but other files may still be writable.
@@ -146,7 +187,12 @@ fn attempt(path: &Path) -> io::Result<Option<Hold>> {
         Err(error) if may_not(&error) || is_full(&error) => return Ok(Some(Hold::Without)),
         file => file?,
     };
-    match file.try_lock().map_err(io::Error::from) {
+    let locked = if is_shared {
+        file.file().try_lock_shared()
+    } else {
+        file.try_lock()
+    };
+    match locked.map_err(io::Error::from) {
         Ok(()) if is_at(&file, path)? => Ok(Some(Hold::Held(file))),
         Ok(()) => Ok(None),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(error),
@@ -189,15 +235,20 @@ fn is_at(_: &File, _: &Path) -> io::Result<bool> {
 
 impl Drop for Lock {
     fn drop(&mut self) {
+        // A shared lock is tried to be made exclusive: the file has to stay as long as another process holds
+        // it.
         if let Hold::Held(file) = &self.hold
             && cfg!(unix)
+            && (!self.work.is_shared() || file.try_lock().is_ok())
         {
             // Removed while it is locked, so that no other process holds a lock on it. A file that
             // is left behind does no harm.
             let _ = fs::remove_file(file.path());
         }
-        // A directory with files cannot be removed, and the ones around it are not empty then.
-        self.created.iter().all(|it| fs::remove_dir(it).is_ok());
+        // A directory with files cannot be removed, and the ones around it are not empty then. The work may have
+        // removed the directory itself.
+        let is_gone = |it: &PathBuf| fs::remove_dir(it).is_ok() || !it.exists();
+        self.created.iter().all(is_gone);
     }
 }
 
@@ -249,6 +300,29 @@ mod tests {
             let nearest = directory.ancestors().find(|it| it.exists());
             assert_eq!(nearest, Some(place.path().join(left).as_path()));
         }
+    }
+
+    #[test]
+    fn indexes_may_run_at_once_and_a_build_excludes_them() {
+        let directory = tempfile::tempdir().unwrap();
+        let take = |work| Lock::take(directory.path(), work);
+        let one = take(LockPurpose::Index).unwrap();
+        let two = take(LockPurpose::Index).unwrap();
+        drop(one);
+        let refused = take(LockPurpose::Build).unwrap_err().to_string();
+        assert!(
+            refused.starts_with("another build, or an index, is running in "),
+            "{refused}"
+        );
+        drop(two);
+        let build = take(LockPurpose::BuildBelow).unwrap();
+        let refused = take(LockPurpose::Index).unwrap_err().to_string();
+        assert!(refused.starts_with("a build is running in "), "{refused}");
+        drop(build);
+        assert_eq!(
+            fs::read_dir(directory.path()).unwrap().count(),
+            usize::from(!cfg!(unix))
+        );
     }
 
     #[test]

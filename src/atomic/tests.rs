@@ -36,18 +36,54 @@ fn a_name_is_claimed_once_and_replaced_at_will() {
 fn a_directory_replaces_another_whole_and_goes_if_it_is_not_finished() {
     let directory = tempfile::tempdir().unwrap();
     let target = directory.path().join("a/dist");
-    let in_two = |staged: StagedDir| swap(staged.staging, &staged.target);
+    let in_two = |staged: StagedDir| swap(staged.staging, &staged.target, &|_| true).map(drop);
     for number in 0..4 {
         let staged = StagedDir::beside(&target).unwrap();
         fs::write(staged.path().join(number.to_string()), "").unwrap();
         if number % 2 == 0 {
-            staged.replace().unwrap();
+            staged.replace(|_| true).unwrap();
         } else {
             in_two(staged).unwrap();
         }
         drop(StagedDir::beside(&target).unwrap());
         assert_eq!(names(&target), [number.to_string()]);
         assert_eq!(names(target.parent().unwrap()), ["dist"]);
+    }
+}
+
+#[test]
+fn what_came_into_a_directory_meanwhile_is_kept() {
+    let place = tempfile::tempdir().unwrap();
+    let target = place.path().join("dist");
+    let theirs = |name: &str| {
+        let file = target.join(name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, "theirs").unwrap();
+    };
+    // The target exists, and is made meanwhile; by an exchange, and by two renames.
+    for (is_there, in_two) in [(true, false), (false, false), (true, true)] {
+        if is_there {
+            theirs("ours.whl");
+        }
+        let staged = StagedDir::beside(&target).unwrap();
+        fs::write(staged.path().join("ours.whl"), "ours").unwrap();
+        theirs("thesis.txt");
+        theirs("gfx942/torch.whl");
+        let is_ours = |name: &str| name == "ours.whl";
+        let kept = if in_two {
+            swap(staged.staging, &staged.target, &is_ours)
+        } else {
+            staged.replace(is_ours)
+        };
+        assert_eq!(kept.unwrap(), ["gfx942/torch.whl", "thesis.txt"]);
+        assert_eq!(names(&target), ["gfx942", "ours.whl", "thesis.txt"]);
+        assert_eq!(fs::read_to_string(target.join("ours.whl")).unwrap(), "ours");
+        assert_eq!(
+            fs::read_to_string(target.join("thesis.txt")).unwrap(),
+            "theirs"
+        );
+        assert_eq!(names(place.path()), ["dist"]);
+        fs::remove_dir_all(&target).unwrap();
     }
 }
 
@@ -62,7 +98,7 @@ fn directories_are_replaced_beside_each_other() {
             for name in ["a", "b", "c", "d"] {
                 fs::write(staged.path().join(name), name).unwrap();
             }
-            staged.replace().unwrap();
+            staged.replace(|_| true).unwrap();
         }
     };
     thread::scope(|scope| {
@@ -99,7 +135,7 @@ fn others_may_read_what_was_written() {
     assert_eq!(mode(&ours), mode(&plain));
     let (plain, ours) = (directory.path().join("d"), directory.path().join("e"));
     fs::create_dir(&plain).unwrap();
-    StagedDir::beside(&ours).unwrap().replace().unwrap();
+    StagedDir::beside(&ours).unwrap().replace(|_| true).unwrap();
     assert_eq!(mode(&ours), mode(&plain));
 }
 

@@ -63,9 +63,6 @@ pub struct BuildArgs {
     /// Print which files go into which package, and build nothing
     #[arg(long, aliases = ["plan", "no-build-packages"])]
     pub dry_run: bool,
-    /// Replace the packages of another set in DIR/dist
-    #[arg(long)]
-    pub clean: bool,
     // A flag of `build_python_packages.py` that asks for what is done anyway.
     #[arg(long, hide = true, conflicts_with = "dry_run")]
     build_packages: bool,
@@ -94,6 +91,9 @@ pub struct BuildInputs {
     /// The packages have the same bytes as without
     #[arg(long, value_name = "DIR")]
     reuse: Option<PathBuf>,
+    /// Replace all files in the directory of the packages, also those of another set
+    #[arg(long)]
+    clean: bool,
     #[command(flatten)]
     pub jobs: Jobs,
 }
@@ -148,7 +148,7 @@ pub fn run(args: &BuildArgs, world: &World) -> Result<()> {
     if args.dry_run {
         return world.console.answer(&build.plan);
     }
-    let made = build.make(dest, &args.what.reuse(args.clean), world)?;
+    let made = build.make(dest, &args.what.reuse(), world)?;
     LocalSet::built(dest, &build.plan, &build.manifest()?, &made.packages, world)?;
     args.answer(&made, world)
 }
@@ -269,10 +269,10 @@ impl BuildInputs {
         })
     }
 
-    /// What an existing set is used for. With `clean` all files of `dist` may be replaced.
-    pub fn reuse(&self, clean: bool) -> Reuse {
+    /// What an existing set is used for.
+    pub fn reuse(&self) -> Reuse {
         Reuse {
-            clean,
+            clean: self.clean,
             from: self.reuse.clone(),
             program: program(),
         }

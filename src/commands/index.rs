@@ -13,6 +13,7 @@ use super::{
     check, publish,
 };
 use crate::{
+    atomic::lock::{Lock, LockPurpose},
     console::{many, shell_word, size},
     error::{Context as _, Hint as _, Result, anyhow},
     set::{
@@ -68,6 +69,11 @@ pub fn run(args: &IndexArgs, world: &World) -> Result<()> {
     if let Some(IndexLayout::Product) = args.layout {
         return args.index_products(&site, world);
     }
+    // A build that ran meanwhile would remove these pages, or leave those of other packages.
+    let _lock = match site.local() {
+        Some(root) if !args.dry_run => Some(Lock::take(root, LockPurpose::Index)?),
+        _ => None,
+    };
     let options = args.options(args.check(world)?)?;
     if args.dry_run {
         return world

@@ -151,7 +151,7 @@ impl PipelineArgs {
         let build = Build::plan(&tree, &options, &BuildSelection::All, &packages, world)?;
         build.ensure_complete()?;
         let _lock = Lock::to_write(&packages, LockPurpose::BuildBelow)?;
-        let made = build.make(&packages, &self.what.reuse(true), world)?;
+        let made = build.make(&packages, &self.what.reuse(), world)?;
         let (plan, manifest) = (&build.plan, build.manifest()?);
         let set = LocalSet::built(&packages, plan, &manifest, &made.packages, world)?;
         let facts = facts_of_built(&made.packages, options.settings.jobs, &world.stop)?;
@@ -328,8 +328,10 @@ impl<'a> ArtifactsOrigin<'a> {
         let _group = world.console.group("Artifacts");
         match &self.artifacts {
             Artifacts::Sample => {
-                let names = unpack_sample(unpacked, world)?;
-                let names: Vec<_> = names.iter().map(|name| &name.artifact).collect();
+                let archives = sample_archives()?;
+                let names: Vec<_> = archives.iter().map(|(name, _)| &name.artifact).collect();
+                input::claim(unpacked, &names)?;
+                unpack_sample(&archives, unpacked, world)?;
                 input::scan_only(unpacked, &names, what.jobs.count(), world)
             }
             Artifacts::Directory(directory) => {
@@ -379,8 +381,9 @@ impl<'a> ArtifactsOrigin<'a> {
         let options = self.options(args)?;
         let (shown, names): (Vec<String>, Vec<ArtifactName>) = match &self.artifacts {
             Artifacts::Sample => {
-                let names = unpack_sample(place, world)?;
-                let shown = names.iter().map(ToString::to_string).collect();
+                let archives = sample_archives()?;
+                unpack_sample(&archives, place, world)?;
+                let shown = archives.iter().map(|(name, _)| name.to_string()).collect();
                 return Ok((shown, planned(place, &options, world)?));
             }
             Artifacts::Directory(directory) => {
@@ -438,12 +441,17 @@ fn planned(directory: &Path, options: &BuildOptions, world: &World) -> Result<Ve
     Ok(build.plan.expected())
 }
 
-fn unpack_sample(unpacked: &Path, world: &World) -> Result<Vec<ArchiveName>> {
-    let mut names = Vec::new();
-    for archive in sample::archives()? {
-        let name: ArchiveName = archive.file_name.parse()?;
-        input::unpack_one(archive.bytes.as_slice(), &name, unpacked, world)?;
-        names.push(name);
+/// The archives of the built-in sample.
+fn sample_archives() -> Result<Vec<(ArchiveName, Vec<u8>)>> {
+    let archives = sample::archives()?.into_iter();
+    archives
+        .map(|archive| Ok((archive.file_name.parse()?, archive.bytes)))
+        .collect()
+}
+
+fn unpack_sample(archives: &[(ArchiveName, Vec<u8>)], to: &Path, world: &World) -> Result<()> {
+    for (name, bytes) in archives {
+        input::unpack_one(bytes.as_slice(), name, to, world)?;
     }
-    Ok(names)
+    Ok(())
 }

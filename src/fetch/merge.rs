@@ -66,7 +66,8 @@ impl OutputDir {
             }
         }
         state.write_to(&tree.path().join(TREE_RECORD))?;
-        tree.replace()?;
+        // Only this fetch, which holds the lock, writes below the directory in which artifacts wait.
+        tree.replace(|_| true)?;
         publish(&self.root)?;
         let (count, files) = (many(artifacts.len(), "artifact"), many(moved, "file"));
         let facts = format!("{count}, {files} into {}", self.root.display());

@@ -57,12 +57,13 @@ impl LocalSet {
             made: read,
             ..KnownFacts::read(&place, |_| true)?
         };
-        Self::read_known(root, &place, known, directories, world)
+        Self::read_known(root, &place, known, directories, |_| true, world)
     }
 
     /// Describes the packages in `{dest}/dist`, which `build` has just made, and the run that they
     /// were made from, in `{dest}/set.json`. No package is opened: the facts come from packing. Only
-    /// a file that changed since is read.
+    /// a file that changed since is read. Other files in `dist` came in during the build, and are not of
+    /// the set.
     pub fn built(
         dest: &Path,
         plan: &BuildPlan,
@@ -104,10 +105,12 @@ impl LocalSet {
             made: known.collect(),
             ..KnownFacts::default()
         };
-        let set = Self::read_known(dest, &place, known, PackageDirectories::Built, world)
-            .context("failed to read the finished set")?;
         let packed = made.iter().map(|made| (path(made), made.sha256));
         let packed: HashMap<String, Sha256> = packed.collect();
+        let directories = PackageDirectories::Built;
+        let is_packed = |path: &str| packed.contains_key(path);
+        let set = Self::read_known(dest, &place, known, directories, is_packed, world)
+            .context("failed to read the finished set")?;
         for file in &set.document.files {
             let sha256 = packed.get(&file.path);
             if sha256.is_some_and(|sha256| *sha256 != file.sha256) {
@@ -131,10 +134,12 @@ impl LocalSet {
         place: &SetPlace,
         known: KnownFacts,
         directories: PackageDirectories,
+        is_of_set: impl Fn(&str) -> bool,
         world: &World,
     ) -> Result<Self> {
         let layouts = place.layouts(directories)?;
-        let files = place.files(&layouts)?;
+        let mut files = place.files(&layouts)?;
+        files.retain(|file| is_of_set(&file.path));
         let bytes: u64 = files.iter().map(|file| file.stamp.size).sum();
         let reading = Reading {
             place,
@@ -183,7 +188,8 @@ impl LocalSet {
             known.made.insert(path.clone(), facts);
         }
         let place = SetPlace::directory(root, &world.stop);
-        Self::read_known(root, &place, known, PackageDirectories::Built, world)
+        let directories = PackageDirectories::Built;
+        Self::read_known(root, &place, known, directories, |_| true, world)
     }
 
     /// Names an object with the bytes of a package, for servers that can copy it.

@@ -6,14 +6,19 @@
 //! added or copied since is unpacked again, and so is everything on systems without inodes, and what another
 //! version unpacked.
 
-use std::{io::Write as _, path::Path};
+use std::{
+    collections::BTreeSet,
+    io::{self, Write as _},
+    path::Path,
+};
 
 use walkdir::WalkDir;
 
 use crate::{
     artifact::ArtifactName,
+    atomic,
     digest::{Hasher, Sha256},
-    error::Result,
+    error::{Hint as _, Result, anyhow},
     io::{CachedFile, DigestCache, FileIdentity},
 };
 
@@ -22,6 +27,35 @@ const FILE: &str = ".rocwheel-unpacked.json";
 /// The program that unpacked: another version may make other files of the same archive. Raise the
 /// revision with such a change.
 const UNPACKED_BY: &str = concat!(env!("CARGO_PKG_VERSION"), " revision 1");
+
+/// The names of the artifacts that this program has unpacked in a directory, beside that directory.
+const NAMES: &str = ".rocwheel-unpacked.txt";
+
+/// Says that artifacts are about to be unpacked into a directory. Fails if one of them is there already, and
+/// somebody else has put it there: this program replaces only what it unpacked.
+pub fn claim(directory: &Path, artifacts: &[&ArtifactName]) -> Result<()> {
+    let file = directory.with_file_name(NAMES);
+    let list = match fs_err::read_to_string(&file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        list => list?,
+    };
+    let mut names: BTreeSet<String> = list.lines().map(str::to_owned).collect();
+    for artifact in artifacts {
+        let place = directory.join(artifact.file_name());
+        let is_new = names.insert(artifact.to_string());
+        if is_new && fs_err::symlink_metadata(&place).is_ok() {
+            let text = format!(
+                "`{}` is there already, and no `build` or `pipeline` has unpacked it",
+                place.display()
+            );
+            return Err(anyhow!(text)).hint("choose another `--output-dir`, or remove it");
+        }
+    }
+    // Before the first artifact has its name: what a killed process has unpacked may be replaced.
+    fs_err::create_dir_all(directory)?;
+    let list = names.into_iter().collect::<Vec<_>>().join("\n");
+    Ok(atomic::write(&file, list)?)
+}
 
 /// What is remembered of the artifacts in a directory.
 #[derive(Debug)]
@@ -75,7 +109,7 @@ fn key(artifact: &ArtifactName) -> String {
 
 /// Stands for everything in a directory. To rename the directory changes nothing in it. `None` if it cannot
 /// be read, and on systems without inodes.
-pub(super) fn look(directory: &Path) -> Option<Sha256> {
+pub(in crate::artifact) fn look(directory: &Path) -> Option<Sha256> {
     let mut hasher = Hasher::default();
     for entry in WalkDir::new(directory).sort_by_file_name() {
         let entry = entry.ok()?;

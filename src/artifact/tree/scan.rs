@@ -16,6 +16,7 @@ use crate::{
     artifact::{
         ArchiveName, ArtifactManifest, ArtifactName, local_path,
         name::{ensure_readable, from_local},
+        output::ensure_finished,
         tree::{
             Artifact, ArtifactTree, FileFacts, LinkEnd, Skipped, TreeContent, TreeFile,
             with_contents,
@@ -80,6 +81,7 @@ impl ArtifactTree {
 fn list(directory: &Path) -> Result<(PathBuf, Listed, Vec<Skipped>)> {
     let directory = std::path::absolute(directory)
         .with_context(|| format!("failed to scan `{}`", directory.display()))?;
+    ensure_finished(&directory)?;
     let (mut listed, mut skipped) = (Vec::new(), Vec::new());
     for child in fs_err::read_dir(&directory)? {
         let child = child?;

@@ -11,36 +11,61 @@ use crate::{
     package::plan::{BuildPlan, MemberSource, SdkEntry},
 };
 
-/// Fails if `dist` has files that are not of this set.
-pub(super) fn check_existing(dist: &Path, names: &[String]) -> Result<()> {
-    if !dist.exists() {
-        return Ok(());
+/// The files of `dist` that a build may replace.
+pub(super) struct ReplacedFiles {
+    /// The paths of the packages of the set.
+    names: BTreeSet<String>,
+    /// With `--clean`, also every file that was there when the build began.
+    cleaned: BTreeSet<String>,
+}
+
+impl ReplacedFiles {
+    /// Looks into `dist`. Fails if it has files that are not of this set, unless they are to be cleaned.
+    pub(super) fn find(dist: &Path, names: &[String], clean: bool) -> Result<Self> {
+        let mut replaced = Self {
+            names: names.iter().cloned().collect(),
+            cleaned: BTreeSet::new(),
+        };
+        if !dist.exists() {
+            return Ok(replaced);
+        }
+        let mut others = Vec::new();
+        for entry in WalkDir::new(dist).min_depth(1).sort_by_file_name() {
+            let entry = entry?;
+            let name = entry.path().strip_prefix(dist).unwrap_or(dist);
+            let name = name.to_string_lossy().replace('\\', "/");
+            if !entry.file_type().is_dir() && !replaced.has(&name) {
+                others.push(name);
+            }
+        }
+        if clean {
+            replaced.cleaned.extend(others);
+            return Ok(replaced);
+        }
+        let Some(first) = others.first() else {
+            return Ok(replaced);
+        };
+        let (dist, count) = (dist.display(), many(others.len(), "file"));
+        Err(hinted(
+            anyhow!("`{dist}` holds {count} that this set does not have, first `{first}`"),
+            "pass `--clean` to replace all files there, or choose another `--output-dir`",
+        ))
     }
-    let wanted: BTreeSet<&str> = names.iter().map(String::as_str).collect();
-    let mut stale = Vec::new();
-    for entry in WalkDir::new(dist).min_depth(1).sort_by_file_name() {
-        let entry = entry?;
-        let name = entry.path().strip_prefix(dist).unwrap_or(dist);
-        let name = name.to_string_lossy().replace('\\', "/");
+
+    /// Whether the file at this path below `dist` may be replaced.
+    pub(super) fn has(&self, name: &str) -> bool {
         // `index` writes a `.metadata` file (PEP 658) beside each wheel, and the pages for
         // `--find-links` beside the packages: `index.html`, and `gfx94X-dcgpu.html` for the directory
         // of a family. They belong to those packages and may be replaced with them.
-        let package = name.strip_suffix(".metadata").unwrap_or(&name);
-        let is_of_family = |page: &str| wanted.iter().any(|it| it.starts_with(&format!("{page}/")));
-        let is_page = entry.file_name() == "index.html"
+        let package = name.strip_suffix(".metadata").unwrap_or(name);
+        let is_of_family = |page: &str| {
+            let directory = format!("{page}/");
+            self.names.iter().any(|it| it.starts_with(&directory))
+        };
+        let is_page = name.rsplit('/').next() == Some("index.html")
             || name.strip_suffix(".html").is_some_and(is_of_family);
-        if !entry.file_type().is_dir() && !is_page && !wanted.contains(package) {
-            stale.push(name);
-        }
+        is_page || self.names.contains(package) || self.cleaned.contains(name)
     }
-    let Some(first) = stale.first() else {
-        return Ok(());
-    };
-    let (dist, count) = (dist.display(), many(stale.len(), "file"));
-    Err(hinted(
-        anyhow!("`{dist}` holds {count} that this set does not have, first `{first}`"),
-        "pass `--clean` to replace all files there, or choose another `--output-dir`",
-    ))
 }
 
 /// Fails before anything is packed if packages that are not compressed would not fit on the disk. The size
@@ -93,11 +118,15 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let dist = directory.path().join("dist");
         let names = ["a.whl".to_owned(), "gfx/b.whl".to_owned()];
+        let check_existing =
+            |dist: &Path, names: &[String]| ReplacedFiles::find(dist, names, false);
         check_existing(&dist, &names).unwrap();
         write(&dist.join("gfx/b.whl"), "b");
         check_existing(&dist, &names).unwrap();
         write(&dist.join("old-1.0.whl"), "o");
-        let refused = check_existing(&dist, &names).unwrap_err().to_string();
+        let cleaned = ReplacedFiles::find(&dist, &names, true).unwrap();
+        assert!(cleaned.has("old-1.0.whl") && !cleaned.has("came-later.whl"));
+        let refused = check_existing(&dist, &names).err().unwrap().to_string();
         assert!(refused.ends_with("holds 1 file that this set does not have, first `old-1.0.whl`"));
         fs_err::remove_file(dist.join("old-1.0.whl")).unwrap();
         write(&dist.join("gfx/b.whl.metadata"), "b");

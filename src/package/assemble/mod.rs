@@ -22,7 +22,7 @@ use tempfile::NamedTempFile;
 use crate::{
     archive,
     atomic::{self, StagedDir},
-    console::{Progress, World, many, size, took},
+    console::{Progress, World, few, many, size, took},
     digest::Sha256,
     error::{Context as _, Result, one_line},
     io::{FileIdentity, Tap},
@@ -39,7 +39,7 @@ pub use earlier::{ReuseCount, TakenMember};
 pub use edit::{ChangedFile, EditedContent, WheelEdit};
 
 use content::{MemberContent, XZ, pack_xz};
-use destination::{bytes, check_existing, check_space};
+use destination::{ReplacedFiles, bytes, check_space};
 use earlier::EarlierSet;
 use memory::{BuildMemory, ContentKey, WheelRecipe};
 use pipeline::{WheelWork, WrittenWheel};
@@ -60,8 +60,8 @@ pub struct AssembleSettings {
 /// any of these.
 #[derive(Clone, Debug, Default)]
 pub struct Reuse {
-    /// Whether all files of `dist` may be replaced. Otherwise one that is not of the set is an
-    /// error.
+    /// Whether all files that `dist` has at the beginning may be replaced. Otherwise one that is not of the
+    /// set is an error.
     pub clean: bool,
     /// An earlier set whose compressed members are taken over.
     pub from: Option<PathBuf>,
@@ -85,9 +85,7 @@ pub fn assemble(
     let names: Vec<String> = plan.packages.iter().map(PackagePlan::path).collect();
     // An earlier build may have been killed between the two renames that replace `dist`.
     atomic::restore(dist)?;
-    if !reuse.clean {
-        check_existing(dist, &names)?;
-    }
+    let replaced = ReplacedFiles::find(dist, &names, reuse.clean)?;
     let program = reuse.program.as_ref();
     let staged = StagedDir::beside(dist)?;
     let earlier = reuse.from.as_ref();
@@ -130,7 +128,13 @@ pub fn assemble(
     } = making;
     let digests = parallel::map(&written, settings.jobs, &world.stop, WrittenFile::digest)?;
     drop(progress);
-    staged.replace()?;
+    let kept = staged.replace(|name| replaced.has(name))?;
+    if !kept.is_empty() {
+        let (place, names) = (dist.display(), few(kept.iter().map(|it| format!("`{it}`"))));
+        let came = many(kept.len(), "file");
+        let text = format!("kept {came} that came into `{place}` during the build: {names}");
+        world.console.warn(text);
+    }
     let packages: Vec<MadePackage> = written
         .into_iter()
         .zip(digests)

@@ -106,6 +106,37 @@ fn ctrl_c_leaves_the_old_set_and_nothing_of_the_new_one() {
     }
 }
 
+/// A job that copies its wheels beside ours, while a build packs.
+#[test]
+#[ignore = "slow"]
+fn what_comes_into_the_directory_during_a_build_stays() {
+    let place = slow(published::sample(), "meanwhile");
+    for turn in 0..2 {
+        let mut child = under_way(&place, &["--compression", "12"]);
+        let theirs = [
+            format!("notes{turn}.txt"),
+            format!("torch-{turn}-py3-none-any.whl"),
+        ];
+        for name in &theirs {
+            let dist = place.join("out/dist");
+            fs_err::create_dir_all(&dist).unwrap();
+            fs_err::write(dist.join(name), "theirs").unwrap();
+        }
+        assert!(child.wait().unwrap().success());
+        for name in &theirs {
+            assert_eq!(
+                fs_err::read(place.join("out/dist").join(name)).unwrap(),
+                b"theirs"
+            );
+        }
+        let set = fs_err::read_to_string(place.join("out/set.json")).unwrap();
+        assert!(
+            set.contains("rocm_sdk_core") && !set.contains("torch"),
+            "{set}"
+        );
+    }
+}
+
 #[test]
 #[ignore = "slow"]
 fn the_next_build_starts_over_after_a_kill() {
@@ -128,7 +159,7 @@ fn two_builds_never_share_a_directory() {
     let other = Lock::to_write(&out, LockPurpose::Build).unwrap();
     let said = refusal(&mut build(&place, "out"), 2);
     insta::assert_snapshot!(said.replace(out.to_str().unwrap(), "OUT"), @"
-    error: another build is running in `OUT`
+    error: another build, or an index, is running in `OUT`
 
     hint: wait until it has ended, or choose another `--output-dir`
     ");

@@ -87,13 +87,45 @@ fn artifacts_that_cannot_be_used_are_named_and_leave_nothing() {
     }
 }
 
+#[test]
+fn files_of_others_stay_and_stop_a_pipeline() {
+    let t = Sandbox::new();
+    let thesis = "out/packages/dist/thesis.txt";
+    t.write(thesis, "years");
+    let pipeline = "pipeline --sample --output-dir out";
+    let said = t.run(pipeline).refused(2);
+    assert_has!(
+        said,
+        "that this set does not have, first `thesis.txt`",
+        "pass `--clean`"
+    );
+    assert_eq!(t.read(thesis), "years");
+    t.run(&format!("{pipeline} --clean")).ok();
+    assert!(!t.path(thesis).exists());
+
+    // An artifact that somebody has fetched, under the name of one of the sample.
+    let t = Sandbox::new();
+    let real = "out/artifacts/rand_lib_generic/real.txt";
+    t.write(real, "real");
+    let said = t.run(pipeline).refused(2);
+    assert_has!(
+        said,
+        "`out/artifacts/rand_lib_generic` is there already",
+        "choose another `--output-dir`"
+    );
+    assert_eq!(t.read(real), "real");
+    fs_err::remove_dir_all(t.path("out/artifacts/rand_lib_generic")).unwrap();
+    t.run(pipeline).ok();
+    t.run(pipeline).ok();
+}
+
 /// Both unpack to `artifacts` there. A dry run waits for none.
 #[test]
 #[ignore = "slow"]
 fn two_commands_never_share_a_directory() {
     for (purpose, name) in [
-        (LockPurpose::Pipeline, "pipeline"),
-        (LockPurpose::Build, "build"),
+        (LockPurpose::Pipeline, "another pipeline"),
+        (LockPurpose::Build, "another build, or an index,"),
     ] {
         let t = Sandbox::new();
         fs_err::create_dir(t.path("out")).unwrap();
@@ -101,7 +133,7 @@ fn two_commands_never_share_a_directory() {
         let refused = t.run("pipeline --sample --output-dir out");
         assert_eq!(refused.code, 2);
         let said = format!(
-            "error: another {name} is running in `out`\n\n\
+            "error: {name} is running in `out`\n\n\
              hint: wait until it has ended, or choose another `--output-dir`\n"
         );
         assert!(refused.stderr.ends_with(&said), "{}", refused.stderr);
