@@ -119,7 +119,7 @@ pub fn run(args: &InstallArgs, world: &World) -> Result<()> {
         let plan = args.plan(&environment, environment.action()?, world)?;
         return world.console.answer(&plan);
     }
-    let lock = install::begin(&environment)?;
+    let lock = environment.lock()?;
     let plan = args.plan(&environment, environment.action()?, world)?;
     let report = plan.carry_out(&environment, &lock, world)?;
     drop(lock);

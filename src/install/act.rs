@@ -10,13 +10,13 @@ use itertools::Itertools as _;
 use serde::Serialize;
 
 use super::{
-    environment::{Action, Environment},
+    environment::{Action, Change, Environment},
     installer::{self, CommandLine, Installer, words},
     plan::{Plan, PlannedFile},
     requirements::Requirements,
 };
 use crate::{
-    atomic::lock::{Lock, LockPurpose},
+    atomic::lock::Lock,
     console::{World, shell_word},
     error::{Context as _, Exit, Hint as _, No, Result, anyhow, hinted, message},
     target::Target,
@@ -52,11 +52,6 @@ pub enum Emit {
     Pylock,
 }
 
-/// Locks the directory of an environment.
-pub fn begin(environment: &Environment) -> Result<Lock> {
-    Lock::to_write(environment.parent(), LockPurpose::Install)
-}
-
 impl Plan {
     /// Installs. If that fails, a new environment is removed again.
     pub fn carry_out(
@@ -65,40 +60,10 @@ impl Plan {
         lock: &Lock,
         world: &World,
     ) -> Result<Report<'_>> {
-        let work = tempfile::tempdir()?;
-        let change = environment.change(self.action)?;
-        if self.action == Action::Create {
-            let python = self.python.as_deref();
-            let line = self.installer.create(&self.environment, python);
-            let created = self.run(line, "failed to create the environment", Some(lock), world);
-            // It is no answer about the packages.
-            created.map_err(|error| match Exit::of(&error) {
-                Exit::No => anyhow!(message(&error)),
-                _ => error,
-            })?;
+        let mut change = environment.change(self.action, lock)?;
+        if let Err(error) = self.install(&mut change, lock, world) {
+            return Err(change.undo(error));
         }
-        let requirements = if let Some(exact) = &self.exact {
-            exact.clone()
-        } else {
-            let (form, python) = (Emit::Requirements, self.own_python.to_string_lossy());
-            let text = self.resolve(work.path(), Some(&python), form, Some(lock), world)?;
-            self.read(&text)?
-        };
-        let file = work.path().join("requirements.txt");
-        fs::write(&file, requirements.to_string())?;
-        let mut line = self.verb("install");
-        let has_digests = requirements.has_digests();
-        line.extend(has_digests.then(|| "--require-hashes".to_owned()));
-        line.extend(["--requirement".into(), file.to_string_lossy().into_owned()]);
-        let installed = self.run(line, "nothing was installed", Some(lock), world);
-        installed.map_err(|error| match Exit::of(&error) {
-            Exit::No => {
-                let check = format!("`rocwheel check {}`", shell_word(&self.source));
-                hinted(error, format!("{check} says whether the set is complete"))
-            }
-            _ => error,
-        })?;
-        change.finish();
         if self.action == Action::Update {
             // It may have had other packages before.
             let line = self.verb("check");
@@ -118,6 +83,44 @@ impl Plan {
             version: self.version.as_ref(),
             targets: &self.targets,
             files: &self.files,
+        })
+    }
+
+    /// Creates the environment if it is new, and installs the packages.
+    fn install(&self, change: &mut Change, lock: &Lock, world: &World) -> Result<()> {
+        let work = tempfile::tempdir()?;
+        if self.action == Action::Create {
+            let python = self.python.as_deref();
+            let line = self.installer.create(&self.environment, python);
+            let created = self.run(line, "failed to create the environment", Some(lock), world);
+            // It is no answer about the packages.
+            created.map_err(|error| match Exit::of(&error) {
+                Exit::No => anyhow!(message(&error)),
+                _ => error,
+            })?;
+            change.created();
+        }
+        let requirements = if let Some(exact) = &self.exact {
+            exact.clone()
+        } else {
+            let (form, python) = (Emit::Requirements, self.own_python.to_string_lossy());
+            let text = self.resolve(work.path(), Some(&python), form, Some(lock), world)?;
+            self.read(&text)?
+        };
+        change.installs(requirements.packages.iter().map(|it| &it.project));
+        let file = work.path().join("requirements.txt");
+        fs::write(&file, requirements.to_string())?;
+        let mut line = self.verb("install");
+        let has_digests = requirements.has_digests();
+        line.extend(has_digests.then(|| "--require-hashes".to_owned()));
+        line.extend(["--requirement".into(), file.to_string_lossy().into_owned()]);
+        let installed = self.run(line, "nothing was installed", Some(lock), world);
+        installed.map_err(|error| match Exit::of(&error) {
+            Exit::No => {
+                let check = format!("`rocwheel check {}`", shell_word(&self.source));
+                hinted(error, format!("{check} says whether the set is complete"))
+            }
+            _ => error,
         })
     }
 

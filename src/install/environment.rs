@@ -2,21 +2,44 @@
 //!
 //! A virtual environment cannot be moved, because its scripts have its path. So packages are installed
 //! in place. An install removes only what the same process has made and not finished: a new
-//! environment. It never clears up after another process, because it cannot know what has happened in
-//! that directory since. An update that fails has changed some packages or none; running it again
-//! repairs that.
+//! environment, and that only if everything in it is known to come from this install. It never clears up
+//! after another process, because it cannot know what has happened in that directory since. An update that
+//! fails has changed some packages or none; running it again repairs that.
 
 use std::{
-    io,
+    collections::BTreeSet,
+    io::{self, Read as _},
     path::{Path, PathBuf},
 };
 
 use fs_err as fs;
+use walkdir::WalkDir;
 
 use crate::{
+    atomic::{
+        self,
+        lock::{Lock, LockPurpose},
+    },
     console::shell_word,
-    error::{Context as _, Hint as _, Result, anyhow},
+    error::{Context as _, Error, Hint as _, Result, anyhow, hinted},
+    set::is_ours,
+    wheel::DistName,
 };
+
+/// What `python -m venv` and `uv venv` make in a new environment.
+const MADE_BY_VENV: [&str; 11] = [
+    ".gitignore",
+    ".lock",
+    "CACHEDIR.TAG",
+    "Include",
+    "Lib",
+    "Scripts",
+    "bin",
+    "include",
+    "lib",
+    "lib64",
+    "pyvenv.cfg",
+];
 
 /// What an install does with an environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, strum::Display)]
@@ -52,8 +75,11 @@ impl Environment {
         &self.root
     }
 
-    pub fn parent(&self) -> &Path {
-        self.root.parent().unwrap_or(Path::new("/"))
+    /// Locks the environment, which is created as an empty directory if there is none: so two installs into
+    /// one environment exclude each other, and installs beside each other do not. Without an install, the lock
+    /// removes such a directory again.
+    pub fn lock(&self) -> Result<Lock> {
+        Lock::to_write(&self.root, LockPurpose::Install)
     }
 
     /// The directory of its programs.
@@ -83,15 +109,21 @@ impl Environment {
 
     /// What an install does here. Fails for a directory that is neither empty nor a virtual environment.
     pub fn action(&self) -> Result<Action> {
-        let mut entries = match fs::read_dir(&self.root) {
+        let entries = match fs::read_dir(&self.root) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Action::Create),
             entries => entries?,
         };
+        let names: Vec<_> = entries
+            .map(|it| Ok(it?.file_name()))
+            .collect::<io::Result<_>>()?;
+        let is_empty = names
+            .iter()
+            .all(|it| *it == *LockPurpose::Install.file_name());
         let shown = self.root.display();
         let (python, has_settings) = (self.python(), self.root.join("pyvenv.cfg").is_file());
         if has_settings && fs::symlink_metadata(&python).is_ok() {
             Ok(Action::Update)
-        } else if entries.next().is_none() {
+        } else if is_empty {
             Ok(Action::Create)
         } else if has_settings {
             Err(anyhow!(
@@ -107,78 +139,252 @@ impl Environment {
         }
     }
 
-    /// Begins to change the environment. Dropping the result before [`Change::finish`] removes a new
-    /// environment again.
-    pub fn change(&self, action: Action) -> Result<Change> {
-        let is_new = action == Action::Create;
-        let was_empty = is_new && self.root.exists();
-        if is_new {
-            fs::create_dir_all(&self.root)?;
+    /// Begins to change the environment. Fails if it is not any more what it was when `action` was decided.
+    ///
+    /// **Contract:** the caller holds the lock of the environment, and calls [`Change::undo`] if the install fails.
+    pub fn change(&self, action: Action, lock: &Lock) -> Result<Change> {
+        let shown = self.root.display();
+        let changed = || format!("`{shown}` was changed while the packages were chosen");
+        let now = self.action().with_context(changed)?;
+        if now != action {
+            return Err(anyhow!("another program has made it")).with_context(changed);
         }
         Ok(Change {
-            root: self.root.clone(),
-            is_new,
-            was_empty,
+            environment: self.clone(),
+            is_new: action == Action::Create,
+            removes_root: lock.has_created_directory(),
+            files: BTreeSet::new(),
+            projects: Vec::new(),
         })
+    }
+
+    /// The files below the environment.
+    fn files(&self) -> BTreeSet<PathBuf> {
+        let entries = WalkDir::new(&self.root).into_iter().flatten();
+        let files = entries.filter(|it| !it.file_type().is_dir());
+        files.map(walkdir::DirEntry::into_path).collect()
     }
 }
 
 /// An environment that is being changed.
 #[derive(Debug)]
 pub struct Change {
-    root: PathBuf,
+    environment: Environment,
     is_new: bool,
-    /// Whether a new environment is in a directory that was there.
-    was_empty: bool,
+    /// Whether the directory was created for this install.
+    removes_root: bool,
+    /// The files that the new environment had before the first package.
+    files: BTreeSet<PathBuf>,
+    /// The packages that are installed.
+    projects: Vec<DistName>,
 }
 
 impl Change {
-    /// Keeps what was installed.
-    pub fn finish(mut self) {
-        self.is_new = false;
+    /// Remembers what a new environment has before the first package.
+    pub fn created(&mut self) {
+        let root = &self.environment.root;
+        let mut files = self.environment.files();
+        files.retain(|file| {
+            let top = file.strip_prefix(root).ok().and_then(|it| it.iter().next());
+            top.and_then(|it| it.to_str())
+                .is_some_and(|it| MADE_BY_VENV.contains(&it))
+        });
+        self.files = files;
+    }
+
+    /// Remembers which packages are about to be installed.
+    pub fn installs<'a>(&mut self, projects: impl IntoIterator<Item = &'a DistName>) {
+        self.projects.extend(projects.into_iter().cloned());
+    }
+
+    /// Removes what a failed install has made of a new environment, unless somebody else has put a file there.
+    /// Returns the error of the install, which then says so.
+    pub fn undo(self, error: Error) -> Error {
+        if !self.is_new {
+            return error;
+        }
+        let root = &self.environment.root;
+        if let Some(file) = self.file_of_others() {
+            let file = file.strip_prefix(root).unwrap_or(&file).display();
+            let text = format!(
+                "`{}` is not complete, and stays because of `{file}`, which this install has not made: keep what \
+                 you need, and remove the rest",
+                root.display()
+            );
+            return hinted(error, text);
+        }
+        // There is no better answer to a second failure than the first one, which is being reported.
+        if self.removes_root {
+            let _ = fs::remove_dir_all(root);
+            return error;
+        }
+        let lock = LockPurpose::Install.file_name();
+        for entry in fs::read_dir(root).into_iter().flatten().flatten() {
+            if entry.file_name() != *lock {
+                let _ = atomic::clear(&entry.path());
+            }
+        }
+        error
+    }
+
+    /// A file of a new environment that did not come from this install, as far as that can be told.
+    ///
+    /// An installer that was stopped has written files that no RECORD names yet. So a file counts as installed if
+    /// it lies in a directory that a package of ROCm or one with such a RECORD has, or is a program that runs
+    /// this environment's Python.
+    fn file_of_others(&self) -> Option<PathBuf> {
+        let root = &self.environment.root;
+        let lock = root.join(LockPurpose::Install.file_name());
+        let programs = self.environment.programs();
+        // uv locks an environment by a file in it.
+        let lock_of_uv = root.join(".lock");
+        let recorded = self.recorded();
+        let is_known = |file: &PathBuf| {
+            // Python compiles what it imports, also of what the environment began with.
+            let is_compiled = file.extension().is_some_and(|it| it == "pyc");
+            if is_compiled || self.files.contains(file) || [&lock, &lock_of_uv].contains(&file) {
+                return true;
+            }
+            if file.parent() == Some(&programs) {
+                return runs_python_of(file, root);
+            }
+            let parts: Vec<_> = file.strip_prefix(root).unwrap_or(file).iter().collect();
+            let Some(at) = parts.iter().position(|it| *it == "site-packages") else {
+                return false;
+            };
+            let top = parts
+                .get(at + 1)
+                .and_then(|it| it.to_str())
+                .unwrap_or_default();
+            self.is_of_installed(top) || recorded.contains(top)
+        };
+        self.environment
+            .files()
+            .into_iter()
+            .find(|file| !is_known(file))
+    }
+
+    /// Whether a name in `site-packages` is that of a package of ROCm, or of the metadata of a package that is
+    /// installed.
+    fn is_of_installed(&self, name: &str) -> bool {
+        let (stem, extension) = name.rsplit_once('.').unwrap_or((name, ""));
+        let import = stem.trim_start_matches('_');
+        let project = if extension == "dist-info" {
+            stem.split('-').next().unwrap_or_default()
+        } else {
+            import
+        };
+        let project: Option<DistName> = project.parse().ok();
+        project.is_some_and(|it| is_ours(&it) || self.projects.contains(&it))
+    }
+
+    /// The names in `site-packages` that the RECORD of an installed package has.
+    fn recorded(&self) -> BTreeSet<String> {
+        let files = self.environment.files();
+        let records = files.iter().filter(|file| {
+            let info = file.parent().and_then(|it| it.file_name()?.to_str());
+            file.ends_with("RECORD") && info.is_some_and(|it| self.is_of_installed(it))
+        });
+        let texts = records.filter_map(|file| fs::read_to_string(file).ok());
+        let tops = texts.flat_map(|text| {
+            let rows = text
+                .lines()
+                .map(|row| row.split(['/', ',']).next().unwrap_or_default());
+            rows.map(str::to_owned).collect::<Vec<_>>()
+        });
+        tops.filter(|it| it != "..").collect()
     }
 }
 
-impl Drop for Change {
-    fn drop(&mut self) {
-        if !self.is_new {
-            return;
-        }
-        // There is no better answer to a second failure than the first one, which is being reported.
-        let _ = fs::remove_dir_all(&self.root);
-        if self.was_empty {
-            let _ = fs::create_dir(&self.root);
-        }
-    }
+/// Whether a file is a script for the Python of an environment.
+fn runs_python_of(file: &Path, root: &Path) -> bool {
+    let mut start = Vec::new();
+    let read = fs::File::open(file).and_then(|it| it.take(4096).read_to_end(&mut start));
+    let text = String::from_utf8_lossy(&start);
+    // uv and pip write `#!/bin/sh` and the path in the second line if the path is long.
+    read.is_ok() && text.starts_with("#!") && text.contains(&*root.to_string_lossy())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// What a failed install does with an environment in which `make` has made something.
+    fn failed(place: &Path, begin: &str, make: impl Fn(&Path)) -> (Vec<String>, Vec<String>) {
+        let environment = Environment::at(&place.join(begin)).unwrap();
+        let lock = environment.lock().unwrap();
+        let action = environment.action().unwrap();
+        let mut change = environment.change(action, &lock).unwrap();
+        let site = environment.root().join("lib/python3.12/site-packages");
+        fs::create_dir_all(&site).unwrap();
+        fs::create_dir(environment.programs()).unwrap();
+        fs::write(environment.root().join("pyvenv.cfg"), "").unwrap();
+        change.created();
+        let installed = site.join("_rocm_sdk_core/lib");
+        fs::create_dir_all(&installed).unwrap();
+        fs::write(installed.join("half.so"), "").unwrap();
+        let script = format!("#!{}\n", environment.python().display());
+        fs::write(environment.programs().join("rocm-sdk"), script).unwrap();
+        make(environment.root());
+        let error = change.undo(anyhow!("no network"));
+        drop(lock);
+        let left = environment.files().into_iter().map(|it| {
+            let below = it.strip_prefix(environment.root()).unwrap();
+            below.to_string_lossy().into_owned()
+        });
+        (left.collect(), crate::error::hints(&error))
+    }
+
     #[test]
-    fn only_what_the_same_change_has_made_is_removed() {
+    fn a_new_environment_that_failed_is_removed_unless_others_have_files_in_it() {
         let place = tempfile::tempdir().unwrap();
-        let entries = |path: &Path| fs::read_dir(path).unwrap().count();
-        let new = Environment::at(&place.path().join("new")).unwrap();
-        drop(new.change(new.action().unwrap()).unwrap());
-        assert_eq!(entries(place.path()), 0);
+        let place = place.path();
+        let entries = || fs::read_dir(place).unwrap().count();
+        assert_eq!(failed(place, "a/new", |_| {}), (vec![], vec![]));
+        assert_eq!(entries(), 0);
+        fs::create_dir(place.join("empty")).unwrap();
+        assert_eq!(failed(place, "empty", |_| {}), (vec![], vec![]));
+        assert_eq!(entries(), 1);
+        for theirs in [
+            "thesis.txt",
+            "bin/mine",
+            "lib/python3.12/site-packages/mine.py",
+            "lib/python3.12/site-packages/theirs-1.0.dist-info/RECORD",
+        ] {
+            let make = |root: &Path| {
+                let file = root.join(theirs);
+                fs::create_dir_all(file.parent().unwrap()).unwrap();
+                fs::write(file, "mine").unwrap();
+            };
+            let (left, hints) = failed(place, "kept", make);
+            assert!(left.iter().any(|it| it == theirs), "{left:?}");
+            assert!(
+                hints[0].contains(&format!("stays because of `{theirs}`")),
+                "{hints:?}"
+            );
+            fs::remove_dir_all(place.join("kept")).unwrap();
+        }
+    }
 
-        fs::create_dir(new.root()).unwrap();
-        let change = new.change(new.action().unwrap()).unwrap();
-        fs::write(new.root().join("made"), "").unwrap();
-        drop(change);
-        assert_eq!(entries(new.root()), 0);
-
-        let change = new.change(Action::Create).unwrap();
-        fs::create_dir(new.programs()).unwrap();
-        fs::write(new.root().join("pyvenv.cfg"), "").unwrap();
-        let refused = new.action().unwrap_err().to_string();
+    #[test]
+    fn what_was_made_while_packages_were_chosen_is_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let environment = Environment::at(&place.path().join("new")).unwrap();
+        let lock = environment.lock().unwrap();
+        let action = environment.action().unwrap();
+        assert_eq!(action, Action::Create);
+        fs::write(environment.root().join("thesis.txt"), "mine").unwrap();
+        environment.change(action, &lock).unwrap_err();
+        fs::remove_file(environment.root().join("thesis.txt")).unwrap();
+        fs::create_dir(environment.programs()).unwrap();
+        fs::write(environment.root().join("pyvenv.cfg"), "").unwrap();
+        let refused = environment.action().unwrap_err().to_string();
         assert!(refused.contains("it has no `bin/python`"), "{refused}");
-        fs::write(new.python(), "").unwrap();
-        change.finish();
-        assert_eq!(new.action().unwrap(), Action::Update);
-        drop(new.change(Action::Update).unwrap());
-        assert_eq!(entries(new.root()), 2);
+        fs::write(environment.python(), "").unwrap();
+        assert_eq!(environment.action().unwrap(), Action::Update);
+        environment.change(action, &lock).unwrap_err();
+        environment.change(Action::Update, &lock).unwrap();
+        drop(lock);
+        assert!(environment.root().is_dir());
     }
 }

@@ -20,7 +20,7 @@ mod site_packages;
 mod tests;
 
 pub use self::{
-    act::{Emit, Report, begin},
+    act::{Emit, Report},
     diagnosis::{Diagnosis, diagnose},
     environment::{Action, Environment},
     installer::{Installer, command, ensure_python, run},

@@ -1,6 +1,8 @@
 //! What an install does to an environment that exists, and with files that are not those of the set.
 
-use super::{assert_installed, built, copy_of, count, install, packages, sandbox, site};
+use super::{
+    assert_installed, built, copy_of, count, install, only_program, packages, sandbox, site,
+};
 use crate::support::{
     members::{record, unzip, zipped},
     prelude::*,
@@ -84,6 +86,50 @@ fn an_install_that_fails_leaves_no_new_environment_and_keeps_the_old_one() {
     assert_eq!(packages(&t.path(".venv")), before);
     assert_eq!(t.read(".venv/bin/mine"), "mine");
     assert_eq!(count(&t.path("")), 2);
+}
+
+/// The installer of this test waits, so that somebody has time to use the same path, and then fails.
+#[test]
+fn what_somebody_makes_at_the_path_meanwhile_stays() {
+    let set = built(sample());
+    let line = format!(
+        "install '{}' --no-check --target none --venv env",
+        set.display()
+    );
+    let script = |verb: &str| {
+        format!(
+            "#!/bin/sh\ncase \"$1 $2\" in\n\
+             '--version ') [ {verb} != version ] || touch asked && sleep 1; echo uv 0.9.0;;\n\
+             'venv '*) [ {verb} != venv ] || touch asked && sleep 1; exit 0;;\n\
+             *) exit 1;;\nesac\n"
+        )
+    };
+    for verb in ["version", "venv"] {
+        let t = sandbox();
+        let t = only_program(t, "uv", script(verb).as_bytes());
+        let path = format!("{}:/usr/bin:/bin", t.path("bin").display());
+        let t = t.with("PATH", path);
+        let child = t.command(&line).spawn().unwrap();
+        while !t.path("asked").exists() {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        t.write("env/thesis", "years");
+        let output = child.wait_with_output().unwrap();
+        assert!(!output.status.success());
+        assert_eq!(t.read("env/thesis"), "years", "{verb}");
+    }
+}
+
+#[test]
+fn environments_beside_each_other_are_locked_apart() {
+    let (t, set) = (sandbox(), built(sample()));
+    let more = |name: &str| format!("install '{}' --target none --venv {name}", set.display());
+    let first = t.command(&more("one")).spawn().unwrap();
+    let second = t.run(&more("two"));
+    let first = first.wait_with_output().unwrap();
+    assert!(first.status.success());
+    second.ok();
+    assert_installed(&t.path("two"), &[]);
 }
 
 /// What an earlier version of this program left behind after a kill, and took as a reason to remove
