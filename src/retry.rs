@@ -5,6 +5,7 @@ use std::{
     hash::{BuildHasher as _, RandomState},
     io::{self, Read},
     ops::Range,
+    sync::OnceLock,
     time::Duration,
 };
 
@@ -106,6 +107,22 @@ impl Backoff {
         let longest = self.pause.saturating_mul(1 << failures.min(5));
         let random = RandomState::new().hash_one(failures) % 1024;
         longest / 2 + longest / 2048 * u32::try_from(random).unwrap_or(0)
+    }
+}
+
+type Announce = Box<dyn Fn(&str) + Send + Sync>;
+
+static ANNOUNCE: OnceLock<Announce> = OnceLock::new();
+
+/// Says what tells the user about waits of any store. Without it nobody is told. The first call counts.
+pub fn announce_by(announce: impl Fn(&str) + Send + Sync + 'static) {
+    let _ = ANNOUNCE.set(Box::new(announce));
+}
+
+/// Tells the user about a wait.
+pub(crate) fn announce(text: &str) {
+    if let Some(announce) = ANNOUNCE.get() {
+        announce(text);
     }
 }
 

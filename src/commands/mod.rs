@@ -42,6 +42,7 @@ pub use crate::console::World;
 use crate::{
     console::{Console, Options},
     error::{Context, Error, Exit, Hint, Result, Stop, anyhow, bail},
+    retry,
 };
 
 /// The colors of help, which are those of cargo.
@@ -211,6 +212,7 @@ pub fn main() -> ExitCode {
 
 fn obey(cli: &Cli) -> Exit {
     let console = Console::of_this_process(&cli.global);
+    retry::announce_by(console.notes());
     let stop = Stop::default();
     let world = World { console, stop };
     let result = listen(&world.stop)

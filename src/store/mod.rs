@@ -221,6 +221,9 @@ pub enum StoreFailureKind {
     /// Compare it.
     #[display("an object is there already")]
     Exists,
+    /// Another writer writes the object at this moment: write it again.
+    #[display("another write is in progress")]
+    Conflict,
     /// Other credentials, or an unsigned request, may help.
     #[display("access denied")]
     Denied,
@@ -317,6 +320,7 @@ mod tests {
         let kinds = [
             StoreFailureKind::NotFound,
             StoreFailureKind::Exists,
+            StoreFailureKind::Conflict,
             StoreFailureKind::Denied,
             StoreFailureKind::Full,
             StoreFailureKind::Unusable,
@@ -328,6 +332,7 @@ mod tests {
         insta::assert_snapshot!(messages.join("\n"), @r"
         no such object: `a/b`
         an object is there already: `a/b`
+        another write is in progress: `a/b`
         access denied: `a/b`
         no space left: `a/b`
         not a usable key: `a/b`

@@ -1,5 +1,6 @@
 //! The store for S3, judged by SeaweedFS and by a proxy that breaks connections.
 
+mod busy;
 mod elsewhere;
 mod ends;
 mod ends_of_sets;

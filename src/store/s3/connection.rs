@@ -1,5 +1,6 @@
 //! The S3 clients of one bucket: they sign requests if there are credentials, switch to the
-//! bucket's region, renew expired credentials, and stop when the user interrupts.
+//! bucket's region, renew expired credentials, send failed requests again, and stop when the user
+//! interrupts.
 
 use std::{
     fmt,
@@ -25,14 +26,22 @@ use super::{
     S3Limits,
     access::{Access, Keys, S3Region, Signing, is_private},
     credentials::{credentials, region},
-    failure::{S3Failure, Signer, WaitClassifier, body, failure, plain, status, unknown},
+    failure::{S3Failure, Signer, body, failure, one_line, plain, status, unknown},
+    retries::{Retries, RetryReason},
 };
 use crate::{
-    error::Stop,
+    error::{Stop, last_cause},
     location::Bucket,
     parallel,
+    retry::{self, Failures},
     store::{StoreError, StoreFailureKind},
 };
+
+/// How long to wait for the answer to a request without a body.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// How many bytes the slowest line sends in a second, and how long to wait at most.
+const SLOWEST: u64 = 100_000;
+const LONGEST: Duration = Duration::from_mins(15);
 
 pub(super) struct Connection {
     clients: RwLock<Clients>,
@@ -47,6 +56,7 @@ pub(super) struct Connection {
     pub(super) is_private: bool,
     /// Set once a read with credentials was denied and the same read without them succeeded.
     reads_unsigned: AtomicBool,
+    retries: Retries,
     stop: Stop,
 }
 
@@ -79,8 +89,10 @@ impl Connection {
         let stalls = StalledStreamProtectionConfig::enabled().grace_period(limits.stall);
         let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
             .region(config::Region::new(region.clone()))
-            .retry_config(retries(limits))
-            .timeout_config(timeouts(Duration::from_mins(1)))
+            // The SDK lets all requests of a process share about a hundred retries, which a busy server
+            // uses up within a second. See `ask`.
+            .retry_config(RetryConfig::disabled())
+            .timeout_config(timeouts(PATIENCE))
             .stalled_stream_protection(stalls.build())
             .no_credentials();
         if let Some(profile) = &access.profile {
@@ -104,7 +116,7 @@ impl Connection {
         let in_path = endpoint.is_some() || bucket.as_str().contains('.');
         let client = |config: &SdkConfig| {
             let config = config::Builder::from(config).force_path_style(in_path);
-            Client::from_conf(config.retry_classifier(WaitClassifier).build())
+            Client::from_conf(config.build())
         };
         let signed = credentials.map(|credentials| {
             let config = unsigned.to_builder().credentials_provider(credentials);
@@ -124,6 +136,7 @@ impl Connection {
             key_id,
             bucket: bucket.clone(),
             reads_unsigned: AtomicBool::new(false),
+            retries: Retries::new(limits.backoff),
             stop,
         })
     }
@@ -159,7 +172,20 @@ impl Connection {
         request: impl Fn(Client) -> F,
     ) -> Result<T, StoreError> {
         self.ensure_writable(place)?;
-        self.wait(place, self.ask(place, Clients::either, &request))
+        self.wait(place, self.writing(place, &request))
+    }
+
+    /// Sends a request that changes something.
+    pub(super) async fn writing<
+        T,
+        E: ProvideErrorMetadata,
+        F: Future<Output = Result<T, SdkError<E>>>,
+    >(
+        &self,
+        place: &str,
+        request: &impl Fn(Client) -> F,
+    ) -> Result<T, StoreError> {
+        self.ask(place, Clients::either, request).await
     }
 
     /// Whether reads with the credentials were denied, and are sent without them.
@@ -202,14 +228,61 @@ impl Connection {
         Ok(again)
     }
 
-    /// Sends a request. Repeats it once if the server answers that the bucket is in another region,
-    /// or that the credentials have expired.
+    /// Sends a request, again and again if the failure may pass. Each attempt is a request of its own for the SDK,
+    /// and so is signed again.
     async fn ask<T, E: ProvideErrorMetadata, F: Future<Output = Result<T, SdkError<E>>>>(
         &self,
         place: &str,
         client: impl Fn(Clients) -> Client,
         request: &impl Fn(Client) -> F,
     ) -> Result<T, StoreError> {
+        let mut failures = Failures::default();
+        loop {
+            let slot = self.retries.slot().await;
+            let answer = self.send(&client, request).await;
+            let failed = match answer {
+                Ok(answer) => {
+                    slot.answered();
+                    return Ok(answer);
+                }
+                Err(failed) => failed,
+            };
+            let Some(reason) = RetryReason::of(&failed) else {
+                slot.answered();
+                return Err(failure(place, self.signer, &failed));
+            };
+            let Some(pause) = slot.failed(reason, &mut failures) else {
+                return Err(failure(place, self.signer, &failed));
+            };
+            if self.retries.is_worth_a_note(pause) {
+                self.announce(reason, &failed);
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// Tells the user why it takes so long.
+    fn announce(&self, reason: RetryReason, failed: &S3Failure) {
+        let bucket = &self.bucket;
+        retry::announce(&match reason {
+            RetryReason::Throttled(_) => {
+                format!("`s3://{bucket}` is busy: waiting, and sending fewer requests at once")
+            }
+            RetryReason::Late => format!("`s3://{bucket}` does not answer: trying again"),
+            RetryReason::Broken => {
+                let cause = one_line(&last_cause(failed));
+                format!("`s3://{bucket}` fails: trying again: {cause}")
+            }
+        });
+    }
+
+    /// Sends a request once; and once more if the server answers that the bucket is in another region, or that
+    /// the credentials have expired.
+    async fn send<T, E: ProvideErrorMetadata, F: Future<Output = Result<T, SdkError<E>>>>(
+        &self,
+        client: impl Fn(Clients) -> Client,
+        request: &impl Fn(Client) -> F,
+    ) -> Result<T, S3Failure> {
         let clients = self.clients();
         let answer = request(client(clients.clone())).await.map_err(plain);
         let others = match &answer {
@@ -224,14 +297,13 @@ impl Connection {
             Err(error) => clients.others(error),
             Ok(_) => None,
         };
-        let answer = match others {
+        match others {
             Some(others) => {
                 *self.clients.write().unwrap_or_else(PoisonError::into_inner) = others;
                 request(client(self.clients())).await.map_err(plain)
             }
             None => answer,
-        };
-        answer.map_err(|error| failure(place, self.signer, &error))
+        }
     }
 
     fn clients(&self) -> Clients {
@@ -271,11 +343,16 @@ impl Clients {
     }
 }
 
-/// Overrides for requests that send a body. The read timeout covers the whole transfer, because the
-/// response only comes after it, and a slow line may need minutes. Stalled-stream protection still
-/// ends a transfer in which nothing moves.
-pub(super) fn upload_timeouts() -> config::Builder {
-    config::Builder::new().timeout_config(timeouts(Duration::from_mins(15)))
+/// Overrides for requests whose answer comes only after so many bytes were sent, or put together by the
+/// server. Stalled-stream protection ends a transfer in which nothing moves; but an answer that is lost
+/// shows only by the time, so the time is what a slow line needs.
+pub(super) fn answer_timeout(bytes: u64) -> config::Builder {
+    config::Builder::new().timeout_config(timeouts(patience(bytes)))
+}
+
+fn patience(bytes: u64) -> Duration {
+    let transfer = Duration::from_secs(bytes / SLOWEST);
+    PATIENCE.saturating_add(transfer).min(LONGEST)
 }
 
 fn timeouts(read: Duration) -> TimeoutConfig {
@@ -283,14 +360,6 @@ fn timeouts(read: Duration) -> TimeoutConfig {
         .connect_timeout(Duration::from_secs(10))
         .read_timeout(read)
         .build()
-}
-
-/// Exponential backoff with random pauses. The SDK signs every attempt again.
-pub(super) fn retries(limits: &S3Limits) -> RetryConfig {
-    RetryConfig::standard()
-        .with_max_attempts(limits.backoff.attempts)
-        .with_initial_backoff(limits.backoff.pause)
-        .with_max_backoff(Duration::from_secs(20))
 }
 
 /// The region of the bucket, if the error names it.
@@ -306,4 +375,15 @@ fn home(error: &S3Failure) -> Option<S3Region> {
     let body = body(error);
     let (_, rest) = body.split_once("<Region>")?;
     rest.split('<').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_waited_for_as_long_as_a_slow_line_needs() {
+        let seconds = [0, 1_000_000, 16 << 20, u64::MAX].map(|bytes| patience(bytes).as_secs());
+        assert_eq!(seconds, [60, 70, 227, 900]);
+    }
 }

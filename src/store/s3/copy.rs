@@ -2,7 +2,7 @@
 
 use aws_sdk_s3::types::{ChecksumAlgorithm, MetadataDirective};
 
-use super::{S3Store, SHA256, connection::upload_timeouts, multipart::conditions};
+use super::{S3Store, SHA256, connection::answer_timeout, multipart::conditions};
 use crate::{
     location::{Key, encode_path},
     store::{CopySource, PutOptions, Store as _, StoreError, StoreFailureKind},
@@ -46,7 +46,9 @@ pub(super) fn copy(
             None => request,
         };
         // The response comes after the copy, which may take minutes.
-        let request = request.customize().config_override(upload_timeouts());
+        let request = request
+            .customize()
+            .config_override(answer_timeout(from.size));
         request.send().await
     });
     match copied {

@@ -1,26 +1,13 @@
 //! Translates error responses of S3 into [`StoreError`], without the signature or credentials of
-//! the request, and recognizes the throttling that the SDK does not: a 429 status and the
-//! `Retry-After` header.
+//! the request.
 
-use std::time::Duration;
-
-use aws_config::retry::ErrorKind;
-use aws_sdk_s3::{
-    config::{
-        interceptors::InterceptorContext,
-        retry::{ClassifyRetry, RetryAction},
-    },
-    error::{ErrorMetadata, ProvideErrorMetadata, SdkError},
-};
+use aws_sdk_s3::error::{ErrorMetadata, ProvideErrorMetadata, SdkError};
 use itertools::Itertools as _;
 
 use crate::{
     error::last_cause,
     store::{StoreError, StoreFailureKind},
 };
-
-/// Wait at most this long before a retry, even if the server asks for more.
-const LONGEST: Duration = Duration::from_mins(1);
 
 /// The codes with which servers refuse credentials. Their status differs by server.
 const DENIED: [&str; 4] = [
@@ -128,51 +115,24 @@ fn kind(status: u16, code: Option<&str>) -> StoreFailureKind {
         // A request that the server does not know, it will not know later either.
         (_, "NoSuchBucket" | "NotImplemented") => StoreFailureKind::Failed,
         (_, "KeyTooLongError" | "InvalidURI") => StoreFailureKind::Unusable,
-        (_, "RequestTimeout" | "SlowDown") => StoreFailureKind::Unavailable,
+        (_, "RequestTimeout" | "SlowDown" | "InternalError") => StoreFailureKind::Unavailable,
         (_, code) if DENIED.contains(&code) => StoreFailureKind::Denied,
         // The response to a HEAD has no error code. The remaining cause of such a 400 is bad
         // credentials.
         (400, "" | "BadRequest") | (401 | 403, _) => StoreFailureKind::Denied,
         (404, _) => StoreFailureKind::NotFound,
-        (409 | 412, _) => StoreFailureKind::Exists,
+        // AWS names the first code for conditional writes, and the second for others. Other codes of this status
+        // do not pass.
+        (409, "ConditionalRequestConflict" | "OperationAborted" | "") => StoreFailureKind::Conflict,
+        (412, _) => StoreFailureKind::Exists,
         (429 | 500..=599, _) => StoreFailureKind::Unavailable,
         _ => StoreFailureKind::Failed,
     }
 }
 
-fn one_line(text: &str) -> String {
+pub(super) fn one_line(text: &str) -> String {
     let visible = text.chars().map(|c| if c.is_control() { ' ' } else { c });
     visible.take(300).collect()
-}
-
-/// Recognizes throttling by the HTTP status alone, and waits as many seconds as `Retry-After` says.
-#[derive(Debug)]
-pub(super) struct WaitClassifier;
-
-impl ClassifyRetry for WaitClassifier {
-    fn classify_retry(&self, context: &InterceptorContext) -> RetryAction {
-        let Some(response) = context.response() else {
-            return RetryAction::NoActionIndicated;
-        };
-        let status = response.status().as_u16();
-        action(status, response.headers().get("retry-after"))
-    }
-
-    fn name(&self) -> &'static str {
-        "WaitClassifier"
-    }
-}
-
-fn action(status: u16, after: Option<&str>) -> RetryAction {
-    let seconds = after.and_then(|text| text.trim().parse().ok());
-    match (status, seconds.map(Duration::from_secs)) {
-        (429 | 503, Some(pause)) => RetryAction::retryable_error_with_explicit_delay(
-            ErrorKind::ThrottlingError,
-            pause.min(LONGEST),
-        ),
-        (429, None) => RetryAction::throttling_error(),
-        _ => RetryAction::NoActionIndicated,
-    }
 }
 
 #[cfg(test)]
@@ -218,7 +178,8 @@ mod tests {
 
         hint: name another bucket with `--bucket`
         error: an object is there already: `s3://b/k`
-        error: an object is there already: `s3://b/k`
+        error: another write is in progress: `s3://b/k`
+          caused by: ConditionalRequestConflict (HTTP 409)
         error: access denied: `s3://b/k`
           caused by: AccessDenied: Access Denied (HTTP 403)
 
@@ -271,26 +232,5 @@ mod tests {
     fn a_long_answer_is_cut() {
         let long = "x".repeat(9999);
         assert!(shown(500, Some("E"), Some(&long)).len() < 400);
-    }
-
-    #[test]
-    fn patience_is_asked_for_by_status_and_seconds() {
-        let shown = [
-            action(429, None),
-            action(429, Some("2")),
-            action(503, Some(" 99999 ")),
-            action(429, Some("Wed, 21 Oct 2026 07:28:00 GMT")),
-            action(503, None),
-            action(200, Some("2")),
-        ];
-        let shown = shown.map(|action| action.to_string());
-        insta::assert_snapshot!(shown.join("\n"), @"
-        retry throttling error error
-        retry throttling error error after 2s
-        retry throttling error error after 60s
-        retry throttling error error
-        no action indicated
-        no action indicated
-        ");
     }
 }

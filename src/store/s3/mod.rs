@@ -12,6 +12,7 @@ mod failure;
 mod get;
 mod multipart;
 mod put;
+mod retries;
 
 use std::{
     io::Read,
@@ -20,9 +21,9 @@ use std::{
 };
 
 use aws_sdk_s3::{
-    operation::{head_object::HeadObjectOutput, list_objects_v2::ListObjectsV2Output},
+    operation::head_object::HeadObjectOutput,
     primitives::DateTime,
-    types::{ChecksumMode, ChecksumType, ServerSideEncryption},
+    types::{self, ChecksumMode, ChecksumType, ServerSideEncryption},
 };
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -140,31 +141,30 @@ impl Store for S3Store {
         let prefix = directory.map(Key::directory);
         let prefix = prefix.as_ref().map_or("", Key::as_str);
         let place = format!("{self}/{prefix}");
-        let pages = self.connection.read(&place, async |client| {
-            let request = client
-                .list_objects_v2()
-                .bucket(self.bucket.as_str())
-                .set_prefix((!prefix.is_empty()).then(|| prefix.to_owned()))
-                .set_delimiter((depth == Depth::Children).then(|| "/".to_owned()));
-            request.into_paginator().send().try_collect().await
-        })?;
         let mut objects = Vec::new();
-        for object in pages.iter().flat_map(ListObjectsV2Output::contents) {
-            match object.key().unwrap_or_default().parse::<Key>() {
-                // A directory page. Some servers list directories in this form, too.
-                Ok(key) if key.is_directory() => {}
-                Ok(key) => objects.push(Object {
-                    key,
-                    size: size(object.size()),
-                    sha256: None,
-                    checksum: None,
-                    content_type: None,
-                    etag: object.e_tag().map(etag),
-                    modified: object.last_modified().and_then(time),
-                }),
-                // A name that is no key, which nothing of ours has.
-                Err(_) => {}
+        let mut token = None;
+        loop {
+            let page = self.connection.read(&place, async |client| {
+                let request = client
+                    .list_objects_v2()
+                    .bucket(self.bucket.as_str())
+                    .set_prefix((!prefix.is_empty()).then(|| prefix.to_owned()))
+                    .set_delimiter((depth == Depth::Children).then(|| "/".to_owned()))
+                    .set_continuation_token(token.clone());
+                request.send().await
+            })?;
+            objects.extend(page.contents().iter().filter_map(listed));
+            let next = page.next_continuation_token;
+            if !page.is_truncated.unwrap_or(next.is_some()) {
+                break;
             }
+            // What is missing would count as deleted.
+            if next.is_none() || next == token {
+                let cause =
+                    "the listing is not complete, and the server does not say where it goes on";
+                return Err(StoreError::failed(&place, cause));
+            }
+            token = next;
         }
         // Some servers sort by other rules than Amazon.
         objects.sort_by(|a, b| a.key.cmp(&b.key));
@@ -193,11 +193,7 @@ impl Store for S3Store {
     }
 
     fn put(&self, key: &Key, body: &dyn Body, options: &PutOptions) -> Result<(), StoreError> {
-        if body.size() <= self.limits.part {
-            put::put(self, key, body, options)
-        } else {
-            put::put_in_parts(self, key, body, options)
-        }
+        put::put(self, key, body, options)
     }
 
     fn copy(&self, key: &Key, from: &CopySource, options: &PutOptions) -> Result<bool, StoreError> {
@@ -231,6 +227,21 @@ impl Store for S3Store {
     fn ensure_writable(&self) -> Result<(), StoreError> {
         self.connection.ensure_writable(&self.to_string())
     }
+}
+
+/// An object of a listing. `None` for a directory page, because some servers list directories in this form,
+/// too; and for a name that is no key, which nothing of ours has.
+fn listed(object: &types::Object) -> Option<Object> {
+    let key: Key = object.key().unwrap_or_default().parse().ok()?;
+    (!key.is_directory()).then(|| Object {
+        key,
+        size: size(object.size()),
+        sha256: None,
+        checksum: None,
+        content_type: None,
+        etag: object.e_tag().map(etag),
+        modified: object.last_modified().and_then(time),
+    })
 }
 
 /// The SHA-256 of the whole object, as the uploader or the server recorded it. The server's

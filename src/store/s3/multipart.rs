@@ -14,8 +14,8 @@ use tokio::{task::JoinSet, time::timeout};
 
 use super::{
     MIB, S3Store, SHA256,
-    connection::upload_timeouts,
-    failure::{S3Failure, failure, plain},
+    connection::answer_timeout,
+    failure::{failure, plain},
 };
 use crate::{
     location::Key,
@@ -43,7 +43,7 @@ pub(super) struct MultipartUpload<'a> {
     options: &'a PutOptions,
     place: String,
     pub(super) id: String,
-    pub(super) client: Client,
+    client: Client,
     pub(super) size: u64,
 }
 
@@ -90,13 +90,13 @@ impl<'a> MultipartUpload<'a> {
     }
 
     /// Sends all parts, each with a request that `start` begins for its number and its range, and makes
-    /// the object of them. The SDK retries each request.
+    /// the object of them.
     pub(super) fn send<F>(
         &self,
         start: impl FnMut(i32, Range<u64>) -> Result<F, StoreError>,
     ) -> Result<(), StoreError>
     where
-        F: Future<Output = Result<CompletedPartBuilder, S3Failure>> + Send + 'static,
+        F: Future<Output = Result<CompletedPartBuilder, StoreError>> + Send + 'static,
     {
         let mut parts = JoinSet::new();
         let sent = self.send_with(start, &mut parts);
@@ -111,16 +111,15 @@ impl<'a> MultipartUpload<'a> {
     fn send_with<F>(
         &self,
         mut start: impl FnMut(i32, Range<u64>) -> Result<F, StoreError>,
-        parts: &mut JoinSet<(i32, Result<CompletedPartBuilder, S3Failure>)>,
+        parts: &mut JoinSet<(i32, Result<CompletedPartBuilder, StoreError>)>,
     ) -> Result<Vec<CompletedPart>, StoreError>
     where
-        F: Future<Output = Result<CompletedPartBuilder, S3Failure>> + Send + 'static,
+        F: Future<Output = Result<CompletedPartBuilder, StoreError>> + Send + 'static,
     {
         let mut done = Vec::new();
-        let mut take = |part: Result<(i32, Result<_, S3Failure>), _>| {
+        let mut take = |part: Result<(i32, Result<CompletedPartBuilder, _>), _>| {
             let (number, part) = part.map_err(|error| StoreError::failed(&self.place, error))?;
-            let part: CompletedPartBuilder = part.map_err(|error| self.failure(&error))?;
-            done.push(part.part_number(number).build());
+            done.push(part?.part_number(number).build());
             Ok(())
         };
         let (mut number, mut at) = (0, 0);
@@ -144,10 +143,6 @@ impl<'a> MultipartUpload<'a> {
         Ok(done)
     }
 
-    fn failure(&self, error: &S3Failure) -> StoreError {
-        failure(&self.place, self.store.connection.signer, error)
-    }
-
     /// Makes the object of its parts.
     fn complete(&self, mut parts: Vec<CompletedPart>) -> Result<(), StoreError> {
         parts.sort_by_key(CompletedPart::part_number);
@@ -166,7 +161,7 @@ impl<'a> MultipartUpload<'a> {
                 .set_if_match(if_match.clone());
             match request
                 .customize()
-                .config_override(upload_timeouts())
+                .config_override(answer_timeout(self.size))
                 .send()
                 .await
             {
@@ -178,7 +173,9 @@ impl<'a> MultipartUpload<'a> {
         })?;
         match completed {
             Err(error) if !self.is_what_is_there() => {
-                Err(StoreError::failed(&self.place, self.failure(&plain(error))))
+                let signer = self.store.connection.signer;
+                let cause = failure(&self.place, signer, &plain(error));
+                Err(StoreError::failed(&self.place, cause))
             }
             _ => Ok(()),
         }

@@ -1,8 +1,12 @@
 //! Writes an object: a small one with one request, a larger one in several parts.
 
-use std::io::{Read, Write as _};
+use std::{
+    cell::Cell,
+    io::{Read, Write as _},
+};
 
 use aws_sdk_s3::{
+    Client,
     primitives::ByteStream,
     types::{ChecksumAlgorithm, CompletedPart},
 };
@@ -10,14 +14,15 @@ use bytes::Bytes;
 
 use super::{
     S3Store, SHA256,
-    connection::{retries, upload_timeouts},
-    failure::plain,
+    connection::answer_timeout,
+    failure::status,
     multipart::{MultipartUpload, conditions},
 };
 use crate::{
     digest::{Hasher, Sha256},
     location::Key,
-    store::{Body, PutOptions, StoreError, StoreFailureKind},
+    retry::Failures,
+    store::{Body, Condition, PutOptions, Store as _, StoreError, StoreFailureKind},
 };
 
 const NO_DIRECTORY_PAGES: &str = "where a server takes no keys that end in `/`, pass `--no-directory-pages`, and install with `--find-links`";
@@ -76,8 +81,57 @@ impl<'a> BodyReader<'a> {
     }
 }
 
-/// Writes an object with one request.
+/// Writes an object, and again while the server refuses it because another write of the key is in progress.
+///
+/// S3 answers 409 then, to one request or to the completion of an upload, before it is known how the other
+/// write ends; and a write that ends without an object may have caused a 412. So only an object that can be
+/// seen says that there is one.
 pub(super) fn put(
+    store: &S3Store,
+    key: &Key,
+    body: &dyn Body,
+    options: &PutOptions,
+) -> Result<(), StoreError> {
+    let place = store.place(key);
+    let mut failures = Failures::default();
+    loop {
+        let written = if body.size() <= store.limits.part {
+            put_whole(store, key, body, options)
+        } else {
+            put_in_parts(store, key, body, options)
+        };
+        let Err(error) = written else { return Ok(()) };
+        let is_refused = match error.kind() {
+            StoreFailureKind::Conflict => true,
+            StoreFailureKind::Exists => options.condition == Condition::IfAbsent,
+            _ => false,
+        };
+        if !is_refused {
+            return Err(error);
+        }
+        if options.condition == Condition::IfAbsent {
+            match store.head(key) {
+                Ok(_) => return Err(StoreError::new(StoreFailureKind::Exists, &place)),
+                Err(head) if head.kind() == StoreFailureKind::NotFound => {}
+                Err(_) => return Err(error),
+            }
+        }
+        let Some(pause) = failures.pause(&store.limits.backoff) else {
+            return Err(match error.kind() {
+                StoreFailureKind::Exists => StoreError::new(StoreFailureKind::Conflict, &place)
+                    .caused_by("the server says that an object is there, and has none"),
+                _ => error,
+            });
+        };
+        store.connection.wait(&place, async {
+            tokio::time::sleep(pause).await;
+            Ok(())
+        })?;
+    }
+}
+
+/// Writes an object with one request.
+fn put_whole(
     store: &S3Store,
     key: &Key,
     body: &dyn Body,
@@ -89,12 +143,7 @@ pub(super) fn put(
     let bytes = source.take(u64::MAX)?;
     let sha256 = source.finish(options.sha256)?;
     let (if_none_match, if_match) = conditions(&options.condition);
-    // Servers that store objects as files refuse a key that ends in `/`, some with a status that
-    // asks for a retry. Two attempts are enough to tell this from a busy server.
-    let mut config = upload_timeouts();
-    if key.is_directory() {
-        config.set_retry_config(Some(retries(&store.limits).with_max_attempts(2)));
-    }
+    let refused = Cell::new(None);
     let written = store.connection.write(&place, async |client| {
         let request = client
             .put_object()
@@ -107,26 +156,35 @@ pub(super) fn put(
             .set_if_match(if_match.clone())
             .checksum_algorithm(ChecksumAlgorithm::Crc64Nvme)
             .body(ByteStream::from(bytes.clone()));
-        let request = request.customize().config_override(config.clone());
-        if store.connection.is_private {
+        let request = request
+            .customize()
+            .config_override(answer_timeout(body.size()));
+        let answer = if store.connection.is_private {
             request.disable_payload_signing().send().await
         } else {
             request.send().await
-        }
+        };
+        answer.inspect_err(|error| refused.set(status(error)))
     });
-    written.map(drop).map_err(|error| match error.kind() {
-        StoreFailureKind::Unavailable | StoreFailureKind::Failed | StoreFailureKind::Unusable
-            if key.is_directory() =>
-        {
+    written.map(drop).map_err(|error| {
+        // A server that keeps objects in files fails for such a key, or refuses it. One that is busy, or whose
+        // connections break, does that for every key.
+        let is_of_key = match error.kind() {
+            StoreFailureKind::Failed | StoreFailureKind::Unusable => true,
+            StoreFailureKind::Unavailable => refused.get() == Some(500),
+            _ => false,
+        };
+        if key.is_directory() && is_of_key {
             error.advised(NO_DIRECTORY_PAGES)
+        } else {
+            error
         }
-        _ => error,
     })
 }
 
 /// Writes an object in several parts. They are read on this thread, and sent at once within the memory
 /// limit of the store.
-pub(super) fn put_in_parts(
+fn put_in_parts(
     store: &S3Store,
     key: &Key,
     body: &dyn Body,
@@ -135,7 +193,6 @@ pub(super) fn put_in_parts(
     let place = store.place(key);
     let mut source = BodyReader::open(&place, body)?;
     let upload = MultipartUpload::begin(store, key, body.size(), options)?;
-    let is_private = store.connection.is_private;
     upload.send(|number, range| {
         let len = range.end - range.start;
         let room = store.room(len)?;
@@ -143,24 +200,27 @@ pub(super) fn put_in_parts(
         if range.end == upload.size {
             source.finish(options.sha256)?;
         }
-        let request = upload
-            .client
-            .upload_part()
-            .bucket(store.bucket.as_str())
-            .key(key.as_str())
-            .upload_id(&upload.id)
-            .part_number(number)
-            .checksum_algorithm(ChecksumAlgorithm::Crc64Nvme)
-            .body(ByteStream::from(bytes));
+        let (store, key, id) = (store.clone(), key.clone(), upload.id.clone());
         Ok(async move {
             let _until_sent = room;
-            let request = request.customize().config_override(upload_timeouts());
-            let answer = if is_private {
-                request.disable_payload_signing().send().await
-            } else {
-                request.send().await
+            let place = store.place(&key);
+            let request = async |client: Client| {
+                let request = client
+                    .upload_part()
+                    .bucket(store.bucket.as_str())
+                    .key(key.as_str())
+                    .upload_id(&id)
+                    .part_number(number)
+                    .checksum_algorithm(ChecksumAlgorithm::Crc64Nvme)
+                    .body(ByteStream::from(bytes.clone()));
+                let request = request.customize().config_override(answer_timeout(len));
+                if store.connection.is_private {
+                    request.disable_payload_signing().send().await
+                } else {
+                    request.send().await
+                }
             };
-            let answer = answer.map_err(plain)?;
+            let answer = store.connection.writing(&place, &request).await?;
             Ok(CompletedPart::builder()
                 .set_checksum_crc64_nvme(answer.checksum_crc64_nvme)
                 .set_e_tag(answer.e_tag))

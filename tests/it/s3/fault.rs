@@ -39,13 +39,29 @@ pub(crate) enum Fault {
 struct Rule {
     method: &'static str,
     part: String,
-    times: usize,
+    span: FaultSpan,
     fault: Fault,
+}
+
+/// How long a fault lasts.
+pub(crate) enum FaultSpan {
+    /// For so many requests.
+    Times(usize),
+    /// For so many requests to each target.
+    Each(usize),
+    /// For so long after the first request.
+    For(Duration),
+    /// The same, since the first request.
+    Begun(Instant, Duration),
 }
 
 #[derive(Default)]
 struct Script {
     rules: Vec<Rule>,
+    /// How often each target was asked for by each method.
+    counts: BTreeMap<String, usize>,
+    /// The keys of conditional writes in progress, if a second one gets 409 as from Amazon.
+    writing: Option<BTreeSet<String>>,
     /// Request line and the credential's scope of every request, in order.
     seen: Vec<String>,
 }
@@ -73,12 +89,28 @@ impl Proxy {
 
     /// Breaks the next `times` requests of a method whose target contains a text.
     pub(crate) fn breaks(&self, method: &'static str, part: &str, times: usize, fault: Fault) {
+        self.breaks_while(method, part, FaultSpan::Times(times), fault);
+    }
+
+    /// Breaks requests of a method whose target contains a text, for a time.
+    pub(crate) fn breaks_while(
+        &self,
+        method: &'static str,
+        part: &str,
+        span: FaultSpan,
+        fault: Fault,
+    ) {
         self.script.lock().unwrap().rules.push(Rule {
             method,
             part: part.to_owned(),
-            times,
+            span,
             fault,
         });
+    }
+
+    /// Answers 409 to a conditional write while another one of the same key is in progress, as Amazon does.
+    pub(crate) fn refuses_writes_at_once(&self) {
+        self.script.lock().unwrap().writing = Some(BTreeSet::new());
     }
 
     /// The requests so far whose line, or the scope of whose credentials, contains a text.
@@ -102,12 +134,47 @@ impl Script {
         let scope = head.header("authorization").unwrap_or("unsigned");
         self.seen.push(format!("{} {scope}", head.line()));
         let (method, target) = head.line().split_once(' ')?;
-        let fits = |rule: &&mut Rule| {
-            rule.times > 0 && rule.method == method && target.contains(&rule.part)
-        };
-        let rule = self.rules.iter_mut().find(fits)?;
-        rule.times -= 1;
-        Some(rule.fault.clone())
+        let target = target.split(" HTTP/").next().unwrap_or_default();
+        let count = self.counts.entry(format!("{method} {target}")).or_default();
+        *count += 1;
+        let rule = self.rules.iter_mut().find_map(|rule| {
+            let is_meant = rule.method == method && target.contains(&rule.part);
+            (is_meant && rule.span.takes(*count)).then_some(rule)
+        });
+        Some(rule?.fault.clone())
+    }
+}
+
+impl Script {
+    /// Notes that a conditional write begins. `false` while another one of the same target is in progress.
+    fn begins(&mut self, target: &str) -> bool {
+        let writing = self.writing.as_mut();
+        writing.is_none_or(|it| it.insert(target.to_owned()))
+    }
+
+    fn ends(&mut self, target: &str) {
+        if let Some(writing) = &mut self.writing {
+            writing.remove(target);
+        }
+    }
+}
+
+impl FaultSpan {
+    /// Whether it has one more request, which is the `count`-th for its target.
+    fn takes(&mut self, count: usize) -> bool {
+        match self {
+            Self::Times(0) => false,
+            Self::Times(times) => {
+                *times -= 1;
+                true
+            }
+            Self::Each(times) => count <= *times,
+            Self::For(time) => {
+                *self = Self::Begun(Instant::now(), *time);
+                true
+            }
+            Self::Begun(at, time) => at.elapsed() < *time,
+        }
     }
 }
 
@@ -116,6 +183,13 @@ fn serve(mut client: TcpStream, server: u16, script: &Mutex<Script>) -> io::Resu
     client.set_read_timeout(Some(Duration::from_secs(30)))?;
     let head = Head::read(&mut client)?;
     let fault = script.lock().unwrap().fault(&head);
+    let written = head.conditional_write();
+    let is_taken = written.is_some_and(|it| !script.lock().unwrap().begins(it));
+    let fault = if is_taken {
+        Some(Fault::Answer(409, "ConditionalRequestConflict"))
+    } else {
+        fault
+    };
     let length = head.header("content-length");
     let length: usize = length.and_then(|text| text.parse().ok()).unwrap_or(0);
     if let Some(Fault::Reset(after)) = fault {
@@ -143,6 +217,9 @@ fn serve(mut client: TcpStream, server: u16, script: &Mutex<Script>) -> io::Resu
         }
         _ => head.forward(server, &body)?,
     };
+    if let Some(target) = written.filter(|_| !is_taken) {
+        script.lock().unwrap().ends(target);
+    }
     let body = find(&answer, b"\r\n\r\n").unwrap_or(0) + 4;
     let cut = |after: usize| answer.get(..body + after).unwrap_or(&answer);
     match fault {
@@ -195,6 +272,13 @@ impl Head {
         let headers = self.0.lines().filter_map(|line| line.split_once(": "));
         let mut found = headers.filter(|(header, _)| header.eq_ignore_ascii_case(name));
         Some(found.next()?.1)
+    }
+
+    /// The target, if the request writes an object under a condition.
+    fn conditional_write(&self) -> Option<&str> {
+        self.header("if-none-match").or(self.header("if-match"))?;
+        let (method, target) = self.line().split_once(' ')?;
+        ["PUT", "POST"].contains(&method).then_some(target)
     }
 
     /// The server's whole answer, which says that the connection ends with it.
