@@ -248,7 +248,7 @@ impl SourceSet {
             package.save(&target, &world.stop, &|bytes| progress.inc(bytes))?;
         }
         // Its paths may be those of another layout, and its digests have to be those of the copies.
-        if let Ok(document) = place.set_json() {
+        if let Some(document) = place.find_set_json()? {
             let document = document.in_layout(Layout::Dist)?;
             fs::write(copy.path().join("set.json"), document.pretty())?;
         }

@@ -318,7 +318,7 @@ pub fn open_baseline(named: &NamedPlace, access: &AccessArgs, world: &World) -> 
         NamedPlace::Bucket(location) => {
             let place = access.bucket(location, &world.stop)?;
             // Without it, the pages lead to the packages.
-            let document = place.set_json().ok();
+            let document = place.find_set_json()?;
             Ok(Baseline::Place(place, document))
         }
         NamedPlace::Directory(file) if file.is_file() && !file.ends_with("set.json") => {

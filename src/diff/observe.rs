@@ -126,7 +126,8 @@ impl ObservedSet {
         let names: Vec<&str> = packages.iter().map(|it| it.name.as_str()).collect();
         let versions: BTreeSet<Version> =
             names.iter().filter_map(|name| our_version(name)).collect();
-        let document = place.set_json().map(|it| it.identity).unwrap_or_default();
+        let document = place.find_set_json()?.map(|it| it.identity);
+        let document = document.unwrap_or_default();
         let is_of_set = document
             .version
             .as_ref()

@@ -89,7 +89,7 @@ fn decide(
     listing.add_set()?;
     let known = KnownFacts {
         made: options.read.clone(),
-        ..KnownFacts::read(site, |name| listing.objects.contains_key(name))?
+        ..KnownFacts::read(site, Some(listing))?
     };
     let families = known.families();
     for family in &families {

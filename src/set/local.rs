@@ -55,7 +55,7 @@ impl LocalSet {
         let place = SetPlace::existing(root, &world.stop)?;
         let known = KnownFacts {
             made: read,
-            ..KnownFacts::read(&place, |_| true)?
+            ..KnownFacts::read(&place, None)?
         };
         Self::read_known(root, &place, known, directories, |_| true, world)
     }
@@ -240,7 +240,7 @@ impl LocalSet {
 /// Removes the pages that an `index` of the packages in `set.json` wrote beside `dist`. A page that another
 /// program put there stays.
 fn remove_index(place: &SetPlace, root: &Path) -> Result<()> {
-    let Ok(earlier) = place.set_json() else {
+    let Some(earlier) = place.find_set_json()? else {
         return Ok(());
     };
     let views = earlier.views();

@@ -18,14 +18,14 @@ use super::{
     layout::{Layout, PackageDirectories},
     place::{Address, PlaceKind, SetPlace, found},
     read_packages::metadata_text,
-    set_json::{PART, SetStamp, is_package, is_wheel},
+    set_json::{PART, SetJson, SetStamp, is_package, is_wheel},
 };
 use crate::{
     error::{Context as _, Error, Hint as _, Result, Stop, anyhow},
     io::Tap,
     location::Key,
     run::ArtifactGroup,
-    store::{CopySource, Depth, Object, Ranged, Span, Store},
+    store::{CopySource, Depth, Object, Ranged, Span, Store, StoreError, StoreFailureKind},
 };
 
 /// A package or sidecar in the directory of packages, or in that of a family.
@@ -184,13 +184,34 @@ impl SetPlace {
         Ok(object.map(|object| PackageFile::new(name.to_owned(), &store, key, object.size)))
     }
 
-    /// The text of a document such as `set.json`, and when it was written.
-    pub(super) fn document(&self, name: &str) -> Result<Option<(String, Option<SystemTime>)>> {
-        let Some(object) = found(self.store.head(&self.key(name)?))? else {
+    /// Reads a document such as `set.json`, and when it was written. `None` if the place has none, and for no
+    /// other reason: a command that goes on without it would publish the packages without their run, and drop
+    /// their yanks.
+    pub(super) fn find_document(
+        &self,
+        name: &str,
+    ) -> Result<Option<(SetJson, Option<SystemTime>)>> {
+        let reading = || format!("failed to read `{}`", self.shown_in_full(name));
+        let key = self.key(name)?;
+        let object = match found(self.store.head(&key)) {
+            // A web server in front of a bucket that may not be listed denies what does not exist.
+            Err(error)
+                if self.kind == PlaceKind::Web && error.kind() == StoreFailureKind::Denied =>
+            {
+                None
+            }
+            answer => answer.with_context(reading)?,
+        };
+        let Some(object) = object else {
             return Ok(None);
         };
-        let text = self.text(&self.path(name))?;
-        Ok(text.map(|text| (text, object.modified)))
+        let text = self.text(key.as_str())?;
+        let lost = || StoreError::new(StoreFailureKind::NotFound, &key);
+        let text = text.with_context(lost).with_context(reading)?;
+        let document = SetJson::parse(&text)
+            .with_context(reading)
+            .hint("remove it, so that it is written again")?;
+        Ok(Some((document, object.modified)))
     }
 }
 

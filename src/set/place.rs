@@ -300,14 +300,16 @@ impl SetPlace {
 
     /// Reads `set.json`, which only a complete set has.
     pub fn set_json(&self) -> Result<SetJson> {
-        let read = || -> Result<SetJson> {
-            let key = self.key("set.json")?;
-            self.store.head(&key)?;
-            SetJson::parse(&self.text(key.as_str())?.unwrap_or_default())
-        };
-        read()
-            .with_context(|| format!("failed to read `{}`", self.shown_in_full("set.json")))
+        let missing = || format!("no such object: `{}`", self.shown_in_full("set.json"));
+        self.find_set_json()?
+            .with_context(missing)
             .hint("`rocwheel upload` writes it when a set is whole")
+    }
+
+    /// Reads `set.json`. See [`SetPlace::find_document`].
+    pub fn find_set_json(&self) -> Result<Option<SetJson>> {
+        let found = self.find_document("set.json")?;
+        Ok(found.map(|(document, _)| document))
     }
 
     /// Removes the empty directories that deleted pages leave in a local set.

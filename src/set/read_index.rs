@@ -136,7 +136,7 @@ fn find_published(place: &SetPlace) -> Result<PublishedSet> {
 /// What `set.json` says of packages of which the pages are about to be written again: other bytes under
 /// the name of a package of the set are not what was built. Packages of others are not ours to judge.
 fn described(place: &SetPlace, packages: &[PackageFile]) -> Result<Option<PublishedFacts>> {
-    let mut known = KnownFacts::of_documents(place, |_| true)?;
+    let mut known = KnownFacts::of_documents(place, None)?;
     let packages = packages.iter().filter(|it| !is_of_others(&it.name));
     let promises = packages.filter_map(|package| {
         let file = known.files.remove(&place.shown(package.path()))?;

@@ -25,6 +25,7 @@ use super::{
         Identity, PART, Remembered, SIDECAR, SetFile, SetJson, SetStamp, identity, is_of_others,
         is_ours, is_package, is_wheel,
     },
+    sync::Listing,
 };
 use crate::{
     console::{Progress, World},
@@ -76,31 +77,30 @@ pub type KnownPackages = HashMap<String, KnownPackage>;
 
 impl KnownFacts {
     /// Reads `set.json`, and `part.json` if a part was uploaded since: the parts of a set replace
-    /// what was there before, such as a set of others only. Each is looked for unless `may_be_there`
-    /// says that it is not.
-    pub(super) fn read(place: &SetPlace, may_be_there: impl Fn(&str) -> bool) -> Result<Self> {
+    /// what was there before, such as a set of others only. A listing says whether there are any.
+    pub(super) fn read(place: &SetPlace, listing: Option<&Listing<'_>>) -> Result<Self> {
         Ok(Self {
             cache: place.local().map(DigestCache::read),
-            ..Self::of_documents(place, may_be_there)?
+            ..Self::of_documents(place, listing)?
         })
     }
 
     /// The same, without the cache of a directory.
-    pub(super) fn of_documents(
-        place: &SetPlace,
-        may_be_there: impl Fn(&str) -> bool,
-    ) -> Result<Self> {
+    pub(super) fn of_documents(place: &SetPlace, listing: Option<&Listing<'_>>) -> Result<Self> {
         let document = |name| -> Result<_> {
-            let found = may_be_there(name)
-                .then(|| place.document(name))
-                .transpose()?;
-            let Some((text, written)) = found.flatten() else {
+            let is_listed = listing.map(|it| it.objects.contains_key(name));
+            if is_listed == Some(false) {
                 return Ok(None);
-            };
-            let document = SetJson::parse(&text)
-                .with_context(|| format!("failed to read `{}`", place.shown_in_full(name)))
-                .hint("remove it, so that it is written again")?;
-            Ok(Some((document, written)))
+            }
+            let found = place.find_document(name)?;
+            ensure!(
+                found.is_some() || is_listed.is_none(),
+                No(format!(
+                    "`{}` is listed, and cannot be found",
+                    place.shown_in_full(name)
+                ))
+            );
+            Ok(found)
         };
         let (set, part) = (document("set.json")?, document(PART)?);
         let newer = part.as_ref().filter(|(_, part)| {

@@ -216,7 +216,7 @@ impl Others {
         world: &World,
     ) -> Result<Self> {
         let place = listing.place;
-        let known = &KnownFacts::read(place, |name| listing.objects.contains_key(name))?;
+        let known = &KnownFacts::read(place, Some(listing))?;
         let is_set = set.others() < set.files.len();
         for family in known.families() {
             listing.add(family.as_str())?;
