@@ -29,7 +29,9 @@ use crate::{
     github::{ApiSettings, GitHub, WaitPolicy},
     location::{Bucket, Location},
     report::outputs,
-    run::{ApiUrl, Environment, Event, Platform, Repository, Run, RunContext, RunReference},
+    run::{
+        ApiUrl, Buckets, Environment, Event, Platform, Repository, Run, RunContext, RunReference,
+    },
     set::{NamedPlace, SetPlace},
     store::s3::{Access, Endpoint, Profile, S3Region, Signing},
     version::{GitSha, ReleaseType},
@@ -256,13 +258,33 @@ fn payload(variable: impl Fn(&str) -> Option<String>) -> Result<Option<String>> 
         return Ok(None);
     };
     let payload = fs_err::read_to_string(path);
-    if Event::may_be_of_a_fork(&variable("GITHUB_EVENT_NAME").unwrap_or_default()) {
+    let name = variable("GITHUB_EVENT_NAME").unwrap_or_default();
+    if Event::subject(&name).is_some() {
         return payload
             .map(Some)
             .hint("`GITHUB_EVENT_PATH` names a file of JSON");
     }
     let is_event = |payload: &String| Event::parse(payload).is_ok();
     Ok(payload.ok().filter(is_event))
+}
+
+/// That the run that this process is part of builds the code of a fork, in words; `None` if it does not.
+pub(super) fn fork_of_event() -> Result<Option<&'static str>> {
+    let variable = |name: &str| env::var(name).ok();
+    let name = variable("GITHUB_EVENT_NAME").unwrap_or_default();
+    let event = Event::of(&name, payload(variable)?.as_deref())?;
+    let fork = event.filter(|event| !event.is_trusted());
+    Ok(fork.map(|_| "the run builds the code of a fork"))
+}
+
+/// Fails if this process is part of a run that builds the code of a fork, and the bucket takes none.
+pub(super) fn ensure_may_write(bucket: &Bucket) -> Result<()> {
+    let buckets = Buckets::builtin();
+    // What the event is matters for no other bucket, so that it need not be known there.
+    if buckets.takes_forks(bucket) {
+        return Ok(());
+    }
+    fork_of_event()?.map_or(Ok(()), |whose| buckets.ensure_takes_forks(bucket, whose))
 }
 
 /// How to reach the bucket. Credentials come from where AWS tools look for them.
@@ -297,17 +319,26 @@ impl AccessArgs {
         SetPlace::open(place, |known| self.access(known), stop)
     }
 
-    /// Opens a set in a directory of a bucket.
+    /// Opens a set in a directory of a bucket, for reading.
     pub fn bucket(&self, place: &Location, stop: &Stop) -> Result<SetPlace> {
         SetPlace::bucket(place, |known| self.access(known), stop)
     }
 
-    /// Opens a place that can be written to.
+    /// Opens a place of which the user gave the form that can be written to, for reading.
     pub fn named(&self, place: &NamedPlace, stop: &Stop) -> Result<SetPlace> {
         match place {
             NamedPlace::Directory(path) => Ok(SetPlace::directory(path, stop)),
             NamedPlace::Bucket(location) => self.bucket(location, stop),
         }
+    }
+
+    /// Opens a place to write to. Every command that publishes opens its place here: the code of a fork never
+    /// goes to a bucket of TheRock that forks do not share, even if the runner has credentials for it.
+    pub fn destination(&self, place: &NamedPlace, stop: &Stop) -> Result<SetPlace> {
+        if let NamedPlace::Bucket(location) = place {
+            ensure_may_write(&location.bucket)?;
+        }
+        self.named(place, stop)
     }
 
     fn access_in(

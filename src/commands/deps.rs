@@ -185,7 +185,7 @@ impl DepsMirrorArgs {
         // A registry of others is not to be flooded.
         const MOST: NonZeroUsize = NonZeroUsize::new(8).expect("8 is not 0");
         let jobs = self.jobs.jobs.unwrap_or(MOST);
-        let mut place = self.access.named(&self.into, &world.stop)?;
+        let mut place = self.access.destination(&self.into, &world.stop)?;
         place.directory_pages = !self.pages.no_directory_pages;
         let (lock, wishes) = (self.lock.read()?, self.lock.wishes()?);
         let mirror = Mirror::new(&lock, &wishes, &place, world)?;

@@ -138,7 +138,7 @@ impl IndexArgs {
             NamedPlace::Directory(path) if !path.exists() => {
                 self.access.place(path, &world.stop)?
             }
-            place => self.access.named(place, &world.stop)?,
+            place => self.access.destination(place, &world.stop)?,
         };
         place.directory_pages = !self.pages.no_directory_pages;
         Ok(place)

@@ -7,7 +7,7 @@ use clap::ArgGroup;
 
 use super::{
     World,
-    args::{FromVariables, PageArgs, unusual},
+    args::{FromVariables, PageArgs, ensure_may_write, unusual},
     build::{self, BuildInputs, BuildSettings},
     check,
     fetch::{ChoiceArgs, FetchSettings},
@@ -29,7 +29,9 @@ use crate::{
     },
     report::{Forecast, PipelineAnswer, SummaryPage},
     run::{Buckets, Run},
-    set::{Existing, Layout, LocalSet, PublishedUpload, SetPlace, Upload, UploadOptions},
+    set::{
+        Existing, Layout, LocalSet, NamedPlace, PublishedUpload, SetPlace, Upload, UploadOptions,
+    },
 };
 
 /// Flags that only `--help` lists.
@@ -179,7 +181,8 @@ impl PipelineArgs {
         let choice = &self.origin.choice;
         let online = choice.ensure_online(format!("an upload to `{to}`"));
         online.hint("add `--dry-run`, or publish in the output directory")?;
-        let mut place = origin.settings.access.bucket(&to, &world.stop)?;
+        let access = &origin.settings.access;
+        let mut place = access.destination(&NamedPlace::Bucket(to), &world.stop)?;
         place.directory_pages = !self.pages.no_directory_pages;
         Ok(place)
     }
@@ -351,9 +354,12 @@ impl<'a> ArtifactsOrigin<'a> {
             Artifacts::Directory(directory) => (None, directory.display().to_string()),
             Artifacts::Run(job) => (Some(&**job), job.from.clone()),
         };
+        let to = args.address(self)?;
+        if let Some(to) = &to {
+            ensure_may_write(&to.bucket)?;
+        }
         let (mut artifacts, expected) = self.expected(args, world)?;
         artifacts.sort();
-        let to = args.address(self)?;
         let root = to.clone().map_or_else(|| self.place(), Ok)?;
         // A directory has `index.html` in place of keys that end in `/`.
         let has_directory_keys = to.is_some() && !args.pages.no_directory_pages;

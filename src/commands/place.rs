@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{
     World,
-    args::{AccessArgs, GitHubArgs, RunArgs, StepOutputs},
+    args::{AccessArgs, GitHubArgs, RunArgs, StepOutputs, fork_of_event},
 };
 use crate::{
     error::{Context as _, Hint as _, Result, one_line},
@@ -54,7 +54,7 @@ pub fn run(args: &PlaceCommandArgs, world: &World) -> Result<()> {
         return args.product(product, world);
     }
     let answer = args.answer(world)?;
-    args.outputs.append(&answer.outputs())?;
+    args.outputs.append(&answer.outputs().lines())?;
     world.console.answer(&answer)
 }
 
@@ -122,31 +122,42 @@ impl PlaceCommandArgs {
         let release =
             release.hint("pass `--release-type nightly`, `prerelease`, `dev` or `dev-bkc`")?;
         let place = ReleasePlaces::builtin().place(product, release)?;
-        let region = Buckets::builtin().region().to_owned();
-        let set_url = place.address.to_string();
-        let projects_url = format!("{set_url}/{}/", place.directory);
-        self.outputs.append(&[
-            ("bucket", place.address.bucket.to_string()),
-            ("set-url", set_url.clone()),
-            ("package-index-url", place.index.clone()),
-            ("package_index_url", place.index.clone()),
-            ("aws-region", region.clone()),
-            ("aws_region", region.clone()),
-            ("iam-role", place.role.clone()),
-            ("iam_role", place.role.clone()),
-        ])?;
+        let no_role = fork_of_event()?;
+        let credentials = if no_role.is_some() {
+            UploadCredentials::None
+        } else {
+            UploadCredentials::Role
+        };
+        let outputs = PlaceOutputs {
+            bucket: place.address.bucket.to_string(),
+            set_url: place.address.to_string(),
+            index_url: place.index,
+            // A release place has a page for each project, and none with every package.
+            find_links_url: String::new(),
+            region: Buckets::builtin().region().to_owned(),
+            role: no_role.map_or(place.role, |_| String::new()),
+            credentials,
+        };
+        self.outputs.append(&outputs.lines())?;
+        let (below, index) = (&outputs.set_url, &outputs.index_url);
+        let role = no_role.is_none().then_some(&outputs.role);
+        let projects_url = format!("{below}/{}/", place.directory);
         let facts = json!({
             "product": product.to_string(),
-            "bucket": place.address.bucket.to_string(),
-            "set-url": set_url,
+            "bucket": outputs.bucket,
+            "set-url": below,
             "projects-url": projects_url,
-            "index-url": place.index,
-            "role": place.role,
+            "index-url": index,
+            "role": role,
+            "no-role": no_role,
+            "credentials": credentials,
         });
-        let text = format!(
-            "{projects_url}{{project}}/\nbelow:  {set_url}\nindex:  {}\nrole:   {}",
-            place.index, place.role
-        );
+        let role = match (role, no_role) {
+            (Some(role), _) => role.clone(),
+            (None, why) => format!("none, because {}", why.unwrap_or_default()),
+        };
+        let text =
+            format!("{projects_url}{{project}}/\nbelow:  {below}\nindex:  {index}\nrole:   {role}");
         world.console.report("place", &facts, text)
     }
 
@@ -184,20 +195,46 @@ impl PlaceCommandArgs {
     }
 }
 
-impl PlaceReport {
-    fn outputs(&self) -> Vec<(&'static str, String)> {
-        vec![
+/// The step outputs of `place`, the same for a run and for a product. What is not known is empty.
+struct PlaceOutputs {
+    bucket: String,
+    set_url: String,
+    index_url: String,
+    find_links_url: String,
+    region: String,
+    role: String,
+    credentials: UploadCredentials,
+}
+
+impl PlaceOutputs {
+    fn lines(&self) -> [(&'static str, String); 10] {
+        [
             ("bucket", self.bucket.clone()),
             ("set-url", self.set_url.clone()),
             ("package-index-url", self.index_url.clone()),
             ("package-find-links-url", self.find_links_url.clone()),
-            ("aws-region", self.region.clone().unwrap_or_default()),
-            ("iam-role", self.role.clone().unwrap_or_default()),
-            // TheRock's names.
-            ("aws_region", self.region.clone().unwrap_or_default()),
-            ("iam_role", self.role.clone().unwrap_or_default()),
+            ("aws-region", self.region.clone()),
+            ("iam-role", self.role.clone()),
             ("credentials", self.credentials.to_string()),
+            // TheRock's names.
+            ("package_index_url", self.index_url.clone()),
+            ("aws_region", self.region.clone()),
+            ("iam_role", self.role.clone()),
         ]
+    }
+}
+
+impl PlaceReport {
+    fn outputs(&self) -> PlaceOutputs {
+        PlaceOutputs {
+            bucket: self.bucket.clone(),
+            set_url: self.set_url.clone(),
+            index_url: self.index_url.clone(),
+            find_links_url: self.find_links_url.clone(),
+            region: self.region.clone().unwrap_or_default(),
+            role: self.role.clone().unwrap_or_default(),
+            credentials: self.credentials,
+        }
     }
 }
 

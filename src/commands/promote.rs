@@ -104,6 +104,9 @@ enum PromotionLayout {
 
 pub fn run(args: &PromoteArgs, world: &World) -> Result<()> {
     let request = args.request()?;
+    let into = args.into.as_ref();
+    let into = into.map(|into| args.access.destination(into, &world.stop));
+    let into = into.transpose()?;
     let baseline = args.summary.inputs.baseline(&args.access, world)?;
     let mut place = args.access.place(&args.source, &world.stop)?;
     place.directory_pages = !args.pages.no_directory_pages;
@@ -127,12 +130,10 @@ pub fn run(args: &PromoteArgs, world: &World) -> Result<()> {
     if args.dry_run {
         return world.console.answer(&plan.placed(directories.as_ref()));
     }
-    let into = args.into.as_ref().context("no place was named")?;
+    let mut into = into.context("no place was named")?;
+    into.directory_pages = !args.pages.no_directory_pages;
     // Beside the directory that they are published to, the packages are linked there.
-    let staged = match into {
-        NamedPlace::Directory(path) => Some(StagedDir::beside(path)?),
-        NamedPlace::Bucket(_) => None,
-    };
+    let staged = into.local().map(StagedDir::beside).transpose()?;
     let temporary = tempfile::tempdir()?;
     let directory = staged.as_ref().map_or(temporary.path(), StagedDir::path);
     let record = promote::write(&candidate, ties.as_ref(), &plan, directory, jobs, world)?;
@@ -145,13 +146,11 @@ pub fn run(args: &PromoteArgs, world: &World) -> Result<()> {
     let mut promoted = LocalSet::promoted(directory, record.identity(&plan), &written, world)?;
     promoted.attach(PromotionRecord::FILE, record.render()?);
     source.name_copies(&record, &mut promoted);
-    let mut place = args.access.named(into, &world.stop)?;
-    place.directory_pages = !args.pages.no_directory_pages;
     if let Some(directories) = directories {
         let upload = ProductUpload {
             set: &promoted,
             directories: &directories,
-            place: &place,
+            place: &into,
             world,
         };
         return publish::products("promote", &upload);
@@ -161,7 +160,7 @@ pub fn run(args: &PromoteArgs, world: &World) -> Result<()> {
         upload: Upload {
             set: &promoted,
             identity: &promoted.document.identity,
-            place: &place,
+            place: &into,
             options: UploadOptions {
                 is_part: false,
                 layout: match args.layout {

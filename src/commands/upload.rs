@@ -21,8 +21,8 @@ use crate::{
     report::SummaryPage,
     run::{ArtifactGroup, Run, RunId},
     set::{
-        Existing, Identity, Layout, LocalSet, PackageDirectories, PlaceDepth, ProductUpload,
-        PublishedUpload, SetPlace, Upload, UploadOptions,
+        Existing, Identity, Layout, LocalSet, NamedPlace, PackageDirectories, PlaceDepth,
+        ProductUpload, PublishedUpload, SetPlace, Upload, UploadOptions,
     },
 };
 
@@ -215,12 +215,14 @@ impl UploadArgs {
 
     /// Publishes frameworks among those of other versions.
     fn publish_product(&self, product: &ProductName, world: &World) -> Result<()> {
+        // A place that cannot be written must not cost a check.
+        let place = self.product_place(product, &world.stop)?;
         let (set, _) = self.set(None, world)?;
         let directories = ReleasePlaces::builtin().directories_of(&set.document, product)?;
         let upload = ProductUpload {
             set: &set,
             directories: &directories,
-            place: &self.product_place(product, &world.stop)?,
+            place: &place,
             world,
         };
         if self.dry_run {
@@ -264,7 +266,7 @@ impl UploadArgs {
             let to = self.to.clone().map_or_else(usual, Ok)?;
             let online = self.run.ensure_online(format!("an upload to `{to}`"));
             online.hint("pass `--output-dir`, or ask `place --offline` where it would go")?;
-            self.access.bucket(&to, stop)?
+            self.access.destination(&NamedPlace::Bucket(to), stop)?
         };
         place.directory_pages = !self.pages.no_directory_pages;
         Ok(place)

@@ -277,9 +277,32 @@ impl RunOrigin {
 }
 
 impl Event {
-    /// Whether an event of this name may be about the code of a fork, so that its payload matters.
-    pub fn may_be_of_a_fork(name: &str) -> bool {
-        name.starts_with("pull_request") || name == "workflow_run"
+    /// The field of a payload that says whose code an event of this name builds; `None` for an event that is
+    /// always about the repository's own code.
+    pub fn subject(name: &str) -> Option<&'static str> {
+        match name {
+            "workflow_run" => Some("workflow_run"),
+            _ => name.starts_with("pull_request").then_some("pull_request"),
+        }
+    }
+
+    /// The event of this name. If it may be about the code of a fork, its payload has to say whose code that
+    /// is: without it the code would pass for the repository's own.
+    pub fn of(name: &str, payload: Option<&str>) -> Result<Option<Self>> {
+        let Some(subject) = Self::subject(name) else {
+            return payload.map(Self::parse).transpose();
+        };
+        let is_told = match payload {
+            Some(payload) => fields(payload)?.contains_key(subject),
+            None => false,
+        };
+        let payload = payload.filter(|_| is_told).with_context(|| {
+            format!(
+                "nothing says whose code this run builds: the event `{name}` has no `{subject}`"
+            )
+        });
+        let hint = "set `GITHUB_EVENT_PATH` to the file with the event's payload, or unset `GITHUB_EVENT_NAME`";
+        Self::parse(payload.hint(hint)?).map(Some)
     }
 
     /// Parses the contents of the file at `GITHUB_EVENT_PATH`.
@@ -289,10 +312,7 @@ impl Event {
     /// itself. A `workflow_run` event builds the code of the run that triggered it, so it has the
     /// origin of that run.
     pub fn parse(payload: &str) -> Result<Self> {
-        let payload: Map<String, Value> = serde_json::from_str(payload)
-            .context("failed to read the event's payload")
-            .hint("`GITHUB_EVENT_PATH` must name a JSON file, or be unset")?;
-        let payload = Value::Object(payload);
+        let payload = Value::Object(fields(payload)?);
         let here = text_at(&payload, "/repository/full_name");
         let origin = if payload.get("pull_request").is_some() {
             let base = text_at(&payload, "/pull_request/base/repo/full_name").or(here);
@@ -311,9 +331,16 @@ impl Event {
     }
 
     /// Whether all that this run builds is the repository's own.
-    fn is_trusted(self) -> bool {
+    pub fn is_trusted(self) -> bool {
         self.origin == RunOrigin::Own && self.repository == RunOrigin::Own
     }
+}
+
+/// The fields of a payload.
+fn fields(payload: &str) -> Result<Map<String, Value>> {
+    serde_json::from_str(payload)
+        .context("failed to read the event's payload")
+        .hint("`GITHUB_EVENT_PATH` must name a JSON file, or be unset")
 }
 
 fn text_at<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {

@@ -8,10 +8,10 @@ use itertools::Itertools as _;
 use serde::Deserialize;
 
 use crate::{
-    error::{Context as _, Error, Exit, Hint as _, Result, ensure, one_line},
+    error::{Context as _, Error, Exit, Hint as _, Result, anyhow, ensure, one_line},
     location::{Bucket, Key, Location},
     run::{ArtifactGroup, Event, Platform, Repository, RunFacts, RunId, RunOrigin, RunReference},
-    version::ReleaseType,
+    version::{ReleaseStream, ReleaseType},
 };
 
 /// What a user can do who knows more about a run than GitHub tells.
@@ -44,8 +44,7 @@ pub struct Run {
     pub region: Option<String>,
     /// The role that may write to the bucket; always `None` for code of a fork.
     pub role: Option<String>,
-    /// Whether the credentials of the runner may be used if there is no role. The code of a fork
-    /// may only write to a bucket that it shares with others.
+    /// Whether the credentials of the runner may be used if there is no role: [`Buckets::takes_forks`].
     pub takes_runner_credentials: bool,
     /// `{owner-repo/}{run}-{platform}`, without a trailing `/`. All attempts of a run share it.
     pub prefix: Key,
@@ -79,13 +78,14 @@ pub struct RunContext {
 
 impl Environment {
     /// Parses the variables that GitHub sets: `GITHUB_REPOSITORY`, `RELEASE_TYPE`, `GITHUB_RUN_ID`,
-    /// and the contents of the file at `GITHUB_EVENT_PATH`. An empty variable counts as unset.
+    /// `GITHUB_EVENT_NAME`, and the contents of the file at `GITHUB_EVENT_PATH`. An empty variable counts as
+    /// unset.
     pub fn parse(variable: impl Fn(&str) -> Option<String>, payload: Option<&str>) -> Result<Self> {
         Ok(Self {
             repository: parse_set(&variable, "GITHUB_REPOSITORY")?,
             release_type: parse_set(&variable, "RELEASE_TYPE")?,
             run_id: parse_set(&variable, "GITHUB_RUN_ID")?,
-            event: payload.map(Event::parse).transpose()?,
+            event: Event::of(&variable("GITHUB_EVENT_NAME").unwrap_or_default(), payload)?,
         })
     }
 }
@@ -184,12 +184,12 @@ impl RunContext {
             origin != Some(RunOrigin::Fork) && self.environment.event.is_none_or(Event::is_trusted);
         let prefix = prefix(known, &repository, &run.id, platform);
         Ok(Run {
-            bucket,
             region: known.map(|known| known.region.clone()),
             role: known
                 .and_then(|known| known.role.clone())
                 .filter(|_| is_trusted),
-            takes_runner_credentials: is_trusted || known.is_none_or(|known| known.external),
+            takes_runner_credentials: is_trusted || buckets.takes_forks(&bucket),
+            bucket,
             prefix,
             assumed,
             id: run.id.clone(),
@@ -405,6 +405,22 @@ impl Buckets {
     /// The entry of a bucket, if it is in the table.
     pub fn find(&self, bucket: &Bucket) -> Option<&BucketFacts> {
         self.known.iter().find(|facts| facts.name == *bucket)
+    }
+
+    /// Whether the code of a fork may be written to a bucket, with whatever credentials: to one that forks
+    /// share, and to one that is not TheRock's.
+    pub fn takes_forks(&self, bucket: &Bucket) -> bool {
+        let is_shared = self.find(bucket).is_none_or(|known| known.external);
+        is_shared && ReleaseStream::of_bucket(bucket.as_str()).is_none()
+    }
+
+    /// Fails if a bucket takes no code of a fork. `whose` says why the code is that of a fork.
+    pub fn ensure_takes_forks(&self, bucket: &Bucket, whose: &str) -> Result<()> {
+        if self.takes_forks(bucket) {
+            return Ok(());
+        }
+        Err(anyhow!("`{bucket}` takes no code of a fork, and {whose}"))
+            .hint("publish to a directory, or to a bucket of your own: the packages of a fork stay with its run")
     }
 
     /// The release types of the runs that keep their artifacts in a bucket.

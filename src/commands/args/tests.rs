@@ -143,6 +143,13 @@ fn an_event_that_cannot_be_of_a_fork_needs_no_file() {
         assert!(error.contains("`gone.json`"), "{error}");
         assert!(error.contains("hint: `GITHUB_EVENT_PATH`"), "{error}");
     }
+    for event in ["pull_request", "pull_request_target", "workflow_run"] {
+        let error = render(&context(event, "").unwrap_err());
+        assert!(
+            error.contains(&format!("the event `{event}` has no")),
+            "{error}"
+        );
+    }
     let payload = r#"{"pull_request": {"head": {"repo": null}}}"#;
     file.write_all(payload.as_bytes()).unwrap();
     let read = context("pull_request", &broken).unwrap();

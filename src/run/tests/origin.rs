@@ -48,6 +48,28 @@ fn an_event_is_of_a_fork_unless_the_code_is_the_repositorys_own() {
 }
 
 #[test]
+fn an_event_that_may_be_of_a_fork_says_whose_code_it_builds() {
+    for name in ["push", "schedule", "workflow_dispatch", ""] {
+        assert_eq!(Event::of(name, None).unwrap(), None);
+    }
+    let said = [
+        ("pull_request", None),
+        ("pull_request_target", Some("{}")),
+        ("pull_request_review", Some(r#"{"workflow_run": {}}"#)),
+        ("workflow_run", Some(r#"{"pull_request": {}}"#)),
+    ]
+    .map(|(name, payload)| Event::of(name, payload).unwrap_err().to_string());
+    insta::assert_snapshot!(said.join("\n"), @"
+    nothing says whose code this run builds: the event `pull_request` has no `pull_request`
+    nothing says whose code this run builds: the event `pull_request_target` has no `pull_request`
+    nothing says whose code this run builds: the event `pull_request_review` has no `pull_request`
+    nothing says whose code this run builds: the event `workflow_run` has no `workflow_run`
+    ");
+    let fork = Event::of("pull_request", Some(r#"{"pull_request": null}"#));
+    assert_eq!(fork.unwrap().unwrap().origin, RunOrigin::Fork);
+}
+
+#[test]
 fn a_pull_request_inside_a_fork_is_its_own_but_the_repository_is_none_to_trust() {
     let fork = json!({"full_name": "me/TheRock", "fork": true});
     let payload = json!({"repository": fork, "pull_request": {"head": {"repo": fork}, "base": {"repo": fork}}});

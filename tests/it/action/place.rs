@@ -65,9 +65,10 @@ fn a_run_of_our_own_has_a_place_and_a_role() {
     https://therock-ci-artifacts.s3.amazonaws.com/7-windows/python/dist/index.html
     us-east-2
     arn:aws:iam::692859939525:role/therock-ci
+    role
+    https://therock-ci-artifacts.s3.amazonaws.com/7-windows/python/simple/
     us-east-2
     arn:aws:iam::692859939525:role/therock-ci
-    role
     ");
 }
 
@@ -106,6 +107,118 @@ fn a_runner_with_credentials_of_its_own_publishes_what_a_fork_built() {
         let answer = place(&t, arguments);
         assert_eq!(answer["credentials"], expected, "{event} {arguments}");
         assert!(t.read("outputs").contains(expected));
+    }
+}
+
+#[test]
+fn no_command_writes_the_code_of_a_fork_to_a_bucket_that_it_does_not_share() {
+    let t = job(&forks_pull());
+    let packages = sample().root().join("packages");
+    std::os::unix::fs::symlink(packages, t.path("packages")).unwrap();
+    // Nothing answers here: a command that is not refused fails for another reason.
+    let t = t.with("AWS_ENDPOINT_URL", "http://127.0.0.1:9");
+    let t = t.with("AWS_ACCESS_KEY_ID", "id");
+    let t = t.with("AWS_SECRET_ACCESS_KEY", "secret");
+    for (line, bucket) in [
+        (
+            "upload packages --multi-target --platform linux --release-type nightly",
+            "therock-nightly-artifacts",
+        ),
+        (
+            "upload packages --multi-target --platform linux --release-type prerelease --dry-run",
+            "therock-prerelease-artifacts",
+        ),
+        (
+            "upload packages --multi-target --platform linux --bucket therock-ci-artifacts",
+            "therock-ci-artifacts",
+        ),
+        (
+            "upload packages --to s3://therock-release-python/v5",
+            "therock-release-python",
+        ),
+        (
+            "upload packages --product core --release-type nightly",
+            "therock-repo-amd-nightly-core",
+        ),
+        (
+            "index s3://therock-ci-artifacts/1-linux/python",
+            "therock-ci-artifacts",
+        ),
+        (
+            "index s3://therock-repo-amd-rc-core/v5 --layout product",
+            "therock-repo-amd-rc-core",
+        ),
+        (
+            "promote packages --to rc1 --into s3://therock-repo-amd-rc-core/v5",
+            "therock-repo-amd-rc-core",
+        ),
+        (
+            "deps mirror --into s3://therock-ci-artifacts/python-deps",
+            "therock-ci-artifacts",
+        ),
+        (
+            "pipeline --sample --output-dir out --upload --release-type nightly",
+            "therock-nightly-artifacts",
+        ),
+        (
+            "pipeline --sample --output-dir out --upload --release-type nightly --dry-run",
+            "therock-nightly-artifacts",
+        ),
+        (
+            "pipeline --sample --output-dir out --to s3://therock-artifacts/mine",
+            "therock-artifacts",
+        ),
+    ] {
+        let outcome = t.run(line).all();
+        let expected = format!(
+            "exit 2\nerror: `{bucket}` takes no code of a fork, and the run builds the code of a fork\n\n\
+             hint: publish to a directory, or to a bucket of your own: the packages of a fork stay with its run"
+        );
+        assert!(outcome.starts_with(&expected), "{line}\n{outcome}");
+    }
+    t.run("upload packages --multi-target --platform linux --output-dir out")
+        .ok();
+    t.run("index packages --dry-run").ok();
+}
+
+#[test]
+fn a_product_has_no_role_on_behalf_of_a_fork() {
+    let line = "place --product core --release-type nightly --format json";
+    let answer = |event: &Value| {
+        let t = job(event);
+        let answer: Value = serde_json::from_str(&t.run(line).ok()).unwrap();
+        (answer, t.read("outputs"))
+    };
+    let (own, outputs) = answer(&push());
+    assert_eq!(own["credentials"], "role");
+    assert_has!(outputs, "arn:aws:iam::", "package_index_url");
+    let (fork, outputs) = answer(&forks_pull());
+    assert_eq!(fork["role"], Value::Null);
+    assert_eq!(fork["credentials"], "none");
+    assert_eq!(fork["no-role"], "the run builds the code of a fork");
+    assert_lacks!(outputs, "arn:aws");
+    assert_has!(outputs, "credentials", "none");
+}
+
+#[test]
+fn a_pull_request_of_which_nothing_is_known_has_no_place() {
+    for name in ["pull_request", "pull_request_target", "workflow_run"] {
+        for payload in [None, Some("{}")] {
+            let mut t = job(&json!({})).with("GITHUB_EVENT_NAME", name);
+            t = match payload {
+                Some(payload) => {
+                    t.write("event.json", payload);
+                    t
+                }
+                None => t.with("GITHUB_EVENT_PATH", ""),
+            };
+            for line in ["place", "place --product core --release-type nightly"] {
+                let outcome = t.run(line).all();
+                assert_has!(outcome, "exit 2", "nothing says whose code this run builds");
+            }
+            let outcome = t.run("index s3://therock-ci-artifacts/a");
+            assert_has!(outcome.all(), "exit 2", "whose code");
+        }
     }
 }
 

@@ -212,3 +212,23 @@ fn a_table_of_other_words_is_refused() {
         Buckets::parse(&good.replace(old, new)).unwrap_err();
     }
 }
+
+#[test]
+fn the_code_of_a_fork_goes_to_buckets_that_it_shares_and_to_those_of_others() {
+    let takes = |bucket: &str| Buckets::builtin().takes_forks(&bucket.parse().unwrap());
+    for bucket in [
+        "mine",
+        "therock-ci-artifacts-external",
+        "therock-artifacts-external",
+    ] {
+        assert!(takes(bucket), "{bucket}");
+    }
+    for bucket in [
+        "therock-ci-artifacts",
+        "therock-nightly-python",
+        "therock-release-python",
+        "therock-repo-amd-rc-core",
+    ] {
+        assert!(!takes(bucket), "{bucket}");
+    }
+}
