@@ -3,7 +3,7 @@
 mod binary;
 mod dependencies;
 mod frameworks;
-mod inputs;
+pub(crate) mod inputs;
 mod installs;
 mod lint;
 mod pin;

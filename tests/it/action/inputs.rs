@@ -2,6 +2,7 @@
 //! command line.
 
 use super::runner::read;
+use crate::support::prelude::*;
 
 #[test]
 fn the_page_lists_every_input_and_every_output() {
@@ -21,6 +22,44 @@ fn the_page_lists_every_input_and_every_output() {
         for name in names {
             assert!(listed.contains(&format!("| `{name}` |")), "{name}");
         }
+    }
+}
+
+/// Asserts that a later step can read all that a command wrote to `GITHUB_OUTPUT`. What `fetch` says about a run
+/// is one document, which has the fields that have no output.
+pub(crate) fn assert_declared(written: &str) {
+    let action = read("action.yml");
+    let names = written.lines().filter_map(|line| {
+        let (name, delimiter) = line.split_once("<<")?;
+        delimiter.starts_with("rocwheel_").then_some(name)
+    });
+    let names: Vec<&str> = names.collect();
+    assert!(!names.is_empty(), "{written}");
+    for name in names {
+        let value = format!("  {name}: {{ description: ");
+        let reads = format!("value: \"${{{{ steps.run.outputs.{name} }}}}\" }}");
+        let mut lines = action.lines();
+        let is_declared = lines.any(|line| line.starts_with(&value) && line.ends_with(&reads));
+        assert!(
+            is_declared || name.starts_with("run-"),
+            "`{name}` is not in action.yml"
+        );
+    }
+}
+
+#[test]
+fn what_a_command_writes_a_later_step_can_read() {
+    let t = Sandbox::new().with("GITHUB_OUTPUT", "outputs");
+    for line in [
+        "place --run-id 7 --offline --platform linux",
+        "place --product core --release-type nightly",
+        "targets gfx94X-dcgpu",
+        "version --release-type nightly --base-version 7.14.0",
+        "pipeline --sample --output-dir out",
+    ] {
+        t.write("outputs", "");
+        t.run(line).ok();
+        assert_declared(&t.read("outputs"));
     }
 }
 
