@@ -35,17 +35,22 @@ sha256() {
 }
 
 given() {
+  # It becomes a line of a file of the runner, which a line end would give another line.
+  [[ $BINARY != *[$'\r\n']* ]] || fail "the input \`binary\` has more than one line: $BINARY"
   [ -f "$BINARY" ] || fail "the input \`binary\` names no file: $BINARY"
   [ -x "$BINARY" ] || fail "the input \`binary\` names a file that cannot be executed: $BINARY"
   (cd "$(dirname "$BINARY")" && printf '%s/%s\n' "$PWD" "$(basename "$BINARY")")
 }
 
+# Cargo and rustup obey the files of the directory that they run in: `.cargo/config.toml` may name any program as
+# the compiler, and the job may have checked out code that nobody has read. So they run where the action is.
 # For aws-lc, which is part of rocwheel: its assembled objects, where there is no assembler.
 built() {
   command -v cargo >/dev/null || fail "\`build-from-source\` needs Rust: install it in an earlier step"
   local target="$RUNNER_TEMP/rocwheel"
+  cd "$here/../.."
   AWS_LC_SYS_PREBUILT_NASM=1 cargo build --locked --release --bin rocwheel \
-    --manifest-path "$here/../../Cargo.toml" --target-dir "$target" >&2 ||
+    --target-dir "$target" >&2 ||
     fail "rocwheel could not be built from its source"
   printf '%s\n' "$target/release/rocwheel$suffix"
 }

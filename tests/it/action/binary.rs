@@ -33,7 +33,7 @@ const TARGETS: [(&str, &str); 5] = [
 ];
 const DOWNLOADS: &str = "https://example.org/a/b/releases/download/v9.9.9";
 const CARGO: &str = r#"#!/bin/sh
-echo "$*" >>"$LOG"
+echo "$PWD: $*" >>"$LOG"
 while [ "$1" != --target-dir ]; do shift; done
 mkdir -p "$2/release"
 cp "$SERVED" "$2/release/rocwheel"
@@ -46,6 +46,9 @@ fn runner(release: &str) -> Sandbox {
     write(&t, DATA, release);
     write(&t, "served", RELEASED);
     write(&t, "temp/x", "");
+    // What the job has checked out, for which cargo would run another compiler.
+    let settings = "[build]\nrustc-wrapper = \"./wrapper\"\n";
+    t.write("checkout/.cargo/config.toml", settings);
     let nap = "#!/bin/sh\necho slept $1 >>\"$LOG\"\n";
     for (tool, text) in [("bin/curl", CURL), ("bin/cargo", CARGO), ("bin/sleep", nap)] {
         write(&t, tool, text);
@@ -82,6 +85,7 @@ fn obtain(t: &Sandbox, variables: &[(&str, &str)]) -> (i32, String) {
     let own = t.command("");
     let mut script = Command::new("bash");
     script.arg(t.path(SCRIPT)).env_clear();
+    script.current_dir(t.path("checkout"));
     script.envs(own.get_envs().filter_map(|(name, it)| Some((name, it?))));
     let said = t.outcome(script.envs(variables.iter().copied()));
     (said.code, said.stdout + &said.stderr)
@@ -246,6 +250,10 @@ fn a_binary_that_is_there_is_taken_as_it_is() {
     assert_eq!(none.0, 2);
     fs_err::set_permissions(&own, PermissionsExt::from_mode(0o644)).unwrap();
     let plain = obtain(&t, &[("BINARY", own.to_str().unwrap())]);
+    let lines = write(&t, "two\nlines", RELEASED);
+    let lines = obtain(&t, &[("BINARY", lines.to_str().unwrap())]);
+    assert_eq!((lines.0, text(&t, "outputs").lines().count()), (2, 1));
+    assert_has!(lines.1, "the input `binary` has more than one line");
     insta::assert_snapshot!(none.1 + &plain.1, @r"
     ::error title=rocwheel::the input `binary` names no file: nowhere
     ::error title=rocwheel::the input `binary` names a file that cannot be executed: HERE/my tools/rocwheel
@@ -267,7 +275,8 @@ fn it_is_built_without_a_release_or_when_that_is_asked_for() {
         assert_eq!((said.0, said.1.as_str()), (0, "rocwheel 9.9.9\n"));
         let log = text(&t, "log");
         let log = log.replace(t.path("").to_str().unwrap().trim_end_matches('/'), "HERE");
-        let built = "build --locked --release --bin rocwheel --manifest-path HERE/.github/binary/../../Cargo.toml --target-dir HERE/temp/rocwheel";
+        // In the directory of the action, and not in that of the job.
+        let built = "HERE: build --locked --release --bin rocwheel --target-dir HERE/temp/rocwheel";
         assert_eq!(log.lines().last(), Some(built));
     }
     let released = runner(&release());
