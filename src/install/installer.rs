@@ -1,6 +1,7 @@
 //! [`Installer`]: uv or pip, the exact arguments that they get, and how they are run.
 
 use std::{
+    env,
     path::Path,
     process::{Command, Stdio},
     thread::sleep,
@@ -18,14 +19,29 @@ use crate::{
 /// How often a running program is asked whether it has ended.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The variables that would let pip or uv choose other packages than those that were decided.
-/// Those about the network, such as proxies and certificates, stay.
-const CHOICES: &str = "\
-    PIP_CONSTRAINT PIP_EXTRA_INDEX_URL PIP_FIND_LINKS PIP_INDEX_URL PIP_NO_BINARY PIP_NO_DEPS PIP_NO_INDEX \
-    PIP_ONLY_BINARY PIP_PRE PIP_PREFIX PIP_REQUIRE_HASHES PIP_REQUIREMENT PIP_ROOT PIP_TARGET PIP_USER \
-    PYTHONHOME PYTHONPATH \
-    UV_CONSTRAINT UV_DEFAULT_INDEX UV_EXCLUDE_NEWER UV_EXTRA_INDEX_URL UV_FIND_LINKS UV_INDEX \
-    UV_INDEX_STRATEGY UV_INDEX_URL UV_NO_INDEX UV_OVERRIDE UV_PRERELEASE UV_REQUIRE_HASHES VIRTUAL_ENV";
+/// The variables that uv, pip and the build code of an sdist get; `*` stands for any end. They get no other one: the
+/// secrets of a job are in variables, and most of `PIP_*`, `UV_*` and `PYTHON*` would choose other packages than
+/// those that were decided. docs/install.md has the same list.
+const KEPT: [&str; 6] = [
+    // Programs and directories.
+    "PATH HOME USER LOGNAME TMPDIR TMP TEMP XDG_* LD_LIBRARY_PATH DYLD_* UV_CACHE_DIR UV_NO_CACHE UV_LINK_MODE \
+     UV_PYTHON UV_PYTHON_* UV_MANAGED_PYTHON UV_NO_MANAGED_PYTHON PIP_CACHE_DIR PIP_NO_CACHE_DIR",
+    // What Windows and its programs need to start.
+    "SYSTEMROOT SYSTEMDRIVE WINDIR COMSPEC PATHEXT OS USERNAME USERPROFILE HOMEDRIVE HOMEPATH APPDATA LOCALAPPDATA \
+     PROGRAMDATA PROGRAMFILES* COMMONPROGRAMFILES* PROCESSOR_ARCHITE* NUMBER_OF_PROCESSORS",
+    // The network. A private index takes its login from `~/.netrc` or from a keyring.
+    "HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY SSL_CERT_FILE SSL_CERT_DIR SSL_CLIENT_CERT REQUESTS_CA_BUNDLE \
+     CURL_CA_BUNDLE UV_NATIVE_TLS UV_SYSTEM_CERTS UV_INSECURE_HOST UV_HTTP_* UV_REQUEST_TIMEOUT UV_CONCURRENT_* \
+     PIP_PROXY PIP_CERT PIP_CLIENT_CERT PIP_TRUSTED_HOST PIP_TIMEOUT PIP_DEFAULT_TIMEOUT PIP_RETRIES",
+    "NETRC UV_KEYRING_PROVIDER PIP_KEYRING_PROVIDER PYTHON_KEYRING_BACKEND DBUS_SESSION_BUS_ADDRESS",
+    // How messages look.
+    "LANG LANGUAGE LC_* TZ TERM COLORTERM COLUMNS NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE",
+    // The `rocm` sdist chooses packages for the GPU when it is built.
+    "ROCM_SDK_* ROCM_BOOTSTRAP_*",
+];
+
+/// What pip takes for no file of settings at all.
+const NO_SETTINGS: &str = if cfg!(windows) { "nul" } else { "/dev/null" };
 
 /// A program that installs packages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, strum::Display, clap::ValueEnum)]
@@ -157,15 +173,26 @@ pub(super) fn source_arguments(sources: &[PackageSource], base: Option<&str>) ->
     line.into_iter().map(str::to_owned).collect()
 }
 
-/// A program that sees none of the variables that would change what is installed.
+/// A program that sees no variable but those of [`KEPT`], and no settings of pip.
 pub fn command(program: &Path) -> Command {
     let mut command = Command::new(program);
-    for name in CHOICES.split_whitespace() {
-        command.env_remove(name);
-    }
+    let variables = env::vars_os();
+    command.env_clear();
+    command.envs(variables.filter(|(name, _)| name.to_str().is_some_and(is_kept)));
+    command.env("PIP_CONFIG_FILE", NO_SETTINGS);
     command.env("PIP_DISABLE_PIP_VERSION_CHECK", "1");
     command.stdin(Stdio::null());
     command
+}
+
+/// Whether an installer gets a variable. `http_proxy` is as usual as `HTTP_PROXY`, and Windows has `Path`.
+fn is_kept(variable: &str) -> bool {
+    let name = variable.to_uppercase();
+    let mut kept = KEPT.iter().flat_map(|it| it.split_whitespace());
+    kept.any(|kept| match kept.strip_suffix('*') {
+        Some(start) => name.starts_with(start),
+        None => name == kept,
+    })
 }
 
 /// What a program prints. Fails if it fails.
@@ -202,6 +229,68 @@ pub fn run(command: &mut Command, what: &str, world: &World) -> Result<()> {
             Some(status) => {
                 return Err(anyhow!(No(format!("{what}: `{name}` ended with {status}"))));
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_installer_gets_what_it_needs_and_no_secret() {
+        for variable in [
+            "PATH",
+            "Path",
+            "HOME",
+            "http_proxy",
+            "NO_PROXY",
+            "SSL_CERT_FILE",
+            "LC_ALL",
+            "XDG_CACHE_HOME",
+            "SystemRoot",
+            "ProgramFiles(x86)",
+            "UV_CACHE_DIR",
+            "UV_PYTHON_INSTALL_DIR",
+            "PIP_CERT",
+            "NETRC",
+            "ROCM_SDK_TARGET_FAMILY",
+        ] {
+            assert!(is_kept(variable), "{variable}");
+        }
+        for variable in [
+            "GITHUB_TOKEN",
+            "GH_TOKEN",
+            "AWS_SECRET_ACCESS_KEY",
+            "AWS_SESSION_TOKEN",
+            "ACTIONS_RUNTIME_TOKEN",
+            "ACTIONS_ID_TOKEN_REQUEST_TOKEN",
+            "ROCWHEEL_INPUTS",
+            "PIP_DRY_RUN",
+            "PIP_INDEX_URL",
+            "PIP_CONFIG_FILE",
+            "PIP_PLATFORM",
+            "UV_NO_BUILD",
+            "UV_TORCH_BACKEND",
+            "UV_RESOLUTION",
+            "UV_INDEX_MINE_PASSWORD",
+            "UV_PUBLISH_TOKEN",
+            "PYTHONPATH",
+            "PYTHONHOME",
+            "VIRTUAL_ENV",
+            "MY_PATH",
+            "PATH_TO_KEY",
+            "",
+        ] {
+            assert!(!is_kept(variable), "{variable}");
+        }
+    }
+
+    #[test]
+    fn every_variable_of_an_installer_is_in_the_documentation() {
+        let page = include_str!("../../docs/install.md");
+        for variable in KEPT.iter().flat_map(|it| it.split_whitespace()) {
+            assert!(page.contains(&format!("`{variable}`")), "{variable}");
         }
     }
 }

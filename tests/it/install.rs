@@ -8,6 +8,7 @@ mod runs;
 mod stopped;
 mod streams;
 
+use crate::action::inputs::assert_declared;
 use crate::publish::packages::wheel;
 use crate::support::prelude::*;
 use crate::support::published::VERSION;
@@ -233,9 +234,14 @@ fn a_dry_run_prints_everything_and_makes_nothing() {
 fn the_placeholder_of_the_registry_is_never_installed() {
     let t = sandbox();
     let registry = registry(&t.path(""));
+    let settings = format!("[global]\nextra-index-url = {registry}\n[install]\ndry-run = true\n");
+    let settings = t.write("settings/pip.conf", settings);
     let t = t
         .with("PIP_EXTRA_INDEX_URL", &registry)
         .with("PIP_PRE", "0")
+        .with("PIP_DRY_RUN", "1")
+        .with("PIP_CONFIG_FILE", settings)
+        .with("UV_NO_BUILD", "1")
         .with("UV_INDEX", &registry);
     for installer in ["uv", "pip"] {
         let more = format!("--target gfx942 --deps {registry} --installer {installer}");
@@ -256,6 +262,44 @@ fn registry(root: &Path) -> String {
     format!("file://{}/", simple.display())
 }
 
+/// `rocm` is an sdist, so that code of a package runs while it is installed.
+#[test]
+fn an_installer_sees_no_secret_of_the_job() {
+    for (installer, program) in [("uv", "uv"), ("pip", "python")] {
+        let t = sandbox();
+        // It answers what it is asked first, and ends before it makes anything.
+        let script =
+            "#!/bin/sh\n/usr/bin/env >>\"$HOME/seen\"\n[ \"$1\" = --version ] && echo uv 0.13.8\n";
+        write_program(&t.write(&format!("bin/{program}3.12"), ""), script);
+        write_program(&t.write(&format!("bin/{program}"), ""), script);
+        let programs = t.path("bin");
+        let t = [
+            "GITHUB_TOKEN",
+            "GH_TOKEN",
+            "AWS_SECRET_ACCESS_KEY",
+            "ACTIONS_RUNTIME_TOKEN",
+            "UV_PUBLISH_TOKEN",
+        ]
+        .into_iter()
+        .fold(t, |t, name| t.with(name, "hush"));
+        let home = t.path("");
+        let t = t
+            .with("HOME", home)
+            .with("PATH", programs)
+            .with("https_proxy", "http://proxy.example");
+        let line = format!("--target gfx942 --python 3.12 --installer {installer}");
+        install(&t, &built(sample()), &line).refused(2);
+        let seen = t.read("seen");
+        assert_lacks!(seen, "hush");
+        assert_has!(
+            seen,
+            "https_proxy=http://proxy.example",
+            "HOME=",
+            "PIP_CONFIG_FILE=/dev/null"
+        );
+    }
+}
+
 #[test]
 fn programs_and_the_next_steps_of_a_job_learn_what_is_installed() {
     let t = sandbox();
@@ -273,6 +317,7 @@ fn programs_and_the_next_steps_of_a_job_learn_what_is_installed() {
     assert!(files.iter().all(has_digest), "{answer}");
 
     let outputs = t.read("output");
+    assert_declared(&outputs);
     let environment = fs_err::canonicalize(t.path(".venv")).unwrap();
     for (name, value) in [
         ("venv", text(&environment)),

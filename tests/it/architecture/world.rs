@@ -44,7 +44,8 @@ pub(super) const MAY: [May; 7] = [
         what: "reads the environment",
         how: r"\bstd::env\b|\benv::(var|var_os|vars|args|args_os)\b",
         except: r"\bstd::env::consts\b",
-        who: "commands/args console",
+        // Which variables an installer gets is decided where it is started.
+        who: "commands/args console install/installer",
         tests_too: true,
     },
     May {
