@@ -62,6 +62,19 @@ fn the_locked_files_are_mirrored() {
 }
 
 #[test]
+fn the_uv_of_the_workflow_is_the_one_of_the_tests() {
+    let pinned = read("tests/requirements.txt");
+    let pinned = pinned
+        .lines()
+        .find(|line| line.starts_with("uv=="))
+        .unwrap();
+    assert_has!(
+        read("workflows/dependencies.yml"),
+        format!("{pinned} --hash=sha256:").as_str()
+    );
+}
+
+#[test]
 fn a_new_lock_is_proposed_in_a_pull_request() {
     only_in_long!();
     let (workplace, wishes, lock) = locked();
@@ -86,11 +99,14 @@ fn a_new_lock_is_proposed_in_a_pull_request() {
          [ \"$1 $2\" = 'pr create' ] && cat \"${{@: -1}}\" >'{}'\nexit 0\n",
         made.display()
     );
-    // The runner has pipx, which puts uv there.
-    for (name, script) in [("gh", &*script), ("pipx", "#!/bin/sh\n")] {
+    // Its Python makes an environment with a pip that installs nothing, and with uv.
+    let uv = tool("uv").display().to_string();
+    let python = format!(
+        "#!/bin/sh\nmkdir -p \"$3/bin\" && printf '#!/bin/sh\\n' >\"$3/bin/pip\" && chmod +x \"$3/bin/pip\" && ln -s '{uv}' \"$3/bin/uv\"\n"
+    );
+    for (name, script) in [("gh", &*script), ("python3", &*python)] {
         write_program(&tools.join(name), script);
     }
-    std::os::unix::fs::symlink(tool("uv"), tools.join("uv")).unwrap();
     stage.repository.tools(&tools);
     let run = stage
         .repository
