@@ -148,8 +148,10 @@ pub fn run(args: &BuildArgs, world: &World) -> Result<()> {
     if args.dry_run {
         return world.console.answer(&build.plan);
     }
+    let (plan, manifest) = (&build.plan, build.manifest()?);
+    let code = fetch::foreign_code(&args.artifact_dir)?;
     let made = build.make(dest, &args.what.reuse(), world)?;
-    LocalSet::built(dest, &build.plan, &build.manifest()?, &made.packages, world)?;
+    LocalSet::built(dest, plan, &manifest, code, &made.packages, world)?;
     args.answer(&made, world)
 }
 

@@ -21,14 +21,14 @@ use crate::{
     console::shell_word,
     diff::Difference,
     error::{Hint as _, Result, anyhow},
-    fetch::{FetchJob, OutputForm, Wish},
+    fetch::{self, FetchJob, OutputForm, Wish},
     location::Location,
     package::{
         BuildOptions, Expected,
         build::{Build, BuildSelection},
     },
     report::{Forecast, PipelineAnswer, SummaryPage},
-    run::{Buckets, Run},
+    run::{Buckets, ForeignCode, Run},
     set::{
         Existing, Layout, LocalSet, NamedPlace, PublishedUpload, SetPlace, Upload, UploadOptions,
     },
@@ -107,6 +107,7 @@ pub fn run(args: &PipelineArgs, world: &World) -> Result<()> {
     }
     // A place that cannot be written must not cost a build.
     let destination = args.destination(&origin, world)?;
+    destination.ensure_takes(origin.foreign_code()?.as_ref())?;
     destination.ensure_writable()?;
     let baseline = args
         .summary
@@ -155,7 +156,8 @@ impl PipelineArgs {
         let _lock = Lock::to_write(&packages, LockPurpose::BuildBelow)?;
         let made = build.make(&packages, &self.what.reuse(), world)?;
         let (plan, manifest) = (&build.plan, build.manifest()?);
-        let set = LocalSet::built(&packages, plan, &manifest, &made.packages, world)?;
+        let (code, made_packages) = (origin.foreign_code()?, &made.packages);
+        let set = LocalSet::built(&packages, plan, &manifest, code, made_packages, world)?;
         let facts = facts_of_built(&made.packages, options.settings.jobs, &world.stop)?;
         Ok((set, facts))
     }
@@ -314,6 +316,15 @@ impl<'a> ArtifactsOrigin<'a> {
     /// The place where that run keeps its packages.
     fn place(&self) -> Result<Location> {
         Ok(self.run.python(&self.choice.selection.directory()?))
+    }
+
+    /// Set if the code of the artifacts is not the repository's own, as far as it is known.
+    fn foreign_code(&self) -> Result<Option<ForeignCode>> {
+        match &self.artifacts {
+            Artifacts::Sample => Ok(None),
+            Artifacts::Directory(directory) => fetch::foreign_code(directory),
+            Artifacts::Run(job) => Ok(job.found.foreign.clone()),
+        }
     }
 
     fn options(&self, args: &PipelineArgs) -> Result<BuildOptions> {

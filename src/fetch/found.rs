@@ -11,7 +11,7 @@ use super::query::Choice;
 use crate::{
     console::size,
     github::WorkflowRun,
-    run::{Buckets, Run, RunOrigin},
+    run::{Buckets, ForeignCode, Run, RunOrigin},
     target::{Scope, TargetTable},
 };
 
@@ -25,6 +25,9 @@ pub struct FoundRun {
     fields: Map<String, Value>,
     #[serde(skip)]
     run: Run,
+    /// Set if its code is not the repository's own, as far as GitHub tells.
+    #[serde(skip)]
+    pub foreign: Option<ForeignCode>,
     /// One line for a log: `run 7 of ROCm/TheRock (success), commit 0123456789ab of main: https://…`;
     /// `None` if GitHub did not tell about the run.
     #[serde(skip)]
@@ -92,7 +95,17 @@ impl FoundRun {
             let of = &run.repository;
             format!("run {id} of {of} ({state}), commit {commit:.12}{branch}: {page}")
         });
-        Self { fields, run, line }
+        let foreign = {
+            let origin = github.map(|it| it.facts(&run.repository).origin);
+            let head = github.and_then(WorkflowRun::head_repository);
+            ForeignCode::of(&run, origin, head, choice.source.is_github())
+        };
+        Self {
+            fields,
+            run,
+            foreign,
+            line,
+        }
     }
 
     pub fn run(&self) -> &Run {

@@ -132,7 +132,8 @@ impl FetchJob<'_> {
         let mut state = self.output.state.clone();
         let archives = due.iter().flat_map(|parcel| &parcel.members);
         let names = archives.map(|it| self.output.form.name(it)).collect();
-        state.begin(&self.from, wanted.clone(), &names, packages)?;
+        let foreign = self.found.foreign.as_ref();
+        state.begin(&self.from, foreign, wanted.clone(), &names, packages)?;
         if !due.is_empty() {
             // Start the largest first: if one of them started last, it would run alone at the end.
             due.sort_by(|a, b| b.size.cmp(&a.size).then_with(|| a.id.cmp(&b.id)));

@@ -18,6 +18,7 @@ use crate::{
     console::{few, many},
     digest::Sha256,
     error::{Context as _, Hint as _, No, Result, anyhow, ensure, hinted},
+    run::ForeignCode,
 };
 
 /// The directory in an install tree where artifacts wait until they are merged into it.
@@ -158,6 +159,9 @@ pub(super) struct FetchState {
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     only: BTreeSet<String>,
     pub fetched: BTreeMap<String, Fetched>,
+    /// The runs whose code is not the repository's own, by the places that artifacts come from.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    foreign: BTreeMap<String, ForeignCode>,
 }
 
 /// An artifact that is completely fetched.
@@ -204,6 +208,7 @@ impl FetchState {
     pub(super) fn begin(
         &mut self,
         from: &str,
+        foreign: Option<&ForeignCode>,
         wanted: BTreeSet<String>,
         due: &BTreeSet<String>,
         packages: Option<&[String]>,
@@ -219,6 +224,9 @@ impl FetchState {
             }
             state.wanted.extend(wanted);
             state.fetched.retain(|name, _| !due.contains(name));
+            state.foreign.remove(from);
+            let foreign = foreign.map(|code| (from.to_owned(), code.clone()));
+            state.foreign.extend(foreign);
         })
     }
 
@@ -263,19 +271,24 @@ impl FetchState {
     }
 }
 
+/// The run of an artifact in a directory whose code is not the repository's own, as far as `fetch` knows. A directory
+/// without a state was not filled by `fetch`.
+pub fn foreign_code(directory: &Path) -> Result<Option<ForeignCode>> {
+    let Some(state) = read_state(directory)? else {
+        return Ok(None);
+    };
+    let mut fetched = state.fetched.values();
+    Ok(fetched.find_map(|it| state.foreign.get(&it.from)).cloned())
+}
+
 /// The packages that the artifacts in a directory were fetched for; empty if they are for all.
 ///
 /// Fails if a fetch into the directory is incomplete. A directory without a state was not filled by
 /// `fetch`, so nothing can be checked.
 pub fn fetched_for(directory: &Path) -> Result<Vec<String>> {
-    let path = directory.join(FILE_NAME);
-    let Some(state) = read(&path)? else {
+    let Some(state) = read_state(directory)? else {
         return Ok(Vec::new());
     };
-    let state = state.map_err(|error| {
-        let text = format!("failed to read `{}`: {error}", path.display());
-        hinted(No(text), "run the same `rocwheel fetch` again")
-    })?;
     // A file that was recorded may have been deleted since, or unpacked beside or over its archive.
     let is_there = |name: &String| {
         let unpacked = name.split(".tar.").next().unwrap_or(name);
@@ -297,6 +310,16 @@ pub fn fetched_for(directory: &Path) -> Result<Vec<String>> {
     );
     let hint = "run the same `rocwheel fetch` again: it fetches only what is missing";
     Err(hinted(No(text), hint))
+}
+
+/// The state of a directory of artifacts, if it has one.
+fn read_state(directory: &Path) -> Result<Option<FetchState>> {
+    let path = directory.join(FILE_NAME);
+    let state = read(&path)?.transpose();
+    state.map_err(|error| {
+        let text = format!("failed to read `{}`: {error}", path.display());
+        hinted(No(text), "run the same `rocwheel fetch` again")
+    })
 }
 
 /// `None` if there is no state; an inner error if it is damaged or has another schema.

@@ -211,6 +211,10 @@ impl RunArtifacts<'_> {
 }
 
 impl ArchiveSource for RunArtifacts<'_> {
+    fn is_github(&self) -> bool {
+        true
+    }
+
     fn inventory(&self) -> Result<Inventory> {
         self.list().or_else(|error| {
             if !self.after_bucket || Exit::of(&error) != Exit::CouldNotTry {

@@ -77,6 +77,11 @@ pub(super) trait ArchiveSource: fmt::Display + Send + Sync {
         Ok((archive.sha256.into_iter().collect(), None))
     }
 
+    /// Whether the archives are those that GitHub stores, where the code of a fork may have put them.
+    fn is_github(&self) -> bool {
+        false
+    }
+
     /// Opens the stream of a parcel. Where possible, a broken connection is resumed.
     fn open(&self, parcel: &Parcel) -> Result<Box<dyn Read + Send + '_>>;
 }

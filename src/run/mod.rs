@@ -6,11 +6,13 @@ use std::str::FromStr;
 use serde_json::{Map, Value};
 use url::Url;
 
+mod foreign_code;
 mod github_names;
 mod group;
 mod resolve;
 mod tarball;
 
+pub use foreign_code::ForeignCode;
 pub use github_names::{ApiUrl, Workflow};
 pub use group::ArtifactGroup;
 pub use resolve::{Assumption, BucketFacts, Buckets, Environment, Run, RunContext};

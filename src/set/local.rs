@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     iter,
     path::{Path, PathBuf},
+    str::FromStr,
 };
 
 use super::{
@@ -23,7 +24,7 @@ use crate::{
     error::{Context as _, Error, Hint as _, No, Result, anyhow, one_line},
     io::{DigestCache, FileIdentity},
     package::{BuildPlan, assemble::MadePackage},
-    run::ArtifactGroup,
+    run::{ArtifactGroup, ForeignCode},
     store::CopySource,
 };
 
@@ -68,6 +69,7 @@ impl LocalSet {
         dest: &Path,
         plan: &BuildPlan,
         manifest: &TherockManifest,
+        foreign_code: Option<ForeignCode>,
         made: &[MadePackage],
         world: &World,
     ) -> Result<Self> {
@@ -79,8 +81,11 @@ impl LocalSet {
         // must not stay beside the new packages if anything below fails.
         remove_index(&place, dest)?;
         atomic::clear(&page)?;
-        let commit = manifest.commit.as_deref();
-        let run_id = manifest.run_id.as_deref();
+        let commit = known("the_rock_commit", manifest.commit.as_deref(), world);
+        let run_id = known("github_run_id", manifest.run_id.as_deref(), world);
+        // The manifest of a fork's run is code of the fork, and `fetch` knows better.
+        let foreign = foreign_code.as_ref();
+        let run_id = foreign.map(|it| it.run_id.clone()).or(run_id);
         let path = |made: &MadePackage| format!("{}{}", Layout::Dist.files(), made.path);
         let known = made.iter().filter_map(|made| {
             let facts = KnownPackage {
@@ -94,13 +99,14 @@ impl LocalSet {
         let known = KnownFacts {
             identity: Identity {
                 platform: Some(plan.platform),
-                commit: commit.and_then(|commit| commit.parse().ok()),
-                run_id: run_id.and_then(|run| run.parse().ok()),
+                commit,
+                run_id,
                 version: Some(plan.version.clone()),
                 targets: plan.targets.clone(),
-                repository: None,
+                repository: foreign.map(|it| it.repository.clone()),
                 without: plan.without.clone(),
                 promoted_from: None,
+                foreign_code,
             },
             made: known.collect(),
             ..KnownFacts::default()
@@ -235,6 +241,22 @@ impl LocalSet {
         let headline = format!("`{place}` does not hold the set that `build` described there");
         because(headline, differences).map_or(Ok(()), |refusal| Err(refusal).hint(hint))
     }
+}
+
+/// A value of the manifest. Says so if it cannot be read: `set.json` and its pages then do not have it.
+fn known<T: FromStr<Err: Into<Error>>>(
+    field: &str,
+    value: Option<&str>,
+    world: &World,
+) -> Option<T> {
+    let value = value.filter(|text| !text.is_empty())?;
+    let read = value.parse::<T>().map_err(Into::into);
+    let warn = |error: &Error| {
+        let why = one_line(error);
+        let text = format!("`{field}` of the manifest is not used: {why}");
+        world.console.warn(text);
+    };
+    read.inspect_err(warn).ok()
 }
 
 /// Removes the pages that an `index` of the packages in `set.json` wrote beside `dist`. A page that another

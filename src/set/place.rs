@@ -24,8 +24,8 @@ use super::{
 };
 use crate::{
     error::{Context as _, Error, Hint as _, Invalid, Result, Stop, anyhow, bail, ensure},
-    location::{Key, Location, percent_decode},
-    run::Buckets,
+    location::{Bucket, Key, Location, percent_decode},
+    run::{Buckets, ForeignCode},
     store::{
         self, Depth, Object, Origin, Span, Store, StoreError, StoreFailureKind, local::LocalStore,
         s3::Access,
@@ -77,6 +77,8 @@ pub struct SetPlace {
     /// has, such as `simple/`.
     pub(super) page: Option<String>,
     pub(super) kind: PlaceKind,
+    /// The bucket that it is in.
+    bucket: Option<Bucket>,
     /// Whether pages are also stored under keys that end in `/`, which installers request. Some
     /// servers reject such keys.
     pub directory_pages: bool,
@@ -206,7 +208,9 @@ impl SetPlace {
         let store = store::open(&Origin::Bucket(place.bucket.clone()), &access, stop)
             .with_context(|| format!("failed to reach `{place}`"))?;
         let urls = access.url(&place.directory()).parse()?;
-        Ok(Self::of_store(store, &place.key, urls, stop))
+        let bucket = Some(place.bucket.clone());
+        let place = Self::of_store(store, &place.key, urls, stop);
+        Ok(Self { bucket, ..place })
     }
 
     /// A directory of any store with exact keys, like a bucket.
@@ -234,6 +238,7 @@ impl SetPlace {
             top,
             page: None,
             kind,
+            bucket: None,
             directory_pages: true,
             version: None,
             others: Mutex::default(),
@@ -247,6 +252,16 @@ impl SetPlace {
         match &self.kind {
             PlaceKind::Directory(root) => Some(root),
             PlaceKind::Bucket(_) | PlaceKind::Web => None,
+        }
+    }
+
+    /// Fails if the code of a set is not the repository's own, and the bucket takes no such code.
+    pub fn ensure_takes(&self, code: Option<&ForeignCode>) -> Result<()> {
+        match (&self.bucket, code) {
+            (Some(bucket), Some(code)) => {
+                Buckets::builtin().ensure_takes_forks(bucket, &code.to_string())
+            }
+            _ => Ok(()),
         }
     }
 

@@ -80,6 +80,8 @@ impl ProductUpload<'_> {
             world,
             ..
         } = *self;
+        let code = local.document.identity.foreign_code.as_ref();
+        self.place.ensure_takes(code)?;
         projects::ensure_one_form(local.metadata())?;
         for directory in directories.values().unique() {
             listing.add(directory)?;

@@ -13,7 +13,7 @@ use crate::{
     error::{Context as _, Hint as _, Result, anyhow, as_text, ensure},
     location::Key,
     package::catalog::CATALOG,
-    run::{ArtifactGroup, Platform, Repository, Run, RunId},
+    run::{ArtifactGroup, ForeignCode, Platform, Repository, Run, RunId},
     target::{Scope, Target},
     version::{GitSha, Version},
     wheel::{DistName, PackageFilename},
@@ -49,6 +49,9 @@ pub struct Identity {
     /// The version that was tested, of a set that was promoted to another one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub promoted_from: Option<Version>,
+    /// Set if the code of the packages is not the repository's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub foreign_code: Option<ForeignCode>,
     /// Packages that the set leaves out on purpose: the names passed to `build --without`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub without: Vec<String>,

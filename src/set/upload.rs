@@ -84,6 +84,8 @@ impl Upload<'_> {
     /// What the destination has afterwards: the packages, their sidecars, and all pages, which list the packages
     /// that stay there too. Also returns the set with those.
     fn decide(&self, listing: &mut Listing<'_>) -> Result<(Changes, SetJson)> {
+        let code = self.identity.foreign_code.as_ref();
+        self.place.ensure_takes(code)?;
         let (local, options) = (self.set, self.options);
         let files = local.document.in_layout(options.layout)?.files;
         let mut set = SetJson::new(self.identity.clone(), files)?;

@@ -21,7 +21,9 @@ fn fetched(from: &str) -> Fetched {
 fn fetch(at: &Path, from: &str, wanted: &str, done: &str) {
     let mut state = FetchState::read(&at.join(FILE_NAME)).unwrap();
     let due = names(wanted);
-    state.begin(from, names(wanted), &due, Some(&[])).unwrap();
+    state
+        .begin(from, None, names(wanted), &due, Some(&[]))
+        .unwrap();
     let done = names(done);
     for name in &done {
         fs::create_dir_all(at.join(name)).unwrap();
@@ -91,7 +93,7 @@ fn what_is_enough_for_some_packages_is_known_until_all_is_there() {
     let fetch = |packages: Option<&[String]>| {
         let mut state = FetchState::read(&at.join(FILE_NAME)).unwrap();
         state
-            .begin("run 1", names("a"), &names("a"), packages)
+            .begin("run 1", None, names("a"), &names("a"), packages)
             .unwrap();
         fs::create_dir_all(at.join("a")).unwrap();
         state

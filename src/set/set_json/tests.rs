@@ -12,6 +12,7 @@ fn sample() -> SetJson {
         version: None,
         targets: vec!["gfx1100".parse().unwrap(), "gfx94X-dcgpu".parse().unwrap()],
         promoted_from: None,
+        foreign_code: None,
         without: Vec::new(),
     };
     SetJson::new(identity, samples::files()).unwrap()

@@ -95,6 +95,65 @@ fn what_github_keeps_of_a_run_is_fetched_once_and_then_kept() {
     }
 }
 
+/// The job that publishes is mostly another one than the job that has built, and has the role of the repository.
+#[test]
+fn the_code_of_a_fork_is_known_as_such_until_it_is_published() {
+    let (fixture, hosted) = (Fixture::new(), hosted(sample()));
+    let mut forks = run(7, "2026-01-01T00:00:00Z", "completed", Some("success"));
+    forks["head_repository"]["full_name"] = json!("somebody/TheRock");
+    let api = "/repos/ROCm/TheRock/actions/runs/7";
+    hosted.api.on(api, Reply::json(&forks));
+    fetch(&fixture, &hosted, "").done();
+    let t = &fixture.t;
+    t.run("build --artifact-dir out --output-dir packages").ok();
+    let document: Value = serde_json::from_str(&t.read("packages/set.json")).unwrap();
+    let foreign =
+        json!({"repository": "ROCm/TheRock", "run-id": "7", "head-repository": "somebody/TheRock"});
+    assert_eq!(document["foreign-code"], foreign);
+    assert_eq!(document["run-id"], "7");
+    let upload = "upload packages --multi-target --platform linux --run-id 555";
+    let refusal = |bucket: &str| {
+        format!(
+            "exit 2\nerror: `{bucket}` takes no code of a fork, and run 7 of ROCm/TheRock built the code of somebody/TheRock\n\n\
+             hint: publish to a directory, or to a bucket of your own: the packages of a fork stay with its run\n"
+        )
+    };
+    let ci = "therock-ci-artifacts";
+    for (line, bucket) in [
+        (format!("{upload} --bucket {ci}"), ci),
+        (format!("{upload} --bucket {ci} --part --dry-run"), ci),
+        (
+            "upload packages --to s3://therock-nightly-python/x".into(),
+            "therock-nightly-python",
+        ),
+        (
+            "upload packages --product core --release-type nightly".into(),
+            "therock-repo-amd-nightly-core",
+        ),
+        (
+            format!("pipeline --artifact-dir out --output-dir all --to s3://{ci}/x"),
+            ci,
+        ),
+    ] {
+        let said = t.run(&format!("{line} --quiet")).all();
+        assert_eq!(said, refusal(bucket), "{line}");
+    }
+    // What is made of the set is of the same run.
+    t.run("promote packages --to same --into promoted").ok();
+    let line = "upload promoted --to s3://therock-release-python/x --quiet";
+    assert_eq!(t.run(line).all(), refusal("therock-release-python"));
+    t.run(&format!("{upload} --output-dir published")).ok();
+    let published = t.read("published/555-linux/python/set.json");
+    assert_has!(published, "\"head-repository\": \"somebody/TheRock\"");
+
+    // The same artifacts, of a run of the repository itself. The next fetch still hears the answer from before.
+    has_ended(&hosted.api);
+    fetch(&fixture, &hosted, "").done();
+    fetch(&fixture, &hosted, "").done();
+    t.run("build --artifact-dir out --output-dir again").ok();
+    assert_lacks!(t.read("again/set.json"), "foreign-code");
+}
+
 #[test]
 fn a_dry_run_lists_parcels_and_downloads_none() {
     let (fixture, hosted) = (Fixture::new(), hosted(sample()));
