@@ -2,7 +2,8 @@
 //!
 //! Every command that publishes works this way. It lists what the place has, decides ([`Changes`]), compares
 //! ([`Plan`]), and either prints the plan or carries it out: in phases, each write with a condition, then read
-//! back. If another job has written there meanwhile, everything is decided again from a new listing.
+//! back. If another job has written there meanwhile, everything is decided again from a new listing, after a
+//! random pause: two jobs that go on at the same moment would overtake each other again.
 
 mod item;
 mod listing;
@@ -12,6 +13,7 @@ use std::{
     fmt,
     path::Path,
     sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
 };
 
 use serde::{Serialize, Serializer};
@@ -33,11 +35,16 @@ use super::{
 };
 use crate::{
     console::{World, many, size},
-    error::{Context as _, Error, Hint as _, No, Result, anyhow},
+    error::{Context as _, Error, Hint as _, Result, one_line},
+    parallel,
+    retry::{Backoff, Failures},
 };
 
 /// Attempts before giving up, if other jobs write to the place each time.
-const ATTEMPTS: u32 = 5;
+const BACKOFF: Backoff = Backoff {
+    attempts: 8,
+    pause: Duration::from_millis(250),
+};
 /// The most files that an error names.
 const MOST_REFUSED: usize = 10;
 
@@ -46,7 +53,8 @@ const MOST_REFUSED: usize = 10;
 pub(super) struct Changes {
     /// The objects that the place has afterwards, in any order.
     pub(super) items: Vec<Item>,
-    /// Pages and sidecars that go, after everything else is written.
+    /// Pages and sidecars that go, before `set.json` is written: a job that adds one of them meanwhile has
+    /// listed the earlier `set.json`. So it fails when it writes its own, or this job does, and looks again.
     pub(super) removed: Vec<String>,
 }
 
@@ -60,14 +68,13 @@ impl Changes {
     }
 }
 
-/// Which writes have a condition, so that no other writer's object is lost.
+/// Which writes have a condition, so that no other writer's object is lost. A page always replaces only the
+/// version that this writer has seen: of two jobs at the same time, one has to know the packages of the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Guard {
-    /// An upload. A package must not replace one that another job uploaded after the destination was listed, and
-    /// of two sets that are completed at the same time, one has to know the packages of the other. Pages are
-    /// always replaced.
+    /// An upload. A package must not replace one that another job uploaded after the destination was listed.
     Packages,
-    /// An index. A page replaces only the version that this writer has seen.
+    /// An index, which writes pages, and sidecars as they do.
     Pages,
 }
 
@@ -138,17 +145,24 @@ impl<'a> Sync<'a> {
         &self,
         mut decide: impl FnMut(&mut Listing<'a>) -> Result<(Changes, T)>,
     ) -> Result<(Synced, T)> {
-        for _ in 0..ATTEMPTS {
+        let mut failures = Failures::default();
+        loop {
             let (plan, value) = self.plan(&mut decide)?;
-            if let Some(done) = self.carry_out(&plan)? {
-                return Ok((done, value));
-            }
+            let overtaken = match self.carry_out(&plan)? {
+                Attempt::Done(done) => return Ok((done, value)),
+                Attempt::Overtaken(error) => error,
+            };
+            let Some(pause) = failures.pause(&BACKOFF) else {
+                let (place, attempts) = (self.place, BACKOFF.attempts);
+                let text =
+                    format!("other jobs published meanwhile in all {attempts} attempts: `{place}`");
+                return Err(overtaken.context(text)).hint("repeat the command when they are done");
+            };
             let note = "another job published at the same place meanwhile: planning again";
             self.world.console.note(note);
+            self.world.console.debug(one_line(&overtaken));
+            parallel::sleep(&self.world.stop, pause)?;
         }
-        let place = self.place;
-        let text = format!("other jobs published meanwhile in all {ATTEMPTS} attempts: `{place}`");
-        Err(anyhow!(No(text))).hint("repeat the command when they are done")
     }
 
     fn compare(&self, changes: Changes, listing: &Listing<'_>) -> Result<Plan> {
@@ -166,8 +180,8 @@ impl<'a> Sync<'a> {
         })
     }
 
-    /// Writes everything, and reads it back. `None` if another job changed what the plan is made from.
-    fn carry_out(&self, plan: &Plan) -> Result<Option<Synced>> {
+    /// Writes everything, and reads it back.
+    fn carry_out(&self, plan: &Plan) -> Result<Attempt> {
         if let Some(refusal) = plan.refusal() {
             return Err(refusal).hint(self.way_out(plan));
         }
@@ -201,12 +215,13 @@ impl<'a> Sync<'a> {
                 console.debug(format!("{outcome} {}", item.path));
             }
         };
-        let answer = writer.carry_out(&plan.steps, done);
-        if answer.is_err() && writer.overtaken.load(Ordering::Relaxed) {
-            return Ok(None);
+        let answer = writer.carry_out(&plan.steps, &plan.removed, done);
+        match answer.with_context(|| format!("failed to write to `{to}`")) {
+            Err(error) if writer.overtaken.load(Ordering::Relaxed) => {
+                return Ok(Attempt::Overtaken(error));
+            }
+            answer => answer?,
         }
-        answer.with_context(|| format!("failed to write to `{to}`"))?;
-        writer.remove(&plan.removed)?;
         if !linked.is_empty() {
             let bytes = linked.iter().sum();
             let facts = format!("{} ({})", many(linked.len(), "package"), size(bytes));
@@ -215,7 +230,7 @@ impl<'a> Sync<'a> {
         for path in &plan.removed {
             console.status("Removed", path);
         }
-        Ok(Some(Synced {
+        Ok(Attempt::Done(Synced {
             written,
             linked: linked.len(),
             unchanged: plan.steps.len() - written,
@@ -249,6 +264,14 @@ pub struct Plan {
     /// Every object, in the order of writing.
     steps: Vec<(Item, Action)>,
     removed: Vec<String>,
+}
+
+/// How an attempt to carry out a plan ended.
+#[derive(Debug)]
+enum Attempt {
+    Done(Synced),
+    /// Another job changed what the plan is made from. It is the error for the last attempt.
+    Overtaken(Error),
 }
 
 /// What was done, in objects.

@@ -1,6 +1,7 @@
 //! The store for S3, judged by SeaweedFS and by a proxy that breaks connections.
 
 mod busy;
+mod company;
 mod documents;
 mod elsewhere;
 mod ends;

@@ -23,10 +23,13 @@ use crate::{
     set::{
         pages::{Phase, content_type, directory_of},
         parse::is_directory_list,
-        place::SetPlace,
+        place::{SetPlace, failure},
     },
     store::{Body, Condition, PutOptions, Span, StoreError, StoreFailureKind},
 };
+
+/// How often a page is written again at once because the bucket's own indexer came first.
+const MOST_INDEXED: u32 = 5;
 
 /// What happened to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display, strum::IntoStaticStr)]
@@ -46,8 +49,8 @@ pub(super) struct Writer<'a> {
     pub(super) guard: Guard,
     pub(super) world: &'a World,
     pub(super) progress: Progress,
-    /// Whether a write failed because another writer changed the object. Errors of parallel writes
-    /// are joined into one text, in which this could no longer be found.
+    /// Whether another writer changed an object that this one writes or has written. Errors of parallel
+    /// writes are joined into one text, in which this could no longer be found.
     pub(super) overtaken: AtomicBool,
 }
 
@@ -57,19 +60,27 @@ impl Writer<'_> {
     ///
     /// A phase begins only when the one before it is complete, so that readers, who may come at any
     /// time, never follow a link to a missing file. `set.json` is the last one, and says that the set
-    /// is complete, so everything else is read back before.
+    /// is complete, so everything else is read back, and what goes is removed, before.
     pub(super) fn carry_out(
         &self,
         actions: &[(Item, Action)],
+        removed: &[String],
         mut done: impl FnMut(&Item, WriteOutcome),
     ) -> Result<()> {
-        let mut lost = None;
-        let is_document = |(item, _): &(Item, Action)| item.phase == Phase::Whole;
-        for actions in actions.chunk_by(|a, b| is_document(a) == is_document(b)) {
-            for phase in actions.chunk_by(|(a, _), (b, _)| a.phase == b.phase) {
-                self.write_phase(phase, &mut done)?;
-            }
-            lost = lost.or(self.verify(actions)?);
+        let end = actions.partition_point(|(item, _)| item.phase < Phase::Whole);
+        let (actions, documents) = actions.split_at(end);
+        for phase in actions.chunk_by(|(a, _), (b, _)| a.phase == b.phase) {
+            self.write_phase(phase, &mut done)?;
+        }
+        let lost = self.verify(actions)?;
+        self.remove(removed)?;
+        self.write_phase(documents, &mut done)?;
+        self.verify(documents)?;
+        // A job that brings back what this one has removed may find its own `set.json` unchanged, and write none.
+        // But it has written its pages before it looked, so they are there now.
+        if documents.iter().any(|(_, action)| action.is_written()) {
+            let roots = actions.partition_point(|(item, _)| item.phase < Phase::Root);
+            self.verify(&actions[roots..])?;
         }
         // See `verify`.
         if let Some(path) = lost {
@@ -83,7 +94,7 @@ impl Writer<'_> {
     }
 
     /// Deletes pages and sidecars.
-    pub(super) fn remove(&self, paths: &[String]) -> Result<()> {
+    fn remove(&self, paths: &[String]) -> Result<()> {
         for path in paths {
             self.world.stop.check()?;
             // Delete the key that ends in `/` first. Stale pages are found by their file names in a
@@ -112,10 +123,9 @@ impl Writer<'_> {
                 written.with_context(|| format!("failed to write `{}`", item.path))
             }
         };
-        // File names first if they have a condition: it is that of the keys which end in `/` too.
-        let is_after =
-            |(item, _): &&(Item, Action)| self.guard == Guard::Pages && item.is_directory();
-        let (directories, files): (Vec<_>, Vec<_>) = phase.iter().partition(is_after);
+        // File names first: their condition is also that of the keys which end in `/`.
+        let is_directory = |(item, _): &&(Item, Action)| item.is_directory();
+        let (directories, files): (Vec<_>, Vec<_>) = phase.iter().partition(is_directory);
         for mut steps in [files, directories] {
             // The largest first. A large file that starts last would upload alone at the end.
             steps.sort_by_key(|(item, _)| Reverse(item.size));
@@ -136,60 +146,84 @@ impl Writer<'_> {
 
     /// Writes an object. Another writer may have written the same bytes meanwhile.
     fn write(&self, item: &Item, action: &Action) -> Result<WriteOutcome> {
-        let condition = self.condition(item, action);
+        let mut condition = self.condition(item, action);
+        let mut indexed = 0;
+        loop {
+            let error = match self.write_if(item, &condition) {
+                Err(error) if is_conflict(&error, &condition) => error,
+                answer => {
+                    return answer.map_err(|error| match self.world.stop.check() {
+                        Err(interrupted) => interrupted.into(),
+                        Ok(()) => failed(error),
+                    });
+                }
+            };
+            let there = ExistingObject::find(self.to, &item.path)?;
+            let is_same = |it: &ExistingObject| it.sha256 == Some(item.sha256);
+            if there.as_ref().is_some_and(is_same) {
+                return Ok(WriteOutcome::Unchanged);
+            }
+            // The bucket's own indexer may replace a page at any time, and lists no packages that this job does
+            // not know.
+            if let Some(ExistingObject {
+                etag: Some(etag), ..
+            }) = &there
+                && indexed < MOST_INDEXED
+                && self.is_indexers(item)?
+            {
+                indexed += 1;
+                condition = Condition::IfSame(etag.clone());
+                continue;
+            }
+            // A page is planned again. A package with other bytes is an error each time.
+            let is_page = self.guard == Guard::Pages || item.is_page();
+            self.overtaken.fetch_or(is_page, Ordering::Relaxed);
+            let others = "another writer came first, with other bytes";
+            let conflict = item.conflict(&there.context(error)?);
+            bail!(No(format!("{others}: {conflict}")));
+        }
+    }
+
+    /// Writes an object, links it or has it copied, if a condition holds.
+    fn write_if(&self, item: &Item, condition: &Condition) -> Result<WriteOutcome, StoreError> {
         let options = PutOptions {
             content_type: content_type(&item.path).to_owned(),
             cache_control: Some(item.cache_control().to_owned()),
             condition: condition.clone(),
             sha256: Some(item.sha256),
         };
-        let (store, key, size) = (&self.to.store, self.to.key(&item.path)?, item.size);
+        let key = self.to.key(&item.path);
+        let key = key.map_err(|error| StoreError::failed(&item.path, error))?;
+        let (store, size) = (&self.to.store, item.size);
         let put = |body: &dyn Body| {
             let put = store.put(&key, body, &options);
             put.map(|()| WriteOutcome::Written)
         };
-        let copied = match &item.copy {
-            Some(from) => store.copy(&key, from, &options),
-            None => Ok(false),
-        };
-        let answer = match &item.bytes {
-            _ if !matches!(copied, Ok(false)) => copied.map(|_| {
-                self.progress.inc(size);
-                WriteOutcome::Copied
-            }),
+        if let Some(from) = &item.copy
+            && store.copy(&key, from, &options)?
+        {
+            self.progress.inc(size);
+            return Ok(WriteOutcome::Copied);
+        }
+        match &item.bytes {
             ItemBytes::Here(bytes) => put(&&**bytes),
-            ItemBytes::OnDisk(path, file) => match self.link(&key, path, *file, &condition) {
-                Ok(true) => Ok(WriteOutcome::Linked),
-                Ok(false) => {
-                    let writer = self;
-                    put(&OnDisk { path, size, writer })
+            ItemBytes::OnDisk(path, file) => {
+                if self.link(&key, path, *file, condition)? {
+                    return Ok(WriteOutcome::Linked);
                 }
-                Err(error) => Err(error),
-            },
-        };
-        match answer {
-            Ok(outcome) => Ok(outcome),
-            Err(error) if is_conflict(&error, &condition) => {
-                let there = ExistingObject::find(self.to, &item.path)?;
-                if there
-                    .as_ref()
-                    .is_some_and(|it| it.sha256 == Some(item.sha256))
-                {
-                    return Ok(WriteOutcome::Unchanged);
-                }
-                // An upload is tried again for `set.json`, but not for a package: one with other
-                // bytes is an error each time.
-                let is_page = self.guard == Guard::Pages || item.phase == Phase::Whole;
-                self.overtaken.fetch_or(is_page, Ordering::Relaxed);
-                let others = "another writer came first, with other bytes";
-                let conflict = item.conflict(&there.context(error)?);
-                bail!(No(format!("{others}: {conflict}")));
-            }
-            Err(error) => {
-                self.world.stop.check()?;
-                Err(failed(error))
+                let writer = self;
+                put(&OnDisk { path, size, writer })
             }
         }
+    }
+
+    /// Whether a page is there that the bucket's own indexer wrote.
+    fn is_indexers(&self, item: &Item) -> Result<bool> {
+        if !item.path.ends_with("index.html") {
+            return Ok(false);
+        }
+        let page = self.to.text(self.to.key(&item.path)?.as_str())?;
+        Ok(page.is_some_and(|page| is_directory_list(&page)))
     }
 
     /// Links a file to a place on the same disk. A file that changed since it was read, or that was
@@ -214,19 +248,17 @@ impl Writer<'_> {
     }
 
     fn condition(&self, item: &Item, action: &Action) -> Condition {
-        // An upload lists what other jobs published. Of two uploads at the same time, the one that
-        // does not know the packages of the other must fail at `set.json`, and be repeated. The pages
-        // have no condition, because the bucket's own indexer may replace them at any time.
-        let is_other_page = item.is_page() && item.phase != Phase::Whole;
-        match (self.guard, action) {
+        // Of two jobs at the same time, the one that does not know the packages of the other must fail at the
+        // first page that both write, and plan again: its page would leave them out.
+        match action {
             // A key that ends in `/` has no ETag from the listing. It needs no condition: the same
             // page was just written under its file name, with the condition.
             _ if item.is_directory() => Condition::Always,
-            (Guard::Packages, Action::New) if !is_other_page => Condition::IfAbsent,
-            (Guard::Pages, Action::New) => Condition::IfAbsent,
-            (Guard::Packages, Action::Replace(_)) if is_other_page => Condition::Always,
-            (Guard::Packages, Action::Replace(_)) if !item.is_page() => Condition::Always,
-            (Guard::Packages | Guard::Pages, Action::Replace(there)) => {
+            Action::New => Condition::IfAbsent,
+            Action::Replace(_) if self.guard == Guard::Packages && !item.is_page() => {
+                Condition::Always
+            }
+            Action::Replace(there) => {
                 let etag = there.etag.clone();
                 etag.map_or(Condition::Always, Condition::IfSame)
             }
@@ -235,7 +267,8 @@ impl Writer<'_> {
     }
 
     /// Reads back what was written, and compares it. An upload also reads back what was there: a set is complete
-    /// only with all of it. The pages of an index in a directory need no such check.
+    /// only with all of it. An index looks at the pages that list all packages in any case, because other jobs
+    /// change them. The pages of an index in a directory need no such check.
     ///
     /// Returns a key ending in `/` that is empty, if there is one: some servers treat such a key as a
     /// directory and drop the bytes. This is no error, because the page also exists under its file
@@ -243,12 +276,17 @@ impl Writer<'_> {
     fn verify<'i>(&self, actions: &'i [(Item, Action)]) -> Result<Option<&'i str>> {
         let is_index = self.guard == Guard::Pages && self.to.local().is_some();
         let look = |(item, action): &(Item, Action)| {
-            if is_index && item.phase != Phase::File
-                || self.guard == Guard::Pages && *action == Action::Same
-            {
+            let is_known =
+                self.guard == Guard::Pages && *action == Action::Same && item.phase < Phase::Root;
+            if is_known || is_index && item.phase != Phase::File {
                 return Ok(true);
             }
-            let is_there = self.is_there(item);
+            let is_there = self.is_there(item).inspect_err(|error| {
+                // Another writer has replaced or removed a page since.
+                let is_page = item.is_page()
+                    && !matches!(failure(error), Some(it) if it != StoreFailureKind::NotFound);
+                self.overtaken.fetch_or(is_page, Ordering::Relaxed);
+            });
             is_there.with_context(|| format!("failed to read back `{}`", item.path))
         };
         let is_there = parallel::try_map(actions, self.to.requests(), &self.world.stop, look)?;
@@ -286,11 +324,8 @@ impl Writer<'_> {
             }
         };
         // The bucket's own indexer may have come between the writing and this.
-        if sha256 != item.sha256 && is_read && item.path.ends_with("index.html") {
-            let page = self.to.text(key.as_str())?;
-            if page.is_some_and(|page| is_directory_list(&page)) {
-                return Ok(true);
-            }
+        if sha256 != item.sha256 && is_read && self.is_indexers(item)? {
+            return Ok(true);
         }
         let there = ExistingObject {
             twin: None,

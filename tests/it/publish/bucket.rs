@@ -326,6 +326,7 @@ fn a_page_that_another_writer_has_just_added_is_not_left_over() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn uploads_that_never_stop_interfering_are_an_error() {
     let (_, store) = with_set();
     let busy = Busy {
@@ -335,9 +336,15 @@ fn uploads_that_never_stop_interfering_are_an_error() {
     };
     let error = index_in(&busy).unwrap_err();
     assert_eq!(Exit::of(&error), Exit::No);
-    insta::assert_snapshot!(render(&error), @"
-    error: other jobs published meanwhile in all 5 attempts: `memory:/42-linux/python`
-
-    hint: repeat the command when they are done
-    ");
+    let said = render(&error);
+    let (headline, cause) = said.split_once('\n').unwrap();
+    assert_eq!(
+        headline,
+        "error: other jobs published meanwhile in all 8 attempts: `memory:/42-linux/python`"
+    );
+    assert_has!(
+        cause,
+        "another writer came first, with other bytes: `simple/index.html`",
+        "hint: repeat the command when they are done"
+    );
 }

@@ -154,26 +154,42 @@ fn a_full_disk_is_one_cause_of_all_failures() {
 
 #[test]
 fn an_upload_that_did_not_arrive_is_no_success() {
+    let wheel = "rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl";
+    let (said, code, _) = upload(Fault::Forgets(wheel));
+    insta::assert_snapshot!(without_figures(&said), @"
+    error: failed to write to `memory:/42-linux/python`
+      caused by: 2 of 25 failed
+      failed to read back `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`: no such object: `42-linux/python/dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`
+      failed to read back `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl.metadata`: no such object: `42-linux/python/dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl.metadata`
+    ");
+    assert_eq!(code, 1);
+}
+
+/// A page that is not as it was written is mostly the page of another writer.
+#[test]
+#[ignore = "slow"]
+fn a_page_that_never_arrives_is_an_error_after_some_attempts() {
     let faults = [
         Fault::Forgets("simple/rocm-sdk-core/index.html"),
-        Fault::Forgets("rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl"),
         Fault::Garbles("simple/index.html"),
     ];
     let answers = faults.map(upload);
     let said: String = answers.iter().map(|(said, _, _)| said.as_str()).collect();
     insta::assert_snapshot!(without_figures(&said), @"
-    error: failed to write to `memory:/42-linux/python`
+    error: other jobs published meanwhile in all 8 attempts: `memory:/42-linux/python`
+      caused by: failed to write to `memory:/42-linux/python`
       caused by: failed to read back `simple/rocm-sdk-core/index.html`
       caused by: no such object: `42-linux/python/simple/rocm-sdk-core/index.html`
-    error: failed to write to `memory:/42-linux/python`
-      caused by: 2 of 25 failed
-      failed to read back `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`: no such object: `42-linux/python/dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`
-      failed to read back `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl.metadata`: no such object: `42-linux/python/dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl.metadata`
-    error: failed to write to `memory:/42-linux/python`
+
+    hint: repeat the command when they are done
+    error: other jobs published meanwhile in all 8 attempts: `memory:/42-linux/python`
+      caused by: failed to write to `memory:/42-linux/python`
       caused by: failed to read back `simple/index.html`
       caused by: not what was written: `simple/index.html`: here _ with sha256 _, there _ with sha256 _
+
+    hint: repeat the command when they are done
     ");
-    assert_eq!(answers.map(|(_, code, _)| code), [1, 1, 1]);
+    assert_eq!(answers.map(|(_, code, _)| code), [1, 1]);
 }
 
 #[test]

@@ -32,6 +32,10 @@ pub(crate) enum Fault {
     Busy(u16, &'static str),
     /// It is done, and the answer is lost.
     Lose,
+    /// It is done at once, and the answer comes after this time.
+    Late(Duration),
+    /// It is done only after this time.
+    Delayed(Duration),
     /// The answer is that the bucket is in another region.
     Elsewhere(&'static str),
 }
@@ -210,6 +214,9 @@ fn serve(mut client: TcpStream, server: u16, script: &Mutex<Script>) -> io::Resu
         client.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
     }
     client.read_exact(&mut body)?;
+    if let Some(Fault::Delayed(time)) = fault {
+        thread::sleep(time);
+    }
     let mut answer = match fault {
         Some(Fault::Answer(status, code)) => {
             let text = format!("<Error><Code>{code}</Code><Message>as told</Message></Error>");
@@ -229,6 +236,10 @@ fn serve(mut client: TcpStream, server: u16, script: &Mutex<Script>) -> io::Resu
     let cut = |after: usize| answer.get(..body + after).unwrap_or(&answer);
     match fault {
         Some(Fault::Lose) => Ok(()),
+        Some(Fault::Late(time)) => {
+            thread::sleep(time);
+            client.write_all(&answer)
+        }
         Some(Fault::Cut(after)) => client.write_all(cut(after)),
         Some(Fault::Tear(after)) => {
             client.write_all(cut(after))?;
