@@ -15,7 +15,7 @@ trap '[ -n "${KEEP:-}" ] || rm -rf "$work"' EXIT
 set=$work/sample/local-linux/python
 # The sample belongs to no run, and nothing in it is yanked. The pictures show both.
 sed -i 's|"run-id": "local"|"run-id": "21440027240", "repository": "ROCm/TheRock"|' "$set/set.json"
-echo 'rocm-profiler==0.0.1.dev0  the launcher is broken' >"$work/yank.txt"
+echo 'rocm-profiler==0.99.1.dev0  the launcher is broken' >"$work/yank.txt"
 "$rocwheel" index "$set" --yank "$work/yank.txt" --quiet >/dev/null
 
 shoot() { # NAME ADDRESS WIDTH HEIGHT SCHEME: 0 is dark, 1 is light
@@ -45,7 +45,7 @@ cp --remove-destination "$plugin" "$work/plugin.so"
 head -c 300000 /dev/urandom >>"$work/plugin.so"
 mv "$work/plugin.so" "$plugin"
 later=$work/later
-"$rocwheel" build --artifact-dir "$work/sample/artifacts" --version 0.0.1.dev0 --output-dir "$later" --quiet >/dev/null
+"$rocwheel" build --artifact-dir "$work/sample/artifacts" --version 0.99.1.dev0 --output-dir "$later" --quiet >/dev/null
 rm "$later/set.json" "$later/dist/"rocm_profiler*
 python3 - "$later/dist/"rocm_sdk_libraries*.whl <<'PYTHON'
 import os, sys, zipfile

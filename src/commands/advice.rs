@@ -1,9 +1,74 @@
-//! Hints for errors of this machine or its network. Any command can meet them.
+//! Hints for errors of this machine or its network, which any command can meet; and hints that fit the command
+//! that failed.
+
+use clap::{Arg, Command};
 
 use crate::{
     error::{self, Error},
     store::{StoreError, StoreFailureKind},
 };
+
+/// What is behind each backtick that opens a flag.
+const FLAG: &str = "`--";
+
+/// Makes the hints of an error fit the command that failed. An engine that several commands share names a flag
+/// that not each of them has: then the variable that stands for the flag is named, and a hint without one is
+/// left out.
+pub(super) fn fit(error: Error, command: &Command, root: &Command) -> Error {
+    let hints = error::hints(&error);
+    let fitting: Vec<String> = hints
+        .iter()
+        .filter_map(|it| fitted(it, command, root))
+        .collect();
+    if fitting == hints {
+        return error;
+    }
+    error::with_hints(error, fitting)
+}
+
+/// `None` for a hint that no user of the command can follow.
+fn fitted(hint: &str, command: &Command, root: &Command) -> Option<String> {
+    // It is about the flags of another command, or of another program.
+    if ["`rocwheel ", "`auditwheel "]
+        .iter()
+        .any(|it| hint.contains(it))
+    {
+        return Some(hint.to_owned());
+    }
+    let (first, rest) = hint.split_once(FLAG).unwrap_or((hint, ""));
+    let mut fitting = first.to_owned();
+    for part in rest.split(FLAG).filter(|it| !it.is_empty()) {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        let end = part.find(|c| !is_name(c)).unwrap_or(part.len());
+        let (name, behind) = part.split_at(end);
+        let has_flag = flag(command, name).is_some() || flag(root, name).is_some();
+        // What no command of ours has is a flag of another program, such as docker.
+        if let Some(other) = anywhere(root, name).filter(|_| !has_flag) {
+            let variable = other.get_env()?;
+            let behind = behind.split_once('`').map_or(behind, |it| it.1);
+            let variable = variable.display().to_string();
+            fitting.extend(["`", &variable, "`", behind]);
+        } else {
+            fitting.extend([FLAG, part]);
+        }
+    }
+    Some(fitting)
+}
+
+/// The flag of a command with this name.
+fn flag<'a>(command: &'a Command, name: &str) -> Option<&'a Arg> {
+    let mut arguments = command.get_arguments();
+    arguments.find(|it| {
+        let aliases = it.get_all_aliases().unwrap_or_default();
+        it.get_long() == Some(name) || aliases.contains(&name)
+    })
+}
+
+/// The flag of any command with this name.
+fn anywhere<'a>(command: &'a Command, name: &str) -> Option<&'a Arg> {
+    let own = flag(command, name);
+    own.or_else(|| command.get_subcommands().find_map(|it| anywhere(it, name)))
+}
 
 /// Adds a hint to an error that has none, if the disk, its permissions or the network caused it.
 pub(super) fn advise(error: Error) -> Error {
@@ -19,7 +84,35 @@ pub(super) fn advise(error: Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::{Context as _, render};
+    use crate::{
+        commands::{Cli, args},
+        error::{Context as _, anyhow, hinted, render},
+    };
+
+    #[test]
+    fn a_hint_names_what_the_command_takes() {
+        let root = args::tree::<Cli>();
+        let fitted = |name: &str, hint: &str| {
+            let command = root.find_subcommand(name).unwrap();
+            render(&fit(hinted(anyhow!("no"), hint), command, &root))
+        };
+        let hint = "look at `--github-api-url` and `--bucket`, or at `rocwheel`";
+        insta::assert_snapshot!(fitted("fetch", hint), @"
+        error: no
+
+        hint: look at `--github-api-url` and `--bucket`, or at `rocwheel`
+        ");
+        insta::assert_snapshot!(fitted("install", hint), @"
+        error: no
+
+        hint: look at `GITHUB_API_URL` and `--bucket`, or at `rocwheel`
+        ");
+        insta::assert_snapshot!(fitted("split", "pass `--venv DIR`, or name it"), @"error: no");
+        let docker = "start it with `--device /dev/kfd`";
+        assert!(fitted("doctor", docker).contains(docker));
+        let other = "pass `--packages`: `rocwheel build --only core`";
+        assert!(fitted("split", other).ends_with("`rocwheel build --only core`\n"));
+    }
 
     #[test]
     fn a_store_that_does_not_answer_has_a_hint() {

@@ -193,7 +193,7 @@ impl DoctorArgs {
         }
         let found = found.into_iter();
         Ok(found
-            .map(|it| Check::problem(NAME, it.found, it.fix))
+            .map(|it| Check::problem(NAME, in_one_line(&it.found), in_one_line(&it.fix)))
             .collect())
     }
 
@@ -285,6 +285,11 @@ impl DoctorArgs {
         };
         Ok(vec![credentials, read])
     }
+}
+
+/// Names of files may have line breaks, which would look like lines of this report.
+fn in_one_line(text: &str) -> String {
+    text.replace('\n', "\\n")
 }
 
 /// `AKIA…WXYZ`: enough to tell two keys apart.

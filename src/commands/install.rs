@@ -14,7 +14,9 @@ use super::{
 };
 use crate::{
     error::{Context as _, Result},
-    install::{self, Action, Emit, Environment, Installer, TargetWish},
+    install::{
+        self, Action, Emit, Environment, InstallOrigin, Installer, SitePackages, TargetWish,
+    },
     set::{OfferedSet, SetPlace, Urls},
     target::{Target, split_list},
     version::{ReleaseStream, Version},
@@ -46,7 +48,8 @@ const UNUSUAL: [&str; 5] = [
 Exit codes: 0 installed, 1 the set does not have what was asked for, or the installer failed, 2 usage, \
 environment or access error")]
 pub struct InstallArgs {
-    /// Set or index to install from: a directory, an address, or `s3://bucket/prefix`
+    /// Set or index to install from: a directory, an address, or `s3://bucket/prefix` (default: where the
+    /// packages of the environment came from)
     #[arg(value_name = "SET", conflicts_with = "stream")]
     set: Option<PathBuf>,
     /// Install a version that this stream publishes
@@ -165,8 +168,15 @@ impl InstallArgs {
             dependencies: dependencies
                 .context("failed to read `--deps`")?
                 .map(|it| it.to_string()),
+            no_check: self.no_check,
             platform: self.run.platform(),
         })
+    }
+
+    /// Where the packages of an environment came from, if no other source is named.
+    fn earlier(&self, environment: &Environment) -> Option<InstallOrigin> {
+        let is_named = self.set.is_some() || self.stream.is_some() || self.run.knows_a_run();
+        (!is_named).then(|| InstallOrigin::read(environment.root()))?
     }
 
     /// Observes and decides. Changes nothing.
@@ -176,16 +186,24 @@ impl InstallArgs {
         action: Action,
         world: &World,
     ) -> Result<install::Plan> {
-        let request = self.request()?;
-        let (place, mut offered) = self.open_source(world)?;
+        let earlier = self.earlier(environment);
+        let mut request = self.request()?;
+        if request.version.is_none() {
+            request.version = earlier.as_ref().and_then(|it| it.version.clone());
+        }
+        let (place, mut offered) = self.open_source(earlier.as_ref(), world)?;
         let rocm = source::choose(&request, &place, &mut offered, world)?;
         if rocm.is_some() && !self.no_check {
             check::ensure_installable(&place, offered.is_described, &self.accept, world)?;
         }
-        let present = match action {
-            Action::Create => Vec::new(),
-            Action::Update => install::metadata(environment.root())?,
-        };
+        let (mut present, mut broken) = (Vec::new(), Vec::new());
+        if action == Action::Update {
+            present = install::metadata(environment.root());
+            // What cannot be read of an environment is the subject of `doctor`.
+            let site = SitePackages::read(environment.root(), World::jobs(), &world.stop);
+            broken.extend(site.iter().flat_map(install::broken));
+            world.stop.check()?;
+        }
         if let (TargetWish::Detected(gpus), Some((metadata, selection))) = (&request.targets, &rocm)
             && !selection.targets.is_empty()
         {
@@ -214,6 +232,8 @@ impl InstallArgs {
                 environment,
                 action,
                 installed: &present,
+                broken,
+                source: place.argument()?,
                 python: self.python.clone(),
                 installer,
             },

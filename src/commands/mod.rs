@@ -202,7 +202,7 @@ pub fn main() -> ExitCode {
     let line = line.and_then(|line| args::extend_targets(&line).map(|()| line));
     let exit = match line {
         Ok(line) => match args::parse::<Cli>(&line) {
-            Ok(cli) => obey(&cli),
+            Ok(cli) => obey(&cli, &line),
             Err(refusal) => refuse(&refusal, &line),
         },
         Err(error) => end(Err(error), |error| console(&[]).error(error)),
@@ -210,7 +210,7 @@ pub fn main() -> ExitCode {
     ExitCode::from(exit.code())
 }
 
-fn obey(cli: &Cli) -> Exit {
+fn obey(cli: &Cli, line: &[OsString]) -> Exit {
     let console = Console::of_this_process(&cli.global);
     retry::announce_by(console.notes());
     let stop = Stop::default();
@@ -219,8 +219,19 @@ fn obey(cli: &Cli) -> Exit {
         .and_then(|()| cli.command.run(&world))
         // Ctrl-C in a terminal also ends the programs that work for us: what fails then is no answer.
         .or_else(|error| world.stop.check().map_err(Error::from).and(Err(error)))
-        .map_err(advice::advise);
+        .map_err(|error| {
+            let root = args::tree::<Cli>();
+            advice::fit(advice::advise(error), named(&root, line), &root)
+        });
     end(result, |error| world.console.error(error))
+}
+
+/// The command that a command line names.
+fn named<'a>(root: &'a clap::Command, line: &[OsString]) -> &'a clap::Command {
+    let words = line.iter().skip(1);
+    words.fold(root, |command, word| {
+        command.find_subcommand(word).unwrap_or(command)
+    })
 }
 
 /// Prints what clap returned instead of a parsed command line: help, the version, or an error.

@@ -159,7 +159,9 @@ impl Console {
             text.push('\n');
         }
         let text = match self.talk.settings.reader {
-            LogReader::Workflow => workflow::defang(&text),
+            LogReader::Workflow => {
+                Cow::Owned(workflow::defang(&workflow::visible(&text)).into_owned())
+            }
             LogReader::Terminal => workflow::visible(&text),
             LogReader::Program => Cow::Borrowed(text.as_str()),
         };

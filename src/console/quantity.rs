@@ -80,7 +80,22 @@ pub fn shell_word(word: &str) -> String {
     if word.chars().all(is_plain) && !word.is_empty() {
         return word.to_owned();
     }
-    format!("'{}'", word.replace('\'', "'\\''"))
+    if !word.contains(char::is_control) {
+        return format!("'{}'", word.replace('\'', "'\\''"));
+    }
+    // What a terminal would obey is written with an escape, as bash and zsh read it.
+    let mut quoted = String::from("$'");
+    for c in word.chars() {
+        match c {
+            '\'' | '\\' => quoted.extend(['\\', c]),
+            c if c.is_control() => {
+                let bytes = c.to_string().into_bytes();
+                quoted.extend(bytes.iter().map(|it| format!("\\x{it:02x}")));
+            }
+            c => quoted.push(c),
+        }
+    }
+    quoted + "'"
 }
 
 /// Pads each column to its widest cell, except the last column.

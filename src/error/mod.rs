@@ -148,17 +148,33 @@ impl<T, E: Into<Error>> Hint<T> for Result<T, E> {
 
 /// Adds a hint to an error that is not in a `Result`.
 pub fn hinted(error: impl Into<Error>, hint: impl Into<String>) -> Error {
-    let (error, hint) = (error.into(), hint.into());
-    Error::new(Hinted { error, hint })
+    let (error, hints) = (error.into(), vec![hint.into()]);
+    let are_all = false;
+    Error::new(Hinted {
+        error,
+        hints,
+        are_all,
+    })
 }
 
-/// An error with a hint. It stays in the chain of errors, where [`Exit::of`] and [`render`] find
-/// it.
+/// The error with other hints in place of all that it has. Its message and causes stay as they are.
+pub fn with_hints(error: Error, hints: Vec<String>) -> Error {
+    let are_all = true;
+    Error::new(Hinted {
+        error,
+        hints,
+        are_all,
+    })
+}
+
+/// An error with hints. It stays in the chain of errors, where [`Exit::of`] and [`render`] find it.
 #[derive(Debug, derive_more::Display)]
 #[display("{error}")]
 struct Hinted {
     error: Error,
-    hint: String,
+    hints: Vec<String>,
+    /// Whether the hints of the errors below do not count any more.
+    are_all: bool,
 }
 
 impl StdError for Hinted {
@@ -224,11 +240,17 @@ pub fn last_cause(error: &(dyn StdError + 'static)) -> String {
 
 /// The hints of an error, outermost first.
 pub fn hints(error: &Error) -> Vec<String> {
-    error
+    let mut hints = Vec::new();
+    for hinted in error
         .chain()
         .filter_map(|cause| cause.downcast_ref::<Hinted>())
-        .map(|hinted| redact(&hinted.hint))
-        .collect()
+    {
+        hints.extend(hinted.hints.iter().map(|it| redact(it)));
+        if hinted.are_all {
+            break;
+        }
+    }
+    hints
 }
 
 #[cfg(test)]

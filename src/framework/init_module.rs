@@ -79,7 +79,7 @@ impl InitCall {
         format!(
             "{MARK}def initialize():\n    try:\n        import rocm_sdk\n    \
              except ImportError as error:\n        raise ImportError(\n            \
-             \"This package needs ROCm. Install it: pip install '{requirement}'\"\n        \
+             \"This package needs ROCm: install '{requirement}' from a ROCm index, not from PyPI\"\n        \
              ) from error\n    rocm_sdk.initialize_process(\n{arguments}    )\n"
         )
     }
@@ -263,7 +263,7 @@ mod tests {
                 import rocm_sdk
             except ImportError as error:
                 raise ImportError(
-                    "This package needs ROCm. Install it: pip install 'rocm[libraries]==7.14.*'"
+                    "This package needs ROCm: install 'rocm[libraries]==7.14.*' from a ROCm index, not from PyPI"
                 ) from error
             rocm_sdk.initialize_process(
                 preload_shortnames=[

@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::{
     environment::{Action, Change, Environment},
     installer::{self, CommandLine, Installer, words},
+    origin::InstallOrigin,
     plan::{Plan, PlannedFile},
     requirements::Requirements,
 };
@@ -64,6 +65,11 @@ impl Plan {
         if let Err(error) = self.install(&mut change, lock, world) {
             return Err(change.undo(error));
         }
+        let earlier = InstallOrigin::read(&self.environment);
+        self.origin
+            .clone()
+            .with_earlier(earlier)
+            .write(&self.environment)?;
         if self.action == Action::Update {
             // It may have had other packages before.
             let line = self.verb("check");
@@ -111,6 +117,7 @@ impl Plan {
         let file = work.path().join("requirements.txt");
         fs::write(&file, requirements.to_string())?;
         let mut line = self.verb("install");
+        line.extend(self.reinstall(&requirements));
         let has_digests = requirements.has_digests();
         line.extend(has_digests.then(|| "--require-hashes".to_owned()));
         line.extend(["--requirement".into(), file.to_string_lossy().into_owned()]);
@@ -122,6 +129,24 @@ impl Plan {
             }
             _ => error,
         })
+    }
+
+    /// The flags that make an installer replace packages of a right version that are stubs or damaged.
+    fn reinstall(&self, requirements: &Requirements) -> Vec<String> {
+        let packages = requirements.packages.iter().map(|it| &it.project);
+        let broken = packages.filter(|it| self.reinstalled.contains(it));
+        match self.installer {
+            Installer::Uv => {
+                let flags =
+                    broken.flat_map(|it| ["--reinstall-package".to_owned(), it.to_string()]);
+                flags.collect()
+            }
+            // It knows no flag for single packages.
+            Installer::Pip => broken
+                .take(1)
+                .map(|_| "--force-reinstall".to_owned())
+                .collect(),
+        }
     }
 
     /// The pins in another form, without an environment.

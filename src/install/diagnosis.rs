@@ -1,21 +1,21 @@
 //! What is wrong with an installed environment, and the command that mends it. The rules of `check` say
 //! it where they can.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, path::Path, sync::Arc};
 
 use itertools::Itertools as _;
 
-use super::site_packages::{InstalledPackage, SitePackages};
+use super::{
+    origin::InstallOrigin,
+    site_packages::{DEVICE, InstalledPackage, SitePackages},
+};
 use crate::{
     check::{CheckOptions, Finding, Rule, RuleSelection, SetFacts, judge},
-    console::few,
+    console::{few, shell_word},
+    package::DistNames,
     set::is_ours,
     target::Target,
-    version::Version,
-    wheel::RequirementLine,
+    wheel::{DistName, RequirementLine},
 };
 
 /// The rules of `check` that make sense for installed packages: versions that disagree, device code that
@@ -23,6 +23,8 @@ use crate::{
 const RULES: [&str; 7] = [
     "RW204", "RW306", "RW308", "RW314", "RW401", "RW601", "RW602",
 ];
+/// The beginning of each directory with the files of a ROCm package: `_rocm_sdk_core`.
+const PLATFORM: &str = "_rocm_";
 /// More findings of one kind are counted.
 const MOST: usize = 5;
 
@@ -30,7 +32,7 @@ const MOST: usize = 5;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnosis {
     pub found: String,
-    /// What to do, mostly one command.
+    /// What to do: a command that mends it, or a sentence.
     pub fix: String,
 }
 
@@ -46,24 +48,16 @@ impl Diagnosis {
 /// What is wrong with an environment whose code should run on GPUs of these targets.
 pub fn diagnose(site: &SitePackages, targets: &[Target]) -> Vec<Diagnosis> {
     let packages = || site.packages.iter();
-    let mut found: Vec<Diagnosis> = packages().filter_map(placeholder).collect();
+    let repair = Repair::new(site);
+    let mut found: Vec<Diagnosis> = packages().filter_map(|it| stub(it, &repair)).collect();
     found.extend(torch(site));
     for target in targets {
-        found.extend(packages().filter_map(|it| device_gap(site, it, target)));
+        found.extend(packages().flat_map(|it| device_gaps(site, it, target, &repair)));
     }
-    found.extend(packages().filter_map(damage));
-    found.extend(of_rules(site));
+    found.extend(packages().filter_map(|it| damage(it, &repair)));
+    found.extend(of_rules(site, &repair));
     found.extend(lost_libraries(site));
-    if let Some(devel) = site.devel.as_ref().filter(|it| !it.is_complete()) {
-        let (there, wanted) = (devel.there, devel.wanted);
-        found.push(Diagnosis::new(
-            format!(
-                "the development files are not complete: {} of {} files, {} of {} bytes",
-                there.files, wanted.files, there.bytes, wanted.bytes
-            ),
-            format!("rm -r {} && rocm-sdk init", devel.directory.display()),
-        ));
-    }
+    found.extend(development_files(site, &repair));
     if site.sees_other_site {
         found.push(Diagnosis::new(
             "packages of another Python are imported as well (`include-system-site-packages = true`)",
@@ -73,16 +67,103 @@ pub fn diagnose(site: &SitePackages, targets: &[Target]) -> Vec<Diagnosis> {
     found
 }
 
-/// A package without files. Such placeholders are on PyPI for the names of ROCm packages.
-fn placeholder(package: &InstalledPackage) -> Option<Diagnosis> {
+/// The packages that are not as they were installed, or are not what their name says. An installer leaves them
+/// alone, because their version is right.
+pub fn broken(site: &SitePackages) -> Vec<DistName> {
+    let is_broken = |package: &&InstalledPackage| {
+        let is_devel = package.name.normalized() == DistNames::built_in().devel;
+        let lacks_files = is_devel && site.devel.as_ref().is_some_and(|it| !it.is_complete());
+        is_stub(package)
+            || !package.missing.is_empty()
+            || !package.changed.is_empty()
+            || lacks_files
+    };
+    site.packages
+        .iter()
+        .filter(is_broken)
+        .map(|it| it.name.clone())
+        .collect()
+}
+
+/// How packages get into this environment again. A package of ROCm comes from its own source only: on PyPI,
+/// strangers have its name.
+struct Repair<'a> {
+    /// The environment, and where `install` took its packages from.
+    origin: Option<(&'a Path, &'a InstallOrigin)>,
+    /// The targets and extras of which packages are installed.
+    targets: Vec<Target>,
+    extras: Vec<String>,
+}
+
+impl<'a> Repair<'a> {
+    fn new(site: &'a SitePackages) -> Self {
+        let names = DistNames::built_in();
+        let (mut targets, mut extras) = (Vec::new(), Vec::new());
+        let selector = site.find(&names.selector);
+        let lines = selector.into_iter().flat_map(|it| &it.requires);
+        for line in lines.filter_map(|it| RequirementLine::parse(it)) {
+            let is_installed = site.find(line.name.normalized()).is_some();
+            let Some(extra) = line.extra.filter(|_| is_installed) else {
+                continue;
+            };
+            match names.device_target(&line.name) {
+                Some(target) => targets.push(target),
+                // The extra of a device package that is for all targets names no package of its own.
+                None => extras.push(extra.to_owned()),
+            }
+        }
+        Self {
+            origin: site.origin.as_ref().map(|(root, origin)| (&**root, origin)),
+            targets,
+            extras,
+        }
+    }
+
+    /// The command that installs everything of ROCm again, with device code for one more target; or else a
+    /// sentence about these packages.
+    fn install(&self, packages: &str, target: Option<&Target>) -> String {
+        let Some((environment, origin)) = self.origin else {
+            return format!(
+                "install {packages} from the index that this ROCm came from: on PyPI, packages of others have \
+                 such names"
+            );
+        };
+        let all = InstallOrigin {
+            targets: self.targets.iter().chain(target).cloned().collect(),
+            extras: self.extras.clone(),
+            ..origin.clone()
+        };
+        all.with_earlier(Some(origin.clone())).command(environment)
+    }
+}
+
+/// A package with the name of one of ours, or of a device package, that has nothing of what such a package is.
+/// Strangers have uploaded such stubs to PyPI.
+fn stub(package: &InstalledPackage, repair: &Repair<'_>) -> Option<Diagnosis> {
     let (name, version) = (package.name.normalized(), &package.version);
-    let is_of_rocm = is_ours(&package.name) || name.contains("-device-gfx");
-    (is_of_rocm && package.files.is_empty()).then(|| {
+    is_stub(package).then(|| {
         Diagnosis::new(
-            format!("`{name}` {version} is empty: a placeholder"),
-            format!("pip uninstall {name}, and install it from a ROCm index (`--index-url`)"),
+            format!("`{name}` {version} is a stub: it has nothing of what such a package is"),
+            repair.install(&format!("`{name}`"), None),
         )
     })
+}
+
+/// Whether a package lacks what our builder, and TheRock's scripts, put into each package of that name.
+fn is_stub(package: &InstalledPackage) -> bool {
+    let name = package.name.normalized();
+    let own = format!("{}/", package.name.filename_form());
+    let mut files = package.files.iter().chain(&package.missing);
+    if name == DistNames::built_in().selector {
+        return !files.any(|it| it == "rocm_sdk/__init__.py");
+    }
+    if is_ours(&package.name) {
+        let tables = format!("{own}_dist_info.py");
+        return !files.any(|it| it.starts_with(PLATFORM) || *it == tables);
+    }
+    // A device package of a framework has files beside those of the framework.
+    let is_payload = |it: &String| !it.starts_with(&own) && !it.contains(".dist-info/");
+    name.contains(DEVICE) && !files.any(is_payload)
 }
 
 /// torch without ROCm in an environment that has ROCm.
@@ -97,51 +178,58 @@ fn torch(site: &SitePackages) -> Option<Diagnosis> {
     let kind = if is_cuda { "CUDA" } else { "CPUs" };
     Some(Diagnosis::new(
         format!("torch {version} is built for {kind}, and not for ROCm"),
-        "pip install --force-reinstall torch, from a ROCm index (`--index-url`)",
+        "install a torch that is built for ROCm, from the index of its packages: PyPI has the other one",
     ))
 }
 
-/// A package whose device code for a target is in a package that is not installed, or is of another
-/// version. Such packages have an extra for each target: `device-gfx942`.
-fn device_gap(
+/// The packages with device code for a target that a package names, and that are not installed, or in another
+/// version. Such packages are behind an extra for each target, `device-gfx942`, which may need several: AMD's
+/// torch has one package for the target itself, and one for its family.
+fn device_gaps(
     site: &SitePackages,
     package: &InstalledPackage,
     target: &Target,
-) -> Option<Diagnosis> {
-    let requires = package.requires.iter();
-    let devices: BTreeMap<String, RequirementLine<'_>> = requires
-        .filter_map(|it| {
-            let line = RequirementLine::parse(it)?;
-            let target = line.extra?.strip_prefix("device-gfx")?;
-            Some((format!("gfx{target}"), line))
-        })
-        .collect();
+    repair: &Repair<'_>,
+) -> Vec<Diagnosis> {
     let wanted = target.base().to_string();
     let (name, version) = (package.name.normalized(), &package.version);
-    if devices.is_empty() {
-        return None;
-    }
-    let Some(line) = devices.get(&wanted) else {
-        let others = few(devices.keys().cloned());
-        return Some(Diagnosis::new(
+    let lines = package
+        .requires
+        .iter()
+        .filter_map(|it| RequirementLine::parse(it));
+    let target_of = |line: &RequirementLine<'_>| {
+        let target = line.extra?.strip_prefix("device-gfx")?;
+        Some(format!("gfx{target}"))
+    };
+    let lines = lines.filter_map(|line| Some((target_of(&line)?, line)));
+    let (lines, others): (Vec<_>, Vec<_>) = lines.partition(|(target, _)| *target == wanted);
+    if lines.is_empty() && !others.is_empty() {
+        let others = few(others.into_iter().map(|it| it.0).unique());
+        return vec![Diagnosis::new(
             format!("`{name}` {version} has no code for `{wanted}`, only for {others}"),
             format!("install another build of `{name}`, which has `{wanted}`"),
-        ));
-    };
-    let device = line.name.normalized();
-    let fix = format!("pip install \"{name}[device-{wanted}]=={version}\"");
-    let Some(installed) = site.find(device).map(|it| &it.version) else {
+        )];
+    }
+    let gap = |line: &RequirementLine<'_>| {
+        let device = line.name.normalized();
+        let fix = || repair.install(&format!("`{device}`"), Some(&target.base()));
+        let Some(installed) = site.find(device).map(|it| &it.version) else {
+            let found = format!(
+                "`{name}` {version} has no code for `{wanted}`: `{device}` is not installed"
+            );
+            return Some(Diagnosis::new(found, fix()));
+        };
+        let is_refused = installed.fulfils(line.specifier) == Some(false);
+        let needs = line.pin().unwrap_or(line.specifier);
         let found =
-            format!("`{name}` {version} has no code for `{wanted}`: `{device}` is not installed");
-        return Some(Diagnosis::new(found, fix));
+            format!("`{name}` {version} needs `{device}` {needs}, and {installed} is installed");
+        is_refused.then(|| Diagnosis::new(found, fix()))
     };
-    let pin = line.pin()?.parse::<Version>().ok()?;
-    let found = format!("`{name}` {version} needs `{device}` {pin}, and {installed} is installed");
-    (pin != *installed).then(|| Diagnosis::new(found, fix))
+    lines.iter().filter_map(|(_, line)| gap(line)).collect()
 }
 
 /// Files that RECORD has and the environment has not, or with another size.
-fn damage(package: &InstalledPackage) -> Option<Diagnosis> {
+fn damage(package: &InstalledPackage, repair: &Repair<'_>) -> Option<Diagnosis> {
     let (name, version) = (package.name.normalized(), &package.version);
     let lists = [(&package.missing, "missing"), (&package.changed, "changed")];
     let mut lists = lists
@@ -153,17 +241,51 @@ fn damage(package: &InstalledPackage) -> Option<Diagnosis> {
             format!("{count} {noun} {what}: {names}")
         });
     let damage = lists.join("; ");
-    (!damage.is_empty())
-        .then(|| Diagnosis::new(format!("`{name}` {version}: {damage}"), reinstall(package)))
+    let fix = if is_ours(&package.name) {
+        repair.install(&format!("`{name}` {version}"), None)
+    } else {
+        format!("install `{name}` {version} again, from where it came")
+    };
+    (!damage.is_empty()).then(|| Diagnosis::new(format!("`{name}` {version}: {damage}"), fix))
 }
 
-fn reinstall(package: &InstalledPackage) -> String {
-    let (name, version) = (package.name.normalized(), &package.version);
-    format!("pip install --force-reinstall --no-deps {name}=={version}")
+/// The development files, if they are not complete. `rocm-sdk init` unpacks the archive that an install brings.
+fn development_files(site: &SitePackages, repair: &Repair<'_>) -> Option<Diagnosis> {
+    let devel = site.devel.as_ref().filter(|it| !it.is_complete())?;
+    let (there, wanted) = (devel.there, devel.wanted);
+    let found = format!(
+        "the development files are not complete: {} of {} files, {} of {} bytes",
+        there.files, wanted.files, there.bytes, wanted.bytes
+    );
+    let init = match repair.origin {
+        Some((environment, _)) => {
+            let program = if cfg!(windows) {
+                "Scripts/rocm-sdk"
+            } else {
+                "bin/rocm-sdk"
+            };
+            format!(
+                "{} init",
+                shell_word(&environment.join(program).to_string_lossy())
+            )
+        }
+        None => "rocm-sdk init".to_owned(),
+    };
+    let name = &DistNames::built_in().devel;
+    Some(match (devel.has_archive(), repair.origin) {
+        (true, _) => Diagnosis::new(found, init),
+        (false, Some(_)) => {
+            Diagnosis::new(found, format!("{} && {init}", repair.install(name, None)))
+        }
+        (false, None) => {
+            let install = repair.install(&format!("`{name}` again"), None);
+            Diagnosis::new(found, format!("{install}; then `{init}` unpacks them"))
+        }
+    })
 }
 
 /// What the rules of `check` say about the ROCm packages.
-fn of_rules(site: &SitePackages) -> Vec<Diagnosis> {
+fn of_rules(site: &SitePackages, repair: &Repair<'_>) -> Vec<Diagnosis> {
     let ours = site.packages.iter().filter(|it| is_ours(&it.name));
     let ours: Vec<&InstalledPackage> = ours.collect();
     let set = SetFacts {
@@ -179,24 +301,18 @@ fn of_rules(site: &SitePackages) -> Vec<Diagnosis> {
     };
     let (report, _) = judge(&set, &options, Vec::new());
     let by_rule = report.by_rule().into_iter();
+    let is_broken = !broken(site).is_empty();
     by_rule
-        .map(|(rule, findings)| of_rule(rule, &findings, &ours))
+        .map(|(rule, findings)| of_rule(rule, &findings, is_broken, repair))
         .collect()
 }
 
-fn of_rule(rule: &Rule, findings: &[&Finding], ours: &[&InstalledPackage]) -> Diagnosis {
-    let newest = ours.iter().map(|it| &it.version).max();
-    let fix = match newest {
-        Some(newest) if rule.id == "RW204" => {
-            let names = ours.iter().map(|it| it.name.normalized());
-            let pins = names.map(|name| format!("{name}=={newest}"));
-            format!("pip install {}", pins.format(" "))
-        }
-        _ => {
-            let files = findings.iter().filter_map(|it| it.file.as_deref()).unique();
-            let packages = files.filter_map(|file| ours.iter().find(|it| it.wheel.file == file));
-            packages.map(|it| reinstall(it)).join(" && ")
-        }
+fn of_rule(rule: &Rule, findings: &[&Finding], is_broken: bool, repair: &Repair<'_>) -> Diagnosis {
+    // Files that are as they were installed are the same after the next install.
+    let fix = if is_broken || rule.id == "RW204" {
+        repair.install("all packages of ROCm in one version", None)
+    } else {
+        "no install of the same packages mends this: it is in their files, or in what this machine lacks".to_owned()
     };
     let shown = findings.iter().take(MOST).map(|finding| {
         let place = finding.member.as_ref().or(finding.file.as_ref());
@@ -245,7 +361,7 @@ fn lost_libraries(site: &SitePackages) -> Vec<Diagnosis> {
             let (name, version) = (package.name.normalized(), &package.version);
             found.push(Diagnosis::new(
                 format!("`{name}` {version}: {}", few(lost.into_iter())),
-                format!("rocwheel framework tie, for the wheel of `{name}`, and install that"),
+                format!("tie the wheel of `{name}` to this ROCm with `rocwheel framework tie`, and install that"),
             ));
         }
     }

@@ -12,6 +12,7 @@ mod act;
 mod diagnosis;
 mod environment;
 mod installer;
+mod origin;
 mod plan;
 mod requirements;
 mod select;
@@ -21,9 +22,10 @@ mod tests;
 
 pub use self::{
     act::{Emit, Report},
-    diagnosis::{Diagnosis, diagnose},
+    diagnosis::{Diagnosis, broken, diagnose},
     environment::{Action, Environment},
     installer::{Installer, command, ensure_python, run},
+    origin::InstallOrigin,
     plan::{Facts, Plan, plan},
     select::{
         RocmSelection, TargetWish, ensure_has_all, file_of, lacks, needed_by, pins, select,
@@ -51,5 +53,7 @@ pub struct Request {
     pub packages: Vec<String>,
     /// The index with all other packages.
     pub dependencies: Option<String>,
+    /// Whether the set is installed unchecked.
+    pub no_check: bool,
     pub platform: Platform,
 }

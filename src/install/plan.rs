@@ -10,6 +10,7 @@ use super::{
     Request,
     environment::{Action, Environment},
     installer::{CommandLine, Installer, source_arguments},
+    origin::InstallOrigin,
     requirements::{Pinned, Requirements},
     select::{self, RocmSelection, no},
 };
@@ -38,6 +39,10 @@ pub struct Facts<'a> {
     pub action: Action,
     /// What an existing environment has.
     pub installed: &'a [Metadata],
+    /// Which of these are stubs or damaged.
+    pub broken: Vec<DistName>,
+    /// The SET argument that names the source from any directory.
+    pub source: String,
     /// The Python of a new environment, by its version or its path. `None` for the usual one.
     pub python: Option<String>,
     pub installer: Installer,
@@ -65,6 +70,11 @@ pub struct Plan {
     pub(super) sources: Vec<String>,
     /// The files of ROCm that are installed, as far as the source tells.
     pub files: Vec<PlannedFile>,
+    /// The packages that are installed again although the environment has them, because they are stubs or
+    /// damaged.
+    pub(super) reinstalled: Vec<DistName>,
+    /// What is written into the environment.
+    pub origin: InstallOrigin,
     /// The interpreter of the environment.
     #[serde(skip)]
     pub(super) own_python: PathBuf,
@@ -117,6 +127,15 @@ pub fn plan(request: &Request, facts: Facts<'_>) -> Result<Plan> {
         sha256: it.sha256,
     });
     let places = offered.sources(family);
+    let is_device = |it: &&String| !it.starts_with(select::DEVICE);
+    let origin = InstallOrigin {
+        targets: selection.targets.clone(),
+        extras: selection.extras.iter().filter(is_device).cloned().collect(),
+        packages: request.packages.clone(),
+        dependencies: request.dependencies.clone(),
+        no_check: request.no_check,
+        ..InstallOrigin::new(facts.source, rocm.map(|it| it.version.clone()))
+    };
     // What is no package of ROCm, such as setuptools, is one that only an installer can choose.
     let is_all = request.packages.is_empty() && exact.len() == projects.len();
     Ok(Plan {
@@ -132,6 +151,8 @@ pub fn plan(request: &Request, facts: Facts<'_>) -> Result<Plan> {
         environment: facts.environment.root().to_owned(),
         own_python: facts.environment.python(),
         action: facts.action,
+        reinstalled: facts.broken,
+        origin,
         targets: selection.targets,
         python: facts.python,
         installer: facts.installer,

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// The beginning of an extra for the device code of a target, as ROCm and frameworks have it.
-const DEVICE: &str = "device-";
+pub(super) const DEVICE: &str = "device-";
 /// How many versions an error lists.
 const MOST_LISTED: usize = 8;
 

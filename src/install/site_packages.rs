@@ -12,6 +12,7 @@ use fs_err as fs;
 use serde::Deserialize;
 use walkdir::WalkDir;
 
+use super::origin::InstallOrigin;
 use crate::{
     artifact::FileAt,
     check::{
@@ -19,12 +20,16 @@ use crate::{
         observe::{installed_member, installed_wheel},
     },
     error::{Context as _, Hint as _, Result, Stop, ensure},
+    io::read_small,
     package::DistNames,
     parallel,
     set::is_ours,
     version::Version,
-    wheel::{DistName, Headers, Metadata},
+    wheel::{DistName, Headers, Metadata, RequirementLine},
 };
+
+/// A part of the name of each package with device code: `rocm-sdk-device-gfx942`, `amd-torch-device-gfx942`.
+pub(super) const DEVICE: &str = "-device-gfx";
 
 /// The packages of an environment.
 #[derive(Debug)]
@@ -34,6 +39,8 @@ pub struct SitePackages {
     /// Whether packages of the Python that the environment was made with are imported as well.
     pub sees_other_site: bool,
     pub devel: Option<DevelFiles>,
+    /// Where `install` took its packages from, with the environment.
+    pub origin: Option<(PathBuf, InstallOrigin)>,
 }
 
 /// An installed package.
@@ -41,13 +48,16 @@ pub struct SitePackages {
 pub struct InstalledPackage {
     pub name: DistName,
     pub version: Version,
+    /// Whether it is a package of ROCm, one with device code, or one that requires ROCm. The files of other
+    /// packages are not judged: a distribution or a company may have changed them on purpose.
+    pub is_of_rocm: bool,
     /// The requirements of its METADATA.
     pub requires: Vec<String>,
-    /// The files of RECORD outside of `.dist-info`.
+    /// The files of RECORD outside of `.dist-info` that exist.
     pub files: Vec<String>,
-    /// The files of RECORD that do not exist.
+    /// The files of RECORD that do not exist, of a package that is judged.
     pub missing: Vec<String>,
-    /// The files that have another size than in RECORD.
+    /// The files that have another size than in RECORD, of a package that is judged.
     pub changed: Vec<String>,
     /// The facts of its files. Only of ROCm packages, and of the libraries of others.
     pub wheel: Arc<WheelFile>,
@@ -68,11 +78,13 @@ pub struct DevelCount {
 }
 
 /// The metadata of the packages in an environment.
-pub fn metadata(environment: &Path) -> Result<Vec<Metadata>> {
+pub fn metadata(environment: &Path) -> Vec<Metadata> {
     let infos = site(environment).map(|(_, infos)| infos);
-    let infos = infos.unwrap_or_default();
-    let read = infos.iter().map(|info| metadata_of(info));
-    read.filter_map(Result::transpose).collect()
+    infos
+        .unwrap_or_default()
+        .iter()
+        .filter_map(|info| metadata_of(info))
+        .collect()
 }
 
 impl SitePackages {
@@ -84,13 +96,15 @@ impl SitePackages {
             let name = info.file_name().unwrap_or_default().to_string_lossy();
             InstalledPackage::read(&root, info).with_context(|| format!("failed to read `{name}`"))
         })?;
-        let settings = text_of(environment, "pyvenv.cfg")?.unwrap_or_default();
+        let settings = text_of(environment, "pyvenv.cfg").unwrap_or_default();
         let mut settings = settings.lines().filter_map(|line| line.split_once('='));
+        let origin = InstallOrigin::environment_of(&root);
         Ok(Self {
             sees_other_site: settings.any(|(name, value)| {
                 name.trim() == "include-system-site-packages"
                     && value.trim().eq_ignore_ascii_case("true")
             }),
+            origin: origin.and_then(|it| InstallOrigin::read(&it).map(|origin| (it, origin))),
             devel: DevelFiles::read(&root)?,
             packages: packages.into_iter().flatten().collect(),
             root,
@@ -121,41 +135,41 @@ fn site(environment: &Path) -> Option<(PathBuf, Vec<PathBuf>)> {
     })
 }
 
-/// The text of a file, if it exists.
-fn text_of(directory: &Path, name: &str) -> Result<Option<String>> {
-    match fs::read_to_string(directory.join(name)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        text => Ok(Some(text?)),
-    }
+/// The text of a small file. `None` if it cannot be read: an environment has packages of many programs, and an
+/// odd one must not hide what is wrong with the others.
+fn text_of(directory: &Path, name: &str) -> Option<String> {
+    let bytes = read_small(&directory.join(name)).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// The metadata of an installed package. `None` without a name or a version.
-fn metadata_of(info: &Path) -> Result<Option<Metadata>> {
-    let headers: Headers = text_of(info, "METADATA")?.unwrap_or_default().parse()?;
-    let name = headers.get("Name").and_then(|it| it.parse().ok());
-    let version = headers.get("Version").and_then(|it| it.parse().ok());
-    let named = name.zip(version).map(|(name, version)| Metadata {
-        name,
-        version,
+fn metadata_of(info: &Path) -> Option<Metadata> {
+    let headers: Headers = text_of(info, "METADATA")?.parse().ok()?;
+    Some(Metadata {
+        name: headers.get("Name")?.parse().ok()?,
+        version: headers.get("Version")?.parse().ok()?,
         requires_python: None,
         requires_dist: headers.all("Requires-Dist").map(str::to_owned).collect(),
         provides_extra: Vec::new(),
-    });
-    Ok(named)
+    })
 }
 
 impl InstalledPackage {
     /// `None` without a name, a version or RECORD: packages of Linux distributions have none.
     fn read(root: &Path, info: &Path) -> Result<Option<Self>> {
-        let (metadata, record) = (metadata_of(info)?, text_of(info, "RECORD")?);
-        let Some((metadata, record)) = metadata.zip(record) else {
+        let metadata = metadata_of(info);
+        let Some((metadata, record)) = metadata.zip(text_of(info, "RECORD")) else {
             return Ok(None);
         };
         let (name, version) = (metadata.name, metadata.version);
-        let wheel: Headers = text_of(info, "WHEEL")?.unwrap_or_default().parse()?;
-        let tag = wheel.get("Tag").unwrap_or("py3-none-any");
+        let wheel: Option<Headers> = text_of(info, "WHEEL").and_then(|it| it.parse().ok());
+        let tag = wheel
+            .as_ref()
+            .and_then(|it| it.get("Tag"))
+            .unwrap_or("py3-none-any");
         let file = format!("{}-{version}-{tag}.whl", name.filename_form());
         let mut package = Self {
+            is_of_rocm: is_of_rocm(&name, &metadata.requires_dist),
             requires: metadata.requires_dist,
             files: Vec::new(),
             missing: Vec::new(),
@@ -175,9 +189,11 @@ impl InstalledPackage {
         let mut rows = csv::ReaderBuilder::new();
         let rows = rows.has_headers(false).flexible(true);
         for row in rows.from_reader(record.as_bytes()).records() {
-            let row = row.context("failed to read RECORD")?;
-            let path = row.get(0).context("an empty row in RECORD")?;
-            ensure!(!path.contains('\0'), "a NUL in a path of RECORD");
+            let path = row.as_ref().ok().and_then(|it| it.get(0));
+            let (Ok(row), Some(path)) = (&row, path.filter(|it| !it.contains('\0'))) else {
+                ensure!(!self.is_of_rocm, "a row of RECORD that cannot be read");
+                continue;
+            };
             // What Python compiled is made again.
             if Path::new(path).extension().is_some_and(|it| it == "pyc") {
                 continue;
@@ -186,13 +202,16 @@ impl InstalledPackage {
             let found = match fs::metadata(&place) {
                 Ok(found) => found,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    self.missing.push(path.to_owned());
+                    if self.is_of_rocm && !is_unpacked_archive(root, path) {
+                        self.missing.push(path.to_owned());
+                    }
                     continue;
                 }
+                Err(_) if !self.is_of_rocm => continue,
                 Err(error) => return Err(error.into()),
             };
             let size: Option<u64> = row.get(2).and_then(|it| it.parse().ok());
-            if size.is_some_and(|size| size != found.len()) {
+            if self.is_of_rocm && size.is_some_and(|size| size != found.len()) {
                 self.changed.push(path.to_owned());
             }
             if !path.contains(".dist-info/") {
@@ -212,12 +231,40 @@ impl InstalledPackage {
     }
 }
 
+/// Whether a package is one of ROCm, has device code, or requires ROCm.
+fn is_of_rocm(name: &DistName, requires: &[String]) -> bool {
+    let lines = requires.iter().filter_map(|it| RequirementLine::parse(it));
+    is_ours(name)
+        || name.normalized().contains(DEVICE)
+        || lines
+            .into_iter()
+            .any(|line| is_ours(&line.name) || line.name.normalized().contains(DEVICE))
+}
+
+/// Whether a path is that of the archive with the development files, which are unpacked: `rocm-sdk init`
+/// removes the archive then, and leaves its row in RECORD.
+fn is_unpacked_archive(root: &Path, path: &str) -> bool {
+    let devel = DistNames::built_in().devel.replace('-', "_");
+    let archive = path.strip_prefix(&format!("{devel}/_devel.tar"));
+    let is_archive = archive.is_some_and(|end| end.is_empty() || end == ".xz");
+    is_archive && root.join(format!("_{devel}")).is_dir()
+}
+
 impl DevelFiles {
+    /// Whether the archive that they are unpacked from is still there.
+    pub fn has_archive(&self) -> bool {
+        let devel = DistNames::built_in().devel.replace('-', "_");
+        let package = self.directory.with_file_name(devel);
+        ["_devel.tar", "_devel.tar.xz"]
+            .iter()
+            .any(|it| package.join(it).exists())
+    }
+
     /// `None` if the development files were not unpacked, or have no manifest.
     fn read(root: &Path) -> Result<Option<Self>> {
         let name = DistNames::built_in().devel.replace('-', "_");
         let directory = root.join(format!("_{name}"));
-        let manifest = text_of(&root.join(name), "_devel_manifest.json")?;
+        let manifest = text_of(&root.join(name), "_devel_manifest.json");
         let Some(manifest) = manifest.filter(|_| directory.is_dir()) else {
             return Ok(None);
         };

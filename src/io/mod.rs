@@ -4,7 +4,10 @@ mod digest_cache;
 mod identity;
 mod tap;
 
-use std::io::{BufReader, Read};
+use std::{
+    io::{self, BufReader, Read},
+    path::Path,
+};
 
 pub use digest_cache::{CachedFile, DigestCache};
 pub use identity::{FileIdentity, FileStamp, FileState};
@@ -16,4 +19,27 @@ pub fn buffered<R: Read>(reader: R, len: u64, most: usize) -> BufReader<R> {
     let len = usize::try_from(len).unwrap_or(usize::MAX);
     // With one byte more, something that is longer than it should be is noticed.
     BufReader::with_capacity(len.saturating_add(1).min(most), reader)
+}
+
+/// The longest file that is read whole, if somebody else may have written it.
+const LONGEST_SMALL: u64 = 64 << 20;
+
+/// Reads a file that should be small, such as the metadata of an installed package. A device, a pipe and a file
+/// of gigabytes are errors: they would block, or fill the memory.
+pub fn read_small(path: &Path) -> io::Result<Vec<u8>> {
+    let refused = |why: &str| {
+        let text = format!("failed to read `{}`: {why}", path.display());
+        io::Error::new(io::ErrorKind::InvalidData, text)
+    };
+    // Asked before it is opened: opening a pipe waits for its writer.
+    if !fs_err::metadata(path)?.is_file() {
+        return Err(refused("not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    let file = fs_err::File::open(path)?;
+    file.take(LONGEST_SMALL + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LONGEST_SMALL {
+        return Err(refused("more than 64 MiB"));
+    }
+    Ok(bytes)
 }

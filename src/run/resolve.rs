@@ -15,8 +15,7 @@ use crate::{
 };
 
 /// What a user can do who knows more about a run than GitHub tells.
-const UNASKED: &str =
-    "pass `--bucket` to say where its outputs are, or `--offline` to assume the usual bucket";
+const UNASKED: &str = "pass `--bucket` to say where its outputs are";
 
 /// The bucket of a local run, which has none: only its directories are used.
 const LOCAL: &str = "local";

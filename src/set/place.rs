@@ -247,6 +247,17 @@ impl SetPlace {
         }
     }
 
+    /// The argument that names this place, from any directory.
+    pub fn argument(&self) -> Result<String> {
+        match self.local() {
+            Some(root) => Ok(std::path::absolute(root)?.display().to_string()),
+            None => Ok(match &self.page {
+                Some(page) => format!("{}/{page}", self.store),
+                None => self.to_string(),
+            }),
+        }
+    }
+
     /// The path of the set, if it is a local directory.
     pub fn local(&self) -> Option<&Path> {
         match &self.kind {

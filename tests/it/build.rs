@@ -93,13 +93,13 @@ fn a_part_is_byte_for_byte_that_part_of_the_whole() {
 fn the_answer_is_names_or_one_document() {
     let place = place("answer");
     let names = succeed(build(&place, "out").args(["--only", "meta"])).stdout;
-    assert_eq!(names, b"rocm-0.0.1.dev0.tar.gz\n");
+    assert_eq!(names, b"rocm-0.99.1.dev0.tar.gz\n");
     let json = succeed(build(&place, "out").args(["--only", "meta", "--format", "json"])).stdout;
     let json: Value = serde_json::from_slice(&json).unwrap();
     assert_eq!(json["command"], "build");
     let package = &json["packages"][0];
-    assert_eq!(package["path"], "rocm-0.0.1.dev0.tar.gz");
-    let bytes = fs_err::read(place.join("out/dist/rocm-0.0.1.dev0.tar.gz")).unwrap();
+    assert_eq!(package["path"], "rocm-0.99.1.dev0.tar.gz");
+    let bytes = fs_err::read(place.join("out/dist/rocm-0.99.1.dev0.tar.gz")).unwrap();
     assert_eq!(package["size"], bytes.len());
     assert_eq!(package["sha256"], Sha256::of(&bytes).to_string());
 }

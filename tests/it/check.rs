@@ -99,7 +99,7 @@ impl Set {
     /// The findings alone, with the exit code before them.
     fn found(&self, arguments: &[&str]) -> String {
         let Outcome { code, stdout, .. } = self.check(arguments);
-        let stdout = stdout.replace("-0.0.1.dev0-py3-none-linux_x86_64", "");
+        let stdout = stdout.replace("-0.99.1.dev0-py3-none-linux_x86_64", "");
         // How many findings each rule has stands behind them.
         match stdout.split_once("\n\n") {
             Some((findings, _)) => format!("exit {code}\n{findings}\n"),

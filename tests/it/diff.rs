@@ -7,7 +7,7 @@ use crate::support::{noise, web::Manner};
 fn other_version() -> std::path::PathBuf {
     published::once("sample-of-another-version", |root| {
         let mut pipeline = command();
-        pipeline.args(["pipeline", "--sample", "--version", "0.0.1rc1"]);
+        pipeline.args(["pipeline", "--sample", "--version", "0.99.1rc1"]);
         succeed(pipeline.args(["--output-dir", text(root)]));
     })
     .join("packages/dist")
@@ -25,7 +25,7 @@ fn changed(changes: &[(&str, Edit)]) -> TempDir {
     let place = tempfile::tempdir().unwrap();
     copy_files(&published::sample().dist(), place.path());
     for (name, edit) in changes {
-        let name = format!("{name}-0.0.1.dev0-py3-none-linux_x86_64.whl");
+        let name = format!("{name}-0.99.1.dev0-py3-none-linux_x86_64.whl");
         let path = place.path().join(name);
         let mut members = unzip(&fs_err::read(&path).unwrap());
         edit(&mut members);
@@ -93,18 +93,18 @@ fn each_change_is_a_line() {
         })
     };
     insta::assert_snapshot!(shown(&[]), @"
-    before: BEFORE: 0.0.1.dev0
-    after:  AFTER: 0.0.1.dev0
+    before: BEFORE: 0.99.1.dev0
+    after:  AFTER: 0.99.1.dev0
 
-    Packages: 2.41 MiB in 7 before, 2.32 MiB in 7 after: −99.24 KiB, −4.0 %
-      changed   −97.02 KiB  rocm-sdk-device-gfx942: 196.92 KiB, −33.0 %
-      changed    −2.34 KiB  rocm-sdk-core: 1.37 MiB, −0.2 %
-      changed       +123 B  rocm-profiler: 18.72 KiB, +0.6 %
+    Packages: 2.42 MiB in 7 before, 2.32 MiB in 7 after: −99.25 KiB, −4.0 %
+      changed   −97.02 KiB  rocm-sdk-device-gfx942: 196.94 KiB, −33.0 %
+      changed    −2.35 KiB  rocm-sdk-core: 1.37 MiB, −0.2 %
+      changed       +115 B  rocm-profiler: 19.11 KiB, +0.6 %
 
     Files: 4 gone, 2 new, 2 changed
       gone      −96.55 KiB  rocm-sdk-device-gfx942: _rocm_sdk_libraries/.kpack/blas_lib_gfx942.kpack
       gone       −1.74 KiB  rocm-profiler: _rocm_profiler/lib/librocprof-sys.so.1
-      gone          −182 B  rocm-sdk-core: _rocm_sdk_core/bin/hipconfig
+      gone          −183 B  rocm-sdk-core: _rocm_sdk_core/bin/hipconfig
       gone           −20 B  rocm-sdk-core: _rocm_sdk_core/share/hip/version
       new        +1.74 KiB  rocm-profiler: _rocm_profiler/lib/librocprof-sys.so.2
       new            +20 B  rocm-sdk-core: _rocm_sdk_core/share/hip/moved/version
@@ -186,14 +186,14 @@ fn a_version_is_chosen_on_an_index() {
     let server = Server::of_directory(place.path(), Manner::Ranges);
     let index = format!("{}links.html", server.url);
     let version = |version: &str| format!("{index}@{version}");
-    let (before, after) = (version("0.0.1.dev0"), version("0.0.1rc1"));
+    let (before, after) = (version("0.99.1.dev0"), version("0.99.1rc1"));
     let said = rocwheel(&["diff", &before, &after, "--no-progress"]).ok();
     assert!(said.starts_with("nothing differs in 7 packages"), "{said}");
     let said = rocwheel(&["diff", &before, &index, "--format=json"]).ok();
     let said: Value = serde_json::from_str(&said).unwrap();
-    assert_eq!(said["before"]["versions"][0], "0.0.1.dev0");
+    assert_eq!(said["before"]["versions"][0], "0.99.1.dev0");
     // The newest.
-    assert_eq!(said["after"]["versions"][0], "0.0.1rc1");
+    assert_eq!(said["after"]["versions"][0], "0.99.1rc1");
     let wrong = rocwheel(&["diff", &version("9.0.0"), &after, "--no-progress"]);
     assert_eq!(wrong.code, 2);
     assert_has!(wrong.stderr, "has no packages of version 9.0.0");

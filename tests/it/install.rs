@@ -217,13 +217,13 @@ fn a_dry_run_prints_everything_and_makes_nothing() {
     let plan = install(&t, &sample().place(), more).ok();
     assert_eq!(count(&t.path("")), 0);
     insta::assert_snapshot!(plan, @"
-    ROCm 0.0.1.dev0 for gfx942, gfx1100, from SET
+    ROCm 0.99.1.dev0 for gfx942, gfx1100, from SET
     create `HERE/a b` with uv
-      rocm-0.0.1.dev0.tar.gz
-      rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl
-      rocm_sdk_device_gfx1100-0.0.1.dev0-py3-none-linux_x86_64.whl
-      rocm_sdk_device_gfx942-0.0.1.dev0-py3-none-linux_x86_64.whl
-      rocm_sdk_libraries-0.0.1.dev0-py3-none-linux_x86_64.whl
+      rocm-0.99.1.dev0.tar.gz
+      rocm_sdk_core-0.99.1.dev0-py3-none-linux_x86_64.whl
+      rocm_sdk_device_gfx1100-0.99.1.dev0-py3-none-linux_x86_64.whl
+      rocm_sdk_device_gfx942-0.99.1.dev0-py3-none-linux_x86_64.whl
+      rocm_sdk_libraries-0.99.1.dev0-py3-none-linux_x86_64.whl
     ");
 }
 

@@ -24,6 +24,7 @@ mod elf;
 mod fetch;
 mod framework;
 mod github;
+mod hints;
 mod install;
 mod judges;
 mod kpack;

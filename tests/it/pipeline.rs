@@ -27,13 +27,13 @@ fn the_last_lines_say_how_to_install_what_was_made() {
         .filter_map(|line| line.split("  ").last())
         .collect();
     insta::assert_snapshot!(names.join("\n"), @"
-    rocm-0.0.1.dev0.tar.gz
-    rocm_profiler-0.0.1.dev0-py3-none-linux_x86_64.whl
-    rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl
-    rocm_sdk_devel-0.0.1.dev0-py3-none-linux_x86_64.whl
-    rocm_sdk_device_gfx1100-0.0.1.dev0-py3-none-linux_x86_64.whl
-    rocm_sdk_device_gfx942-0.0.1.dev0-py3-none-linux_x86_64.whl
-    rocm_sdk_libraries-0.0.1.dev0-py3-none-linux_x86_64.whl
+    rocm-0.99.1.dev0.tar.gz
+    rocm_profiler-0.99.1.dev0-py3-none-linux_x86_64.whl
+    rocm_sdk_core-0.99.1.dev0-py3-none-linux_x86_64.whl
+    rocm_sdk_devel-0.99.1.dev0-py3-none-linux_x86_64.whl
+    rocm_sdk_device_gfx1100-0.99.1.dev0-py3-none-linux_x86_64.whl
+    rocm_sdk_device_gfx942-0.99.1.dev0-py3-none-linux_x86_64.whl
+    rocm_sdk_libraries-0.99.1.dev0-py3-none-linux_x86_64.whl
     in 7 packages
     ");
     insta::assert_snapshot!(lines[packages..].join("\n"), @"
@@ -42,19 +42,19 @@ fn the_last_lines_say_how_to_install_what_was_made() {
 
     pip:
 
-        pip install --index-url file://[out]/local-linux/python/simple/ 'rocm[libraries,devel,device-gfx942]==0.0.1.dev0'
+        pip install --index-url file://[out]/local-linux/python/simple/ 'rocm[libraries,devel,device-gfx942]==0.99.1.dev0'
 
     uv:
 
-        uv pip install --default-index file://[out]/local-linux/python/simple/ 'rocm[libraries,devel,device-gfx942]==0.0.1.dev0'
+        uv pip install --default-index file://[out]/local-linux/python/simple/ 'rocm[libraries,devel,device-gfx942]==0.99.1.dev0'
 
     pip, from the find-links page:
 
-        pip install --no-index --find-links file://[out]/local-linux/python/dist/index.html 'rocm[libraries,devel,device-gfx942]==0.0.1.dev0'
+        pip install --no-index --find-links file://[out]/local-linux/python/dist/index.html 'rocm[libraries,devel,device-gfx942]==0.99.1.dev0'
 
     uv, from the find-links page:
 
-        uv pip install --no-index --find-links file://[out]/local-linux/python/dist/index.html 'rocm[libraries,devel,device-gfx942]==0.0.1.dev0'
+        uv pip install --no-index --find-links file://[out]/local-linux/python/dist/index.html 'rocm[libraries,devel,device-gfx942]==0.99.1.dev0'
     ");
 }
 
@@ -211,7 +211,7 @@ pub(crate) fn passes_its_own_tests(python: &Path) {
 /// Asks an installation what only a whole one can answer.
 fn check(set: &TestSet, python: &Path) {
     let output = succeed(Command::new(python).args(["-c", TRY]));
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), "0.0.1.dev0 5\n");
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "0.99.1.dev0 5\n");
     let root = root(python);
     let files = ["include/hip/hip_runtime.h", "llvm/bin/clang++"];
     let code = ["gfx942:xnack+"].iter().chain(set.targets);

@@ -141,7 +141,7 @@ fn a_set_with_errors_has_a_summary_that_says_so() {
     let page = t.read("page.md");
     let head: Vec<&str> = page.lines().take(3).collect();
     insta::assert_snapshot!(head.join("\n"), @"
-    ## ROCm Python packages <code>0.0.1.dev0</code> for Linux
+    ## ROCm Python packages <code>0.99.1.dev0</code> for Linux
 
     ❌ **check: 1 error** Nothing was published.
     ");
@@ -165,7 +165,7 @@ fn packages_that_stay_with_a_run_need_no_index_and_have_no_address() {
     let mut lines = outputs.lines();
     assert!(lines.next().unwrap().starts_with("package-index-url<<"));
     assert_eq!(lines.next(), Some(""));
-    assert_has!(outputs, "\n0.0.1.dev0\n");
+    assert_has!(outputs, "\n0.99.1.dev0\n");
     let whole = published();
     let refused = [
         &["s3://bucket/x", "--workflow-artifact", "kept"][..],
@@ -263,7 +263,7 @@ fn a_set_that_upload_refuses_has_a_summary_and_no_outputs() {
     let dist = t.path("packages/dist");
     fs_err::create_dir_all(&dist).unwrap();
     copy_files(&published::sample().dist(), &dist);
-    let core = "rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl";
+    let core = "rocm_sdk_core-0.99.1.dev0-py3-none-linux_x86_64.whl";
     fs_err::remove_file(dist.join(core)).unwrap();
     assert_eq!(
         t.run("upload packages --multi-target --output-dir to").code,
@@ -311,7 +311,7 @@ fn failing() -> Sandbox {
     fs_err::create_dir_all(t.path("set/dist")).unwrap();
     copy_files(&published::sample().dist(), &t.path("set/dist"));
     for package in ["rocm_sdk_core", "rocm_sdk_device_gfx942"] {
-        let name = format!("set/dist/{package}-0.0.1.dev0-py3-none-linux_x86_64.whl");
+        let name = format!("set/dist/{package}-0.99.1.dev0-py3-none-linux_x86_64.whl");
         fs_err::remove_file(t.path(name)).unwrap();
     }
     t

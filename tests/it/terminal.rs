@@ -78,7 +78,7 @@ fn a_fetch_prints_no_archive_twice() {
 #[ignore = "slow"]
 fn a_check_ends_with_a_table_of_rules() {
     let place = made();
-    let core = "out/packages/dist/rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl";
+    let core = "out/packages/dist/rocm_sdk_core-0.99.1.dev0-py3-none-linux_x86_64.whl";
     fs_err::remove_file(place.path().join(core)).unwrap();
     insta::assert_snapshot!(screens(place.path(), "check out/packages", 1));
 }

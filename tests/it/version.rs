@@ -213,12 +213,12 @@ fn artifacts(name: &str, version: Option<&str>, has_base: bool) -> std::path::Pa
 
 #[test]
 fn build_and_pipeline_find_the_version_alike() {
-    let commit = "0.0.1.dev0+";
+    let commit = "0.99.1.dev0+";
     for (name, version, has_base, kind, expected) in [
         ("said", Some("7.0rc1"), false, "ci", "7.0rc1"),
         ("git", Some("git"), true, "ci", commit),
         ("old", None, true, "dev", commit),
-        ("release", None, true, "release", "0.0.1"),
+        ("release", None, true, "release", "0.99.1"),
         ("neither", None, false, "ci", "pass `--version`"),
         ("nightly", Some("git"), true, "nightly", "pass `--version`"),
     ] {

@@ -9,7 +9,7 @@ use crate::{
     commands::{World, args::SelectionArgs},
     console::took,
     error::{Context as _, Hint as _, No, Result, anyhow, ensure, one_line},
-    install,
+    install::{self, InstallOrigin},
     package::DistNames,
     parallel,
     run::Run,
@@ -26,11 +26,21 @@ const MOST_TRIED: usize = 5;
 
 impl InstallArgs {
     /// Opens the source, and reads what it offers.
-    pub(super) fn open_source(&self, world: &World) -> Result<(SetPlace, OfferedSet)> {
+    pub(super) fn open_source(
+        &self,
+        earlier: Option<&InstallOrigin>,
+        world: &World,
+    ) -> Result<(SetPlace, OfferedSet)> {
         if let Some(stream) = self.stream {
             return self.published(stream, world);
         }
-        let place = self.place(world)?;
+        let place = match earlier {
+            Some(earlier) => self
+                .settings
+                .access
+                .place(earlier.source.as_ref(), &world.stop)?,
+            None => self.place(world)?,
+        };
         let offered = self.offered(&place, world)?;
         Ok((place, offered))
     }

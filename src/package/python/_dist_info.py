@@ -8,7 +8,9 @@ end of this text: the packages, libraries and files of the distribution, its ver
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -317,13 +319,41 @@ def build_install_requires(target_family: str | None = None) -> list[str]:
 def install_command(*extras: str) -> str:
     """What installs `rocm` of this version, with these extras.
 
-    It names one index, because another may have a `rocm` that somebody else made. A package does
-    not know which index it came from: the reader has to fill that in.
+    It names its source, because another index may have a `rocm` that somebody else made. `rocwheel
+    install` writes the source into the environment. Otherwise a package does not know which index
+    it came from: the reader has to fill that in.
     """
+    command = _command_of_origin(extras)
+    if command is not None:
+        return command
     name = ALL_PACKAGES["meta"].get_dist_package_name()
     names = f"[{','.join(extras)}]" if extras else ""
     command = f'pip install --index-url INDEX_URL "{name}{names}=={__version__}"'
     return f"{command} (INDEX_URL is the index that this ROCm came from)"
+
+
+def _command_of_origin(extras: tuple[str, ...]) -> str | None:
+    """The `rocwheel install` that adds these extras, if it made this environment."""
+    try:
+        origin = json.loads(Path(sys.prefix, "rocwheel-install.json").read_text("utf-8"))
+        if (origin["schema"], origin["version"]) != ("rocwheel-environment-v1", __version__):
+            return None
+        device = "device-"
+        targets = [extra.removeprefix(device) for extra in extras if extra.startswith(device)]
+        others = [extra for extra in extras if not extra.startswith(device)]
+        words = ["rocwheel", "install", origin["source"], "--venv", sys.prefix]
+        words += ["--version", __version__]
+        words += ["--target", ",".join(dict.fromkeys([*origin["targets"], *targets])) or "none"]
+        words += ["--extras", ",".join(dict.fromkeys([*origin["extras"], *others])) or "none"]
+        for package in origin["packages"]:
+            words += ["--package", package]
+        if origin["deps"]:
+            words += ["--deps", origin["deps"]]
+        if origin["no-check"]:
+            words.append("--no-check")
+        return shlex.join(words)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _requirement(package: PackageEntry, target: str | None, marker: str) -> str:

@@ -318,7 +318,7 @@ fn defaults_are_assumed_and_printed() {
     error: GitHub does not answer now
       caused by: no network
 
-    hint: pass `--bucket` to say where its outputs are, or `--offline` to assume the usual bucket
+    hint: pass `--bucket` to say where its outputs are
     ");
 }
 

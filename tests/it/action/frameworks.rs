@@ -26,7 +26,7 @@ fn a_framework_is_built_tied_split_tested_and_released() {
         "extras": "device-gfx942",
         "test-runner": "gpu",
         "test-command": "python -c 'import fw; print(\"answer\", fw.answer())'",
-        "package": "fw", "version": "1.0", "runner": "ubuntu-24.04", "rocm-version": "0.0.1.dev0",
+        "package": "fw", "version": "1.0", "runner": "ubuntu-24.04", "rocm-version": "0.99.1.dev0",
         "build-command": "python -m pip wheel . --no-deps --wheel-dir dist",
     });
     let mut repository = Repository::new();
@@ -45,9 +45,9 @@ fn a_framework_is_built_tied_split_tested_and_released() {
     assert_eq!(outcomes(&run).len(), 3, "{:?}", outcomes(&run));
     assert_has!(run.log(), "answer 15");
     insta::assert_snapshot!(tree(&kept.join("framework-release")).join("\n"), @"
-    amd_fw_device-1.0+rocm0.0.1.tar.gz
-    amd_fw_device_gfx1100-1.0+rocm0.0.1-py3-none-linux_x86_64.whl
-    amd_fw_device_gfx942-1.0+rocm0.0.1-py3-none-linux_x86_64.whl
-    fw-1.0+rocm0.0.1-py3-none-linux_x86_64.whl
+    amd_fw_device-1.0+rocm0.99.1.tar.gz
+    amd_fw_device_gfx1100-1.0+rocm0.99.1-py3-none-linux_x86_64.whl
+    amd_fw_device_gfx942-1.0+rocm0.99.1-py3-none-linux_x86_64.whl
+    fw-1.0+rocm0.99.1-py3-none-linux_x86_64.whl
     ");
 }

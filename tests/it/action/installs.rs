@@ -96,9 +96,9 @@ fn packages_are_made_and_tested(secret: Option<&str>) -> (Stage, String) {
     }
     let run = stage.repository.run("pull_request", ALL).expect_success();
     let printed = run.printed("test");
-    let passed = "rocm-sdk test of ROCm 0.0.1.dev0:";
+    let passed = "rocm-sdk test of ROCm 0.99.1.dev0:";
     assert_eq!(printed.matches(passed).count(), 3, "{printed}");
-    assert_has!(printed, "rocm-sdk-device-gfx942==0.0.1.dev0");
+    assert_has!(printed, "rocm-sdk-device-gfx942==0.99.1.dev0");
     (stage, printed)
 }
 
@@ -118,7 +118,7 @@ fn one_workflow_makes_publishes_and_tests_the_packages() {
     let printed = run.expect_success().printed("test");
     assert!(names_the_index(&printed), "{printed}");
     // Of the libraries, by rocwheel, and of the development files.
-    let passed = "rocm-sdk test of ROCm 0.0.1.dev0:";
+    let passed = "rocm-sdk test of ROCm 0.99.1.dev0:";
     assert_eq!(printed.matches(passed).count(), 3, "{printed}");
     let installed = "venv with spaces/rocwheel";
     assert_has!(printed, installed);
@@ -188,9 +188,9 @@ fn of_a_set_for_several_families_that_of_one_is_tested() {
         .replace("PUBLISHED", published.to_str().unwrap());
     let run = repository.run("push", &workflow).expect_success();
     let printed = run.printed("test");
-    let passed = "rocm-sdk test of ROCm 0.0.1.dev0:";
+    let passed = "rocm-sdk test of ROCm 0.99.1.dev0:";
     assert_eq!(printed.matches(passed).count(), 2, "{printed}");
-    let libraries = "rocm-sdk-libraries-gfx94x-dcgpu==0.0.1.dev0";
+    let libraries = "rocm-sdk-libraries-gfx94x-dcgpu==0.99.1.dev0";
     assert_has!(printed.to_lowercase(), libraries);
     assert_lacks!(printed, "gfx110x");
 }
@@ -202,7 +202,7 @@ fn a_published_set_tests_itself_and_a_job_without_its_gpu_says_so() {
     let out = made(repository.path());
     let index = format!("file://{}/local-linux/python/simple/", out.display());
     // An event has all inputs as strings.
-    let inputs = json!({"package-index-url": index, "version": "0.0.1.dev0", "target": "gfx942",
+    let inputs = json!({"package-index-url": index, "version": "0.99.1.dev0", "target": "gfx942",
         "runner": "gpu", "gpu": "true"});
     let payload = repository.path().join("event.json");
     fs_err::write(&payload, dispatch(&inputs).to_string()).unwrap();
@@ -211,10 +211,10 @@ fn a_published_set_tests_itself_and_a_job_without_its_gpu_says_so() {
     let workflow = read("workflows/test-packages.yml");
     let run = repository.run("workflow_dispatch", &workflow);
     let printed = run.expect_success().printed("test");
-    let passed = "rocm-sdk test of ROCm 0.0.1.dev0:";
+    let passed = "rocm-sdk test of ROCm 0.99.1.dev0:";
     assert_eq!(printed.matches(passed).count(), 3, "{printed}");
     assert_has!(printed, "testNothingIsMissing");
     let said = printed.find("no AMD GPU was found").expect(&printed);
-    let installed = printed.find("rocm-sdk-core==0.0.1.dev0").expect(&printed);
+    let installed = printed.find("rocm-sdk-core==0.99.1.dev0").expect(&printed);
     assert!(said < installed, "{printed}");
 }

@@ -312,7 +312,7 @@ fn whose_code_another_run_built_is_asked_of_github() {
       caused by: GitHub has no such thing: `/repos/ROCm/TheRock/actions/runs/8`
       caused by: Not Found
 
-    hint: pass `--bucket` to say where its outputs are, or `--offline` to assume the usual bucket
+    hint: pass `--bucket` to say where its outputs are
 
     hint: check `--repository` and the name that was looked up; a private repository needs a token that can read it (`--github-token`)
     ");

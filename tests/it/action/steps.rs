@@ -47,7 +47,7 @@ fn a_command_gets_its_inputs_and_later_steps_its_outputs() {
     let printed = run.printed("job");
     for line in [
         "Inspect device code",
-        "version 0.0.1.dev0, targets gfx1100,gfx942, split true true\n",
+        "version 0.99.1.dev0, targets gfx1100,gfx942, split true true\n",
         "\n$(touch hacked) \"x\" 'y' %PATH%\n",
     ] {
         assert_has!(printed, line);

@@ -215,7 +215,7 @@ fn are_built_checked_published_and_described(set: &TestSet) {
     let page = index.replace("simple/", "dist/index.html");
     assert_eq!(outputs["linux-package_find_links_url"], page);
     assert_eq!(outputs["linux-kpack_split"], "true");
-    assert_eq!(outputs["linux-version"], "0.0.1.dev0");
+    assert_eq!(outputs["linux-version"], "0.99.1.dev0");
     let summaries = run.summaries();
     assert_eq!(summaries.len(), 1);
     assert!(summaries[0].contains(&format!("pip install --index-url {index}")));
@@ -271,7 +271,7 @@ fn a_forks_packages_stay_with_the_run_without_credentials_for_their_place() {
     for_a_fork(Some("of another server"));
     let (stage, run) = for_a_fork(None);
     assert_has!(run.log(), "Checked");
-    assert_eq!(run.outputs()["linux-version"], "0.0.1.dev0");
+    assert_eq!(run.outputs()["linux-version"], "0.99.1.dev0");
     let summaries = run.summaries();
     let page = &summaries[0];
     assert_lacks!(page, "file:");

@@ -138,7 +138,7 @@ artifacts = ["rocgdb", "rpp"]
     fs_err::write(&file, policy).unwrap();
     succeed(build(&place, "out").arg("--packages-file").arg(&file));
     let dist = place.join("out/dist");
-    let tag = "0.0.1.dev0-py3-none-linux_x86_64.whl";
+    let tag = "0.99.1.dev0-py3-none-linux_x86_64.whl";
     assert!(dist.join(format!("rocm_sdk_profiler-{tag}")).exists());
     let read = |wheel: &str, member: &str| {
         let wheel = fs_err::File::open(dist.join(wheel)).unwrap();
@@ -148,7 +148,7 @@ artifacts = ["rocgdb", "rpp"]
     let extra = format!("rocm_sdk_extra-{tag}");
     let scripts = read(
         &extra,
-        "rocm_sdk_extra-0.0.1.dev0.dist-info/entry_points.txt",
+        "rocm_sdk_extra-0.99.1.dev0.dist-info/entry_points.txt",
     );
     let expected = "[console_scripts]\nrocgdb = rocm_sdk_extra._cli:rocgdb\n";
     assert_eq!(scripts, expected);
@@ -157,17 +157,17 @@ artifacts = ["rocgdb", "rpp"]
     assert!(calls.ends_with(last), "{calls}");
     let tables = read(&extra, "rocm_sdk_extra/_dist_info.py");
     assert_has!(tables, "LibraryEntry('rpp', 'extra', 'librpp.so*', '')\n");
-    let sdist = fs_err::File::open(dist.join("rocm-0.0.1.dev0.tar.gz")).unwrap();
+    let sdist = fs_err::File::open(dist.join("rocm-0.99.1.dev0.tar.gz")).unwrap();
     let mut sdist = tar::Archive::new(flate2::read::GzDecoder::new(sdist));
     let mut entries = sdist.entries().unwrap().map(Result::unwrap);
     let is_info =
-        |entry: &tar::Entry<'_, _>| entry.path().unwrap().ends_with("rocm-0.0.1.dev0/PKG-INFO");
+        |entry: &tar::Entry<'_, _>| entry.path().unwrap().ends_with("rocm-0.99.1.dev0/PKG-INFO");
     let info = std::io::read_to_string(entries.find(is_info).unwrap()).unwrap();
     for line in [
         "License-Expression: Apache-2.0",
-        "Requires-Dist: rocm-sdk-profiler==0.0.1.dev0; sys_platform == \"linux\" and extra == \"profiler\"",
+        "Requires-Dist: rocm-sdk-profiler==0.99.1.dev0; sys_platform == \"linux\" and extra == \"profiler\"",
         "Provides-Extra: extra",
-        "Requires-Dist: rocm-sdk-extra==0.0.1.dev0; sys_platform == \"linux\" and extra == \"extra\"",
+        "Requires-Dist: rocm-sdk-extra==0.99.1.dev0; sys_platform == \"linux\" and extra == \"extra\"",
     ] {
         assert_has!(info, &format!("{line}\n"));
     }
@@ -202,7 +202,7 @@ fn what_is_left_out_on_purpose_is_in_no_table_and_no_extra() {
     let names = ["hipfft", "rpp", "rocgdb", "profiler"];
     names_nothing_of(&place.join("out/dist"), &names);
     if long::is_on() {
-        let requirement = "rocm[libraries,devel,device-gfx942,device-gfx1100]==0.0.1.dev0";
+        let requirement = "rocm[libraries,devel,device-gfx942,device-gfx1100]==0.99.1.dev0";
         passes_where_it_is_installed("on-purpose", &place.join("out/dist"), requirement);
     }
     let refused = ["qwerty", "core"].map(|name| {
@@ -235,14 +235,14 @@ fn code_for_gpus_with_xnack_on_does_not_stand_for_the_others() {
 
 /// No table, no entry point and no extra has these names.
 fn names_nothing_of(dist: &Path, names: &[&str]) {
-    let core = dist.join("rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl");
+    let core = dist.join("rocm_sdk_core-0.99.1.dev0-py3-none-linux_x86_64.whl");
     let mut core = zip::ZipArchive::new(fs_err::File::open(core).unwrap()).unwrap();
     let mut read = |member: &str| std::io::read_to_string(core.by_name(member).unwrap()).unwrap();
     let tables = read("rocm_sdk_core/_dist_info.py");
-    let scripts = read("rocm_sdk_core-0.0.1.dev0.dist-info/entry_points.txt");
+    let scripts = read("rocm_sdk_core-0.99.1.dev0.dist-info/entry_points.txt");
     let mut info = Command::new("tar");
-    info.args(["-xOf", text(&dist.join("rocm-0.0.1.dev0.tar.gz"))]);
-    let info = succeed(info.arg("rocm-0.0.1.dev0/PKG-INFO")).stdout;
+    info.args(["-xOf", text(&dist.join("rocm-0.99.1.dev0.tar.gz"))]);
+    let info = succeed(info.arg("rocm-0.99.1.dev0/PKG-INFO")).stdout;
     let info = String::from_utf8(info).unwrap();
     for name in names {
         let quoted = format!("'{name}'");

@@ -125,37 +125,37 @@ fn short(plan: &str) -> String {
 fn the_sample_comes_to_this() {
     let plan = planned(&place("shown"), &[]);
     insta::assert_snapshot!(short(&plan), @"
-    rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl
+    rocm_sdk_core-0.99.1.dev0-py3-none-linux_x86_64.whl
       text   _rocm_sdk_core/__init__.py
       launch _rocm_sdk_core/bin/amd-smi* -> ../libexec/amdsmi_cli/amdsmi_cli.py
       relink _rocm_sdk_core/bin/rocminfo*
       relink _rocm_sdk_core/lib/libamdhip64.so.7*
       launch _rocm_sdk_core/lib/llvm/bin/clang++* -> clang-22
       copy   _rocm_sdk_core/lib/rocm_sysdeps/share/licenses/a, b [c] ü.txt
-      copy   rocm_sdk_core-0.0.1.dev0.dist-info/licenses/lib/rocm_sysdeps/share/licenses/a, b [c] ü.txt
+      copy   rocm_sdk_core-0.99.1.dev0.dist-info/licenses/lib/rocm_sysdeps/share/licenses/a, b [c] ü.txt
 
-    rocm_sdk_libraries-0.0.1.dev0-py3-none-linux_x86_64.whl
-      copy   rocm_sdk_libraries-0.0.1.dev0.dist-info/licenses/share/doc/rocblas/LICENSE.md
+    rocm_sdk_libraries-0.99.1.dev0-py3-none-linux_x86_64.whl
+      copy   rocm_sdk_libraries-0.99.1.dev0.dist-info/licenses/share/doc/rocblas/LICENSE.md
 
-    rocm_profiler-0.0.1.dev0-py3-none-linux_x86_64.whl
+    rocm_profiler-0.99.1.dev0-py3-none-linux_x86_64.whl
       relink _rocm_profiler/lib/librocprof-sys.so*
       relink _rocm_profiler/lib/librocprof-sys.so.1*
-      copy   rocm_profiler-0.0.1.dev0.dist-info/licenses/share/doc/rocprofiler-systems/LICENSE
+      copy   rocm_profiler-0.99.1.dev0.dist-info/licenses/share/doc/rocprofiler-systems/LICENSE
 
-    rocm_sdk_device_gfx1100-0.0.1.dev0-py3-none-linux_x86_64.whl
+    rocm_sdk_device_gfx1100-0.99.1.dev0-py3-none-linux_x86_64.whl
       copy   _rocm_sdk_libraries/.kpack/blas_lib_gfx1100.kpack
       text   _rocm_sdk_libraries/.devel_links/gfx1100.json
-      copy   rocm_sdk_device_gfx1100-0.0.1.dev0.dist-info/licenses/share/doc/rocblas/LICENSE.md
+      copy   rocm_sdk_device_gfx1100-0.99.1.dev0.dist-info/licenses/share/doc/rocblas/LICENSE.md
 
-    rocm_sdk_device_gfx942-0.0.1.dev0-py3-none-linux_x86_64.whl
+    rocm_sdk_device_gfx942-0.99.1.dev0-py3-none-linux_x86_64.whl
       copy   _rocm_sdk_libraries/.kpack/blas_lib_gfx942.kpack
       copy   _rocm_sdk_libraries/.kpack/blas_lib_gfx942:xnack+.kpack
       copy   _rocm_sdk_libraries/lib/rocblas/library/Kernels.so-000-gfx942-xnack+.hsaco
       copy   _rocm_sdk_libraries/lib/rocblas/library/Kernels.so-000-gfx942.hsaco
       text   _rocm_sdk_libraries/.devel_links/gfx942.json
-      copy   rocm_sdk_device_gfx942-0.0.1.dev0.dist-info/licenses/share/doc/rocblas/LICENSE.md
+      copy   rocm_sdk_device_gfx942-0.99.1.dev0.dist-info/licenses/share/doc/rocblas/LICENSE.md
 
-    rocm_sdk_devel-0.0.1.dev0-py3-none-linux_x86_64.whl
+    rocm_sdk_devel-0.99.1.dev0-py3-none-linux_x86_64.whl
       pack   rocm_sdk_devel/_devel.tar
         link   llvm -> lib/llvm
         mkdir  lib
@@ -169,8 +169,8 @@ fn the_sample_comes_to_this() {
         link   lib/llvm/bin/clang++ -> ../../../../_rocm_sdk_core/lib/llvm/bin/clang++
         link   lib/rocm_sysdeps/share/licenses/a, b [c] ü.txt -> ../../../../../_rocm_sdk_core/lib/rocm_sysdeps/share/licenses/a, b [c] ü.txt
       count  rocm_sdk_devel/_devel_manifest.json
-      copy   rocm_sdk_devel-0.0.1.dev0.dist-info/licenses/share/doc/rocblas/LICENSE.md
+      copy   rocm_sdk_devel-0.99.1.dev0.dist-info/licenses/share/doc/rocblas/LICENSE.md
 
-    rocm-0.0.1.dev0.tar.gz
+    rocm-0.99.1.dev0.tar.gz
     ");
 }

@@ -8,7 +8,7 @@ use std::{
 use super::{build, files, place, refusal, succeed, trouble::unpack};
 use crate::support::prelude::*;
 
-const CORE: &str = "rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl";
+const CORE: &str = "rocm_sdk_core-0.99.1.dev0-py3-none-linux_x86_64.whl";
 const LIBRARIES: &str = "in/blas_lib_generic/math-libs/BLAS/rocBLAS/stage/lib/rocblas/library";
 
 /// The sample with files of several blocks: one that shrinks, one that does not, and one that does
@@ -354,13 +354,13 @@ fn it_says_what_it_took_and_what_it_could_not() {
         sizes.replace_all(&lines.join("\n"), "SIZE").into_owned()
     };
     insta::assert_snapshot!(told("out", &["--only", "core,libraries"]), @"
-    Reused rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl: the whole wheel, SIZE
-    Reused rocm_sdk_libraries-0.0.1.dev0-py3-none-linux_x86_64.whl: the whole wheel, SIZE
+    Reused rocm_sdk_core-0.99.1.dev0-py3-none-linux_x86_64.whl: the whole wheel, SIZE
+    Reused rocm_sdk_libraries-0.99.1.dev0-py3-none-linux_x86_64.whl: the whole wheel, SIZE
     Reused 89 of 89 members (SIZE of SIZE)
     ");
     insta::assert_snapshot!(told("copy", &["--only", "core,libraries"]), @"
-    note: `PLACE/copy/dist/rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl` is not reused: not a wheel that can be read: no end record: not a zip archive, or one that is cut off
-    Reused rocm_sdk_libraries-0.0.1.dev0-py3-none-linux_x86_64.whl: the whole wheel, SIZE
+    note: `PLACE/copy/dist/rocm_sdk_core-0.99.1.dev0-py3-none-linux_x86_64.whl` is not reused: not a wheel that can be read: no end record: not a zip archive, or one that is cut off
+    Reused rocm_sdk_libraries-0.99.1.dev0-py3-none-linux_x86_64.whl: the whole wheel, SIZE
     Reused 24 of 89 members (SIZE of SIZE)
     ");
     insta::assert_snapshot!(told("none", &["--only", "core"]), @"

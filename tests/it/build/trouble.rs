@@ -43,7 +43,7 @@ fn under_way(place: &Path, arguments: &[&str]) -> Child {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let wheel = "rocm_sdk_libraries-0.0.1.dev0-py3-none-linux_x86_64.whl";
+    let wheel = "rocm_sdk_libraries-0.99.1.dev0-py3-none-linux_x86_64.whl";
     let begun = Instant::now();
     while !unfinished(place).is_some_and(|set| set.join(wheel).exists()) {
         assert!(begun.elapsed() < Duration::from_mins(1), "no wheel comes");

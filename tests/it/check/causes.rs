@@ -8,7 +8,7 @@ use super::{Set, after, broken::edits::CORE};
 fn a_missing_package_is_not_buried() {
     insta::assert_snapshot!(after(|set| set.remove(CORE)), @"
     exit 1
-    rocm-0.0.1.dev0.tar.gz
+    rocm-0.99.1.dev0.tar.gz
       error   RW201 unresolved-requirement: it requires `rocm-sdk-core`, which is not in the set
     rocm_sdk_devel.whl
       error   RW201 unresolved-requirement: it requires `rocm-sdk-core`, which is not in the set; left out 108 findings caused by it
@@ -53,7 +53,7 @@ fn each_family_of_a_set_in_the_older_form_is_a_set() {
     let set = Set::new();
     let dist = for_families(&set, &["rocm-0", "rocm_sdk_devel"]);
     assert_eq!(set.found(&["--fail-on", "warning"]), "exit 0\n");
-    fs_err::remove_file(dist.join("gfx110X-all/rocm-0.0.1.dev0.tar.gz")).unwrap();
+    fs_err::remove_file(dist.join("gfx110X-all/rocm-0.99.1.dev0.tar.gz")).unwrap();
     insta::assert_snapshot!(set.found(&[]), @"
     exit 1
     the set

@@ -112,7 +112,7 @@ fn a_library_that_leaves_out_a_target_of_its_family_is_found() {
     exit 1
     the set
       error   RW304 required-target: no library has code for `gfx90a`
-    rocm_sdk_libraries_gfx110x_all-0.0.1.dev0-py3-none-linux_x86_64.whl
+    rocm_sdk_libraries_gfx110x_all-0.99.1.dev0-py3-none-linux_x86_64.whl
       error   RW314 only-with-xnack: `libblas.so.1` has code for `gfx1102:xnack+`, but none for `gfx1102` itself
       warning RW316 uncovered-in-family: `libsolver.so.1` has code for gfx1100, gfx1101, but none for gfx1102
       warning RW316 uncovered-in-family: `rocblas` has code for gfx1100, gfx1102, but none for gfx1101
@@ -160,7 +160,7 @@ fn each_family_of_an_older_set_has_its_own_gaps() {
     for_families(&set, &["rocm-0"]);
     insta::assert_snapshot!(shown(&set, &["--require-targets", "gfx1100"]), @"
     exit 1
-    rocm_sdk_libraries_gfx110x_all-0.0.1.dev0-py3-none-linux_x86_64.whl
+    rocm_sdk_libraries_gfx110x_all-0.99.1.dev0-py3-none-linux_x86_64.whl
       warning RW316 uncovered-in-family: no library has code for gfx1101, which is of its family
       warning RW316 uncovered-in-family: no library has code for gfx1102, which is of its family
       warning RW316 uncovered-in-family: no library has code for gfx1103, which is of its family

@@ -51,9 +51,9 @@ fn findings_are_listed_by_package_with_ways_out_and_on_github_each_rule_is_one_a
     insta::assert_snapshot!(shown(&broken(), &["--format", "github", "--no-progress"]), @"
     exit 1
     --- stdout
-    rocm-0.0.1.dev0.tar.gz
+    rocm-0.99.1.dev0.tar.gz
       error   RW202 missing-device-wheel: it has an extra for `rocm-sdk-device-gfx1100`, which is not in the set
-    rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl
+    rocm_sdk_core-0.99.1.dev0-py3-none-linux_x86_64.whl
       warning RW605 debug-leftover: `_rocm_sdk_core/lib/a.pdb`: a leftover of building or debugging
       warning RW605 debug-leftover: `_rocm_sdk_core/lib/b.pdb`: a leftover of building or debugging
 
@@ -65,8 +65,8 @@ fn findings_are_listed_by_package_with_ways_out_and_on_github_each_rule_is_one_a
     1 error, 2 warnings in 6 packages
     --- stderr
          Checked 6 packages: 1 error, 2 warnings
-    ::error title=RW202 missing-device-wheel::rocm-0.0.1.dev0.tar.gz: it has an extra for `rocm-sdk-device-gfx1100`, which is not in the set%0Afix: build the device package of the target, or build `rocm` without the target
-    ::warning title=RW605 debug-leftover::rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl: _rocm_sdk_core/lib/a.pdb: a leftover of building or debugging%0Arocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl: _rocm_sdk_core/lib/b.pdb: a leftover of building or debugging%0Afix: leave the file to the `dbg` artifacts
+    ::error title=RW202 missing-device-wheel::rocm-0.99.1.dev0.tar.gz: it has an extra for `rocm-sdk-device-gfx1100`, which is not in the set%0Afix: build the device package of the target, or build `rocm` without the target
+    ::warning title=RW605 debug-leftover::rocm_sdk_core-0.99.1.dev0-py3-none-linux_x86_64.whl: _rocm_sdk_core/lib/a.pdb: a leftover of building or debugging%0Arocm_sdk_core-0.99.1.dev0-py3-none-linux_x86_64.whl: _rocm_sdk_core/lib/b.pdb: a leftover of building or debugging%0Afix: leave the file to the `dbg` artifacts
     error: check: 1 error in the package set
 
     hint: `rocwheel check explain RW202` explains a rule; `--accept FILE` accepts findings that are known, and `--ignore` skips a rule
@@ -79,7 +79,7 @@ fn json_has_findings_and_coverage() {
     insta::assert_snapshot!(shown(&broken(), &["--format", "json", "-q"]), @r#"
     exit 1
     --- stdout
-    {"schema":"rocwheel-check-v1","packages":6,"errors":1,"warnings":2,"notes":0,"findings":[{"id":"RW202","name":"missing-device-wheel","severity":"error","file":"rocm-0.0.1.dev0.tar.gz","member":null,"fact":"it has an extra for `rocm-sdk-device-gfx1100`, which is not in the set","way-out":"build the device package of the target, or build `rocm` without the target"},{"id":"RW605","name":"debug-leftover","severity":"warning","file":"rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl","member":"_rocm_sdk_core/lib/a.pdb","fact":"a leftover of building or debugging","way-out":"leave the file to the `dbg` artifacts"},{"id":"RW605","name":"debug-leftover","severity":"warning","file":"rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl","member":"_rocm_sdk_core/lib/b.pdb","fact":"a leftover of building or debugging","way-out":"leave the file to the `dbg` artifacts"}],"accepted":[],"coverage":{"targets":["gfx942"],"libraries":{"libhipblaslt.so.1.0":{"gfx942":{"files":0,"code-objects":2,"bytes":65556}},"librccl.so.1.0":{"gfx942":{"files":0,"code-objects":1,"bytes":32778}},"librocblas.so.5.1":{"gfx942":{"files":0,"code-objects":4,"bytes":131112}},"rocblas":{"gfx942":{"files":6,"code-objects":0,"bytes":65797}}}}}
+    {"schema":"rocwheel-check-v1","packages":6,"errors":1,"warnings":2,"notes":0,"findings":[{"id":"RW202","name":"missing-device-wheel","severity":"error","file":"rocm-0.99.1.dev0.tar.gz","member":null,"fact":"it has an extra for `rocm-sdk-device-gfx1100`, which is not in the set","way-out":"build the device package of the target, or build `rocm` without the target"},{"id":"RW605","name":"debug-leftover","severity":"warning","file":"rocm_sdk_core-0.99.1.dev0-py3-none-linux_x86_64.whl","member":"_rocm_sdk_core/lib/a.pdb","fact":"a leftover of building or debugging","way-out":"leave the file to the `dbg` artifacts"},{"id":"RW605","name":"debug-leftover","severity":"warning","file":"rocm_sdk_core-0.99.1.dev0-py3-none-linux_x86_64.whl","member":"_rocm_sdk_core/lib/b.pdb","fact":"a leftover of building or debugging","way-out":"leave the file to the `dbg` artifacts"}],"accepted":[],"coverage":{"targets":["gfx942"],"libraries":{"libhipblaslt.so.1.0":{"gfx942":{"files":0,"code-objects":2,"bytes":65556}},"librccl.so.1.0":{"gfx942":{"files":0,"code-objects":1,"bytes":32778}},"librocblas.so.5.1":{"gfx942":{"files":0,"code-objects":4,"bytes":131112}},"rocblas":{"gfx942":{"files":6,"code-objects":0,"bytes":65797}}}}}
     --- stderr
          Checked 6 packages: 1 error, 2 warnings
     error: check: 1 error in the package set
@@ -107,10 +107,10 @@ fn ten_findings_of_a_rule_are_shown_and_all_where_they_are_asked_for_or_logged()
     insta::assert_snapshot!(shown(&set, &["--no-progress", "--fail-on", "warning"]), @"
     exit 1
     --- stdout
-    rocm_profiler-0.0.1.dev0-py3-none-linux_x86_64.whl
+    rocm_profiler-0.99.1.dev0-py3-none-linux_x86_64.whl
       warning RW605 debug-leftover: `_rocm_profiler/0.pdb`: a leftover of building or debugging
       warning RW605 debug-leftover: `_rocm_profiler/1.pdb`: a leftover of building or debugging
-    rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl
+    rocm_sdk_core-0.99.1.dev0-py3-none-linux_x86_64.whl
       warning RW605 debug-leftover: `_rocm_sdk_core/0.pdb`: a leftover of building or debugging
       warning RW605 debug-leftover: `_rocm_sdk_core/1.pdb`: a leftover of building or debugging
       warning RW605 debug-leftover: `_rocm_sdk_core/2.pdb`: a leftover of building or debugging
@@ -299,7 +299,7 @@ fn what_cannot_be_tried_is_said_in_words() {
         wrong.map(|flags| set.check(&flags).stderr).concat(),
         outcome(text(empty.path())).replace(text(empty.path()), "[set]"),
         outcome("tests/nowhere-1-py3-none-any.whl"),
-        outcome(sample().join("rocm-0.0.1.dev0.tar.gz").to_str().unwrap()),
+        outcome(sample().join("rocm-0.99.1.dev0.tar.gz").to_str().unwrap()),
         outcome("Cargo.toml"),
     ];
     let refused = refused.map(|it| it.replace(sample().to_str().unwrap(), "[sample]"));
@@ -316,7 +316,7 @@ fn what_cannot_be_tried_is_said_in_words() {
     error: no such directory: `tests/nowhere-1-py3-none-any.whl`
 
     hint: pass the directory that `rocwheel build` wrote to
-    error: `[sample]/rocm-0.0.1.dev0.tar.gz` is one package, and not a set
+    error: `[sample]/rocm-0.99.1.dev0.tar.gz` is one package, and not a set
 
     hint: pass the directory that it lies in
     error: `Cargo.toml` is one file, and not a set

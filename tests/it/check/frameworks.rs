@@ -65,7 +65,7 @@ fn an_init_module_that_does_not_work_is_found() {
     fw-1.0-py3-none-linux_x86_64.whl
       warning RWF16 two-sites: `Root-Is-Purelib` is `false`: where purelib and platlib differ, no run path leads to ROCm, and nothing loads it
       error   RWF01 untied-library: `fw/_C.so`: `libamdhip64.so.7` is found neither by its run path nor by the init module
-      error   RWF03 other-set: `fw/_rocm_init.py`: it wants ROCm 7.*, and the set is 0.0.1.dev0
+      error   RWF03 other-set: `fw/_rocm_init.py`: it wants ROCm 7.*, and the set is 0.99.1.dev0
       error   RWF04 unhooked-init: `fw/_rocm_init.py`: nothing imports it
       error   RWF05 unknown-preload: `fw/_rocm_init.py`: it loads nothing, which the set does not have
 
@@ -91,7 +91,7 @@ fn requirements_that_do_not_fit_are_found() {
     insta::assert_snapshot!(found(&wheel), @r#"
     exit 1
     jax_rocm7_plugin-1.0-py3-none-linux_x86_64.whl
-      error   RWF03 other-set: it requires `rocm==7.14.0`, and the set is 0.0.1.dev0
+      error   RWF03 other-set: it requires `rocm==7.14.0`, and the set is 0.99.1.dev0
       warning RWF09 unpinned-neighbour: it needs torch, and does not require one version of it
       warning RWF10 dead-extra: its extra `with-rocm` requires `amd-hipblas-instinct; extra == "with-rocm"`, which is not in the set
     "#);

@@ -134,7 +134,7 @@ fn a_wheel_of_another_build_is_refused() {
         // By the gate, or for a part by the digests that the build described.
         let named = ["not the file that was built", "` has the sha256"];
         assert!(named.iter().any(|it| text.contains(it)), "{text}");
-        assert_has!(text, "rocm_sdk_core-0.0.1.dev0");
+        assert_has!(text, "rocm_sdk_core-0.99.1.dev0");
         assert!(!built.published());
     }
     let (code, text) = built.upload(&["--no-check"]);
@@ -171,7 +171,7 @@ fn a_replaced_wheel_is_refused_by_every_command_that_asks() {
         format!("upload {upload} --packages-dir {set_text} --output-dir {to_text}"),
         format!("promote {set_text} --to same --into {to_text}"),
         format!(
-            "framework show --set {set_text} {set_text}/rocm_profiler-0.0.1.dev0-py3-none-linux_x86_64.whl"
+            "framework show --set {set_text} {set_text}/rocm_profiler-0.99.1.dev0-py3-none-linux_x86_64.whl"
         ),
     ] {
         let said = run(&line.split(' ').collect::<Vec<_>>());

@@ -177,14 +177,14 @@ fn check_of_a_directory_finds_what_index_finds() {
     add_foreign(&set, "torch");
     set.index();
     let profiler = set.package("rocm_profiler");
-    let other = text(&profiler).replace("0.0.1.dev0", "0.0.2");
+    let other = text(&profiler).replace("0.99.1.dev0", "0.99.2");
     fs_err::copy(&profiler, other).unwrap();
     set.bytes("torch", |bytes| *bytes = b"garbage".to_vec());
     let found = set.found(&["--select", "RW124,RW204,RW705"]);
     insta::assert_snapshot!(found, @"
     exit 1
-    rocm_profiler-0.0.2-py3-none-linux_x86_64.whl
-      error   RW204 versions-disagree: version 0.0.2, but most of the set has 0.0.1.dev0
+    rocm_profiler-0.99.2-py3-none-linux_x86_64.whl
+      error   RW204 versions-disagree: version 0.99.2, but most of the set has 0.99.1.dev0
       warning RW705 unlisted-package: no page of the set leads to it
     torch-2.9.0-cp312-cp312-linux_x86_64.whl
       error   RW124 damaged-foreign-package: no end record: not a zip archive, or one that is cut off
@@ -203,13 +203,13 @@ fn a_script_without_a_function_is_a_warning_if_another_builder_made_the_wheel() 
     insta::assert_snapshot!(set.found(&["--select", "RW118,RW123"]), @"
     exit 1
     rocm_sdk_core.whl
-      error   RW118 broken-import: `rocm_sdk_core-0.0.1.dev0.dist-info/entry_points.txt`: `rocm_sdk_core._cli` has no `hipcc`, which `hipcc` calls
+      error   RW118 broken-import: `rocm_sdk_core-0.99.1.dev0.dist-info/entry_points.txt`: `rocm_sdk_core._cli` has no `hipcc`, which `hipcc` calls
     ");
     set.edit("rocm_sdk_core", made_by_setuptools);
     insta::assert_snapshot!(set.found(&["--select", "RW118,RW123"]), @"
     exit 0
     rocm_sdk_core.whl
-      warning RW123 dead-script: `rocm_sdk_core-0.0.1.dev0.dist-info/entry_points.txt`: `rocm_sdk_core._cli` has no `hipcc`, which `hipcc` calls
+      warning RW123 dead-script: `rocm_sdk_core-0.99.1.dev0.dist-info/entry_points.txt`: `rocm_sdk_core._cli` has no `hipcc`, which `hipcc` calls
     ");
 }
 
@@ -254,7 +254,7 @@ fn an_sdist_with_setup_py_alone_is_sound() {
     });
     insta::assert_snapshot!(set.found(&[]), @"
     exit 1
-    rocm-0.0.1.dev0.tar.gz
+    rocm-0.99.1.dev0.tar.gz
       error   RW119 broken-sdist: `pyproject.toml`: neither it nor `setup.py` is there
     ");
 }

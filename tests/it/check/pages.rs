@@ -66,7 +66,7 @@ fn metadata_beside_a_wheel_that_is_another_is_found() {
 #[test]
 fn pages_that_disagree_are_found() {
     insta::assert_snapshot!(published(|set| {
-        page(set, "simple/rocm-profiler/index.html", "rocm_profiler-0.0.1.dev0", "torch-1");
+        page(set, "simple/rocm-profiler/index.html", "rocm_profiler-0.99.1.dev0", "torch-1");
     }), @"
     exit 1
     rocm_profiler.whl
@@ -146,7 +146,7 @@ fn an_index_that_lists_nothing_is_found() {
     ");
     insta::assert_snapshot!(emptied(&["simple/rocm/index.html"]), @"
     exit 1
-    rocm-0.0.1.dev0.tar.gz
+    rocm-0.99.1.dev0.tar.gz
       error   RW704 pages-disagree: listed by `SHA256SUMS`, `index.html`, `set.json`, `simple/_json/`, but not by `simple/`
     ");
 }

@@ -125,7 +125,7 @@ fn both(library: &[u8], archives: &[(&str, Vec<u8>)]) -> Set {
             let target = format!("../../_rocm_sdk_libraries/{path}");
             links.push(serde_json::json!({ "relpath": path, "target": target }));
         }
-        let list = serde_json::json!({ "version": "0.0.1.dev0", "links": links });
+        let list = serde_json::json!({ "version": "0.99.1.dev0", "links": links });
         let place = "_rocm_sdk_libraries/.devel_links/gfx1100.json";
         add(members, place, serde_json::to_vec(&list).unwrap());
     });
@@ -134,7 +134,7 @@ fn both(library: &[u8], archives: &[(&str, Vec<u8>)]) -> Set {
 
 fn found(set: &Set, arguments: &[&str]) -> String {
     let found = set.found(arguments);
-    found.replace("-0.0.1.dev0-py3-none-win_amd64", " for Windows")
+    found.replace("-0.99.1.dev0-py3-none-win_amd64", " for Windows")
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn the_packages_of_two_platforms_have_nothing_to_do_with_each_other() {
 fn the_packages_of_two_platforms_are_not_laid_over_each_other() {
     let set = both(&split("blas_lib"), &[]);
     let [linux, windows] =
-        ["linux", "win"].map(|it| format!("rocm_sdk_core-0.0.1.dev0-py3-none-{it}"));
+        ["linux", "win"].map(|it| format!("rocm_sdk_core-0.99.1.dev0-py3-none-{it}"));
     // What would clash in one directory, and what only the other platform has.
     set.edit(&linux, |members| {
         add(members, "_rocm_sdk_core/share/a", "1");
@@ -198,7 +198,7 @@ fn a_baseline_of_two_platforms_is_compared_as_one() {
     assert_eq!(found(&set, &since), "exit 0\n");
     set.index();
     assert_eq!(found(&set, &["--select", "RW7"]), "exit 0\n");
-    set.bytes("rocm_sdk_core-0.0.1.dev0-py3-none-win", |bytes| {
+    set.bytes("rocm_sdk_core-0.99.1.dev0-py3-none-win", |bytes| {
         let at = bytes.len() / 2;
         bytes[at] ^= 1;
     });

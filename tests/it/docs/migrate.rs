@@ -120,7 +120,7 @@ fn a_job_of_therock_works_with_other_names_of_programs() {
     }
     assert!(t.path("job_summary.md").exists());
     assert!(
-        t.path("published/42-linux/python/rocm-0.0.1.dev0.tar.gz")
+        t.path("published/42-linux/python/rocm-0.99.1.dev0.tar.gz")
             .exists()
     );
 }

@@ -123,27 +123,31 @@ fn nothing_is_wrong_with_a_healthy_environment() {
 fn packages_without_code_for_the_gpu() {
     let site = Site::new();
     site.install_torch();
-    insta::assert_snapshot!(site.says("gfx942") + "\n" + &site.says("gfx1201"), @r#"
+    insta::assert_snapshot!(site.says("gfx942") + "\n" + &site.says("gfx1201"), @"
     `torch` 2.9.0+rocm7.14.0 has no code for `gfx942`: `amd-torch-device-gfx942` is not installed
-      pip install "torch[device-gfx942]==2.9.0+rocm7.14.0"
-    `rocm` 0.0.1.dev0 has no code for `gfx1201`, only for gfx1100, gfx942
+      install `amd-torch-device-gfx942` from the index that this ROCm came from: on PyPI, packages of others have such names
+    `rocm` 0.99.1.dev0 has no code for `gfx1201`, only for gfx942, gfx1100
       install another build of `rocm`, which has `gfx1201`
     `torch` 2.9.0+rocm7.14.0 has no code for `gfx1201`, only for gfx942
       install another build of `torch`, which has `gfx1201`
-    "#);
+    ");
 }
 
 /// <https://github.com/ROCm/TheRock/issues/7183>
 #[test]
 fn packages_of_two_versions() {
     let site = Site::new();
-    let path = site.path("rocm_profiler-0.0.1.dev0.dist-info/METADATA");
+    let path = site.path("rocm_profiler-0.99.1.dev0.dist-info/METADATA");
     let metadata = fs_err::read_to_string(site.root().join(&path)).unwrap();
-    let metadata = metadata.replace(&format!("Version: {VERSION}"), "Version: 0.0.2.dev0");
+    let metadata = metadata.replace(&format!("Version: {VERSION}"), "Version: 0.99.2.dev0");
     site.write(&path, metadata.as_bytes());
     let said = site.says("gfx942");
-    let found = "version 0.0.2.dev0, but most of the set has 0.0.1.dev0 (RW204)";
-    assert_has!(said, found, "rocm-profiler==0.0.2.dev0");
+    let found = "version 0.99.2.dev0, but most of the set has 0.99.1.dev0 (RW204)";
+    assert_has!(
+        said,
+        found,
+        "install all packages of ROCm in one version from the index"
+    );
 }
 
 #[test]
@@ -153,7 +157,7 @@ fn torch_of_pypi_over_rocm() {
     site.install("torch", "2.9.0", &[], files);
     insta::assert_snapshot!(site.says("gfx942"), @"
     torch 2.9.0 is built for CUDA, and not for ROCm
-      pip install --force-reinstall torch, from a ROCm index (`--index-url`)
+      install a torch that is built for ROCm, from the index of its packages: PyPI has the other one
     ");
 }
 
@@ -164,10 +168,10 @@ fn archives_that_were_lost_on_the_way() {
     let archive = site.path("blas_lib_gfx942.kpack");
     site.remove(&archive);
     insta::assert_snapshot!(site.says("gfx1100"), @"
-    `rocm-sdk-device-gfx942` 0.0.1.dev0: 1 file is missing: `_rocm_sdk_libraries/.kpack/blas_lib_gfx942.kpack`
-      pip install --force-reinstall --no-deps rocm-sdk-device-gfx942==0.0.1.dev0
-    `rocm_sdk_device_gfx942-0.0.1.dev0-py3-none-linux_x86_64.whl`: `libhipblaslt.so.1.0` has code for `gfx942:xnack+`, but none for `gfx942` itself; `rocm_sdk_device_gfx942-0.0.1.dev0-py3-none-linux_x86_64.whl`: `librocblas.so.5.1` has code for `gfx942:xnack+`, but none for `gfx942` itself (RW314)
-      pip install --force-reinstall --no-deps rocm-sdk-device-gfx942==0.0.1.dev0
+    `rocm-sdk-device-gfx942` 0.99.1.dev0: 1 file is missing: `_rocm_sdk_libraries/.kpack/blas_lib_gfx942.kpack`
+      install `rocm-sdk-device-gfx942` 0.99.1.dev0 from the index that this ROCm came from: on PyPI, packages of others have such names
+    `rocm_sdk_device_gfx942-0.99.1.dev0-py3-none-linux_x86_64.whl`: `libhipblaslt.so.1.0` has code for `gfx942:xnack+`, but none for `gfx942` itself; `rocm_sdk_device_gfx942-0.99.1.dev0-py3-none-linux_x86_64.whl`: `librocblas.so.5.1` has code for `gfx942:xnack+`, but none for `gfx942` itself (RW314)
+      install all packages of ROCm in one version from the index that this ROCm came from: on PyPI, packages of others have such names
     ");
 }
 
@@ -184,7 +188,7 @@ fn an_archive_that_shadows_the_right_one() {
     })]);
     let said = site.says("gfx942");
     assert_has!(said, "4 bytes, where the plain variant has");
-    assert_has!(said, "--no-deps rocm-sdk-device-gfx942==");
+    assert_has!(said, "no install of the same packages mends this");
 }
 
 /// <https://github.com/ROCm/TheRock/issues/7807>
@@ -194,7 +198,15 @@ fn development_files_that_are_not_complete() {
     site.write("_rocm_sdk_devel/include/hip.h", b"only this one");
     let said = site.says("gfx942");
     assert_has!(said, "the development files are not complete: 1 of ");
-    assert_has!(said, "\n  rm -r SITE/_rocm_sdk_devel && rocm-sdk init");
+    assert_has!(said, "\n  rocm-sdk init");
+    // `rocm-sdk init` removes the archive and leaves its row in RECORD.
+    site.remove(&site.path("rocm_sdk_devel/_devel.tar"));
+    let said = site.says("gfx942");
+    assert!(!said.contains("_devel.tar"), "{said}");
+    assert_has!(
+        said,
+        "install `rocm-sdk-devel` again from the index that this ROCm came from"
+    );
 }
 
 /// <https://github.com/ROCm/AMDMIGraphX/pull/5235>
@@ -214,22 +226,100 @@ fn libraries_that_look_where_they_were_built() {
     site.install("migraphx-libs", "2.18.0+rocm10.1.0", &[], &files);
     insta::assert_snapshot!(site.says("gfx942"), @"
     `migraphx-libs` 2.18.0+rocm10.1.0: `migraphx/libmigraphx.so` looks for `libamdhip64.so.7` in `/home/build/lib`
-      rocwheel framework tie, for the wheel of `migraphx-libs`, and install that
+      tie the wheel of `migraphx-libs` to this ROCm with `rocwheel framework tie`, and install that
     ");
 }
 
 #[test]
 fn a_placeholder_and_files_that_were_changed() {
     let site = Site::new();
-    site.install("amd-torch-device-gfx942", "0.0.1", &[], &[]);
+    site.install("amd-torch-device-gfx942", "0.99.1", &[], &[]);
     let path = site.path("rocm_sdk_core/_dist_info.py");
     site.write(&path, b"changed");
     insta::assert_snapshot!(site.says("gfx942"), @"
-    `amd-torch-device-gfx942` 0.0.1 is empty: a placeholder
-      pip uninstall amd-torch-device-gfx942, and install it from a ROCm index (`--index-url`)
-    `rocm-sdk-core` 0.0.1.dev0: 1 file is changed: `rocm_sdk_core/_dist_info.py`
-      pip install --force-reinstall --no-deps rocm-sdk-core==0.0.1.dev0
+    `amd-torch-device-gfx942` 0.99.1 is a stub: it has nothing of what such a package is
+      install `amd-torch-device-gfx942` from the index that this ROCm came from: on PyPI, packages of others have such names
+    `rocm-sdk-core` 0.99.1.dev0: 1 file is changed: `rocm_sdk_core/_dist_info.py`
+      install `rocm-sdk-core` 0.99.1.dev0 from the index that this ROCm came from: on PyPI, packages of others have such names
     ");
+}
+
+/// AMD's torch has two lines for one extra: the target, and its family.
+#[test]
+fn each_package_of_an_extra_is_asked_for() {
+    let site = Site::new();
+    let lines = ["gfx1100", "gfx110x"]
+        .map(|name| format!("amd-torch-device-{name} == {TORCH}; extra == \"device-gfx1100\""));
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    site.install(
+        "torch",
+        TORCH,
+        &lines,
+        &[("torch/lib/libtorch_hip.so", b"")],
+    );
+    let device = |name: &str, version: &str| {
+        let file = format!("torch/.kpack/torch_{name}.kpack");
+        site.install(name, version, &[], &[(&file, b"x")]);
+    };
+    device("amd-torch-device-gfx110x", TORCH);
+    assert_has!(
+        site.says("gfx1100"),
+        "`amd-torch-device-gfx1100` is not installed"
+    );
+    device("amd-torch-device-gfx1100", "2.8.0+rocm7.14.0");
+    let wrong =
+        "needs `amd-torch-device-gfx1100` 2.9.0+rocm7.14.0, and 2.8.0+rocm7.14.0 is installed";
+    assert_has!(site.says("gfx1100"), wrong);
+}
+
+/// What strangers have uploaded to PyPI: modules without anything.
+#[test]
+fn stubs_are_found_by_what_they_lack() {
+    let site = Site::new();
+    for (name, file) in [
+        ("rocm-profiler", "rocm_profiler/__init__.py"),
+        ("rocm-sdk-libraries-gfx110x-dgpu", "dummy_pkg/__init__.py"),
+        (
+            "rocm-sdk-device-gfx1100",
+            "rocm_sdk_device_gfx1100/__init__.py",
+        ),
+        (
+            "amd-torch-device-gfx1100",
+            "amd_torch_device_gfx1100/__init__.py",
+        ),
+    ] {
+        let info = format!("{}-{VERSION}.dist-info", name.replace('-', "_"));
+        let _ = fs_err::remove_dir_all(site.root().join(info));
+        site.install(name, VERSION, &[], &[(file, b"")]);
+        let said = site.says("gfx942");
+        assert_has!(said, &format!("`{name}` {VERSION} is a stub"));
+    }
+}
+
+/// A company adds its authority to certifi, a distribution leaves out programs of pip: that is nobody's business here.
+#[test]
+fn files_of_others_are_not_judged() {
+    let site = Site::new();
+    site.install(
+        "certifi",
+        "2026.5.20",
+        &[],
+        &[("certifi/cacert.pem", b"of PyPI")],
+    );
+    site.write("certifi/cacert.pem", b"of the company");
+    site.install("pip", "26.3", &[], &[("../scripts/pip", b"")]);
+    site.remove("../scripts/pip");
+    // Odd files, which pip and uv leave alone too.
+    site.write(
+        "odd-1.dist-info/METADATA",
+        b"Name: odd\nVersion: 1\nSummary: \xe9\n",
+    );
+    site.write("odd-1.dist-info/RECORD", b"odd.py,,\n\xff,,\n");
+    site.write("file-1.dist-info", b"no directory");
+    let pipe = site.root().join("pipe-1.dist-info");
+    fs_err::create_dir(&pipe).unwrap();
+    succeed(Command::new("mkfifo").arg(pipe.join("METADATA")));
+    assert_eq!(site.says("gfx942"), "");
 }
 
 #[test]

@@ -34,7 +34,7 @@ pub(crate) fn followed() -> PathBuf {
         project(root);
         std::os::unix::fs::symlink(sample().dist(), root.join("packages")).unwrap();
         let mut build = command();
-        build.args(["build", "--version", "0.0.1", "--artifact-dir"]);
+        build.args(["build", "--version", "0.99.1", "--artifact-dir"]);
         build.arg(sample().artifacts()).arg("--dest-dir");
         succeed(build.arg(root.join("final")));
         succeed(command().arg("index").arg(root.join("final")));
@@ -91,10 +91,10 @@ fn the_guide_leads_to_a_published_tied_and_split_wheel() {
     };
     let shown = ["dist", "tied", "published", "release"].map(listed);
     insta::assert_snapshot!(shown.join("\n"), @"
-    dist: fw-1.0+devrocm0.0.1.dev0-py3-none-linux_x86_64.whl
-    tied: fw-1.0+devrocm0.0.1.dev0-py3-none-linux_x86_64.whl
-    published: amd_fw_device_gfx1100-1.0+devrocm0.0.1.dev0-py3-none-linux_x86_64.whl amd_fw_device_gfx942-1.0+devrocm0.0.1.dev0-py3-none-linux_x86_64.whl fw-1.0+devrocm0.0.1.dev0-py3-none-linux_x86_64.whl
-    release: fw-1.0+rocm0.0.1-py3-none-linux_x86_64.whl
+    dist: fw-1.0+devrocm0.99.1.dev0-py3-none-linux_x86_64.whl
+    tied: fw-1.0+devrocm0.99.1.dev0-py3-none-linux_x86_64.whl
+    published: amd_fw_device_gfx1100-1.0+devrocm0.99.1.dev0-py3-none-linux_x86_64.whl amd_fw_device_gfx942-1.0+devrocm0.99.1.dev0-py3-none-linux_x86_64.whl fw-1.0+devrocm0.99.1.dev0-py3-none-linux_x86_64.whl
+    release: fw-1.0+rocm0.99.1-py3-none-linux_x86_64.whl
     ");
     // What was tested is what is released: no binary differs.
     let [tied, released] = ["tied", "release"].map(|it| members(&only(it)));

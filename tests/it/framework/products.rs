@@ -87,18 +87,18 @@ fn the_summary_installs_a_framework_with_the_code_for_a_gpu() {
         .lines()
         .filter(|it| it.contains("install ") || it.starts_with("pip takes"));
     insta::assert_snapshot!(shown.collect::<Vec<_>>().join("\n"), @"
-    pip install --index-url PLACE/simple/ 'fw[device-gfx942]==1.0+devrocm0.0.1.dev0'
-    uv pip install --default-index PLACE/simple/ 'fw[device-gfx942]==1.0+devrocm0.0.1.dev0'
-    pip install --no-index --find-links PLACE/index.html 'fw[device-gfx942]==1.0+devrocm0.0.1.dev0'
-    uv pip install --no-index --find-links PLACE/index.html 'fw[device-gfx942]==1.0+devrocm0.0.1.dev0'
-    pip install --index-url https://pypi.org/simple/ --extra-index-url PLACE/simple/ 'fw[device-gfx942]==1.0+devrocm0.0.1.dev0'
-    uv pip install --default-index https://pypi.org/simple/ --index PLACE/simple/ 'fw[device-gfx942]==1.0+devrocm0.0.1.dev0'
-    pip install --index-url PLACE/simple/ 'fw[device-gfx1100]==1.0+devrocm0.0.1.dev0'
-    uv pip install --default-index PLACE/simple/ 'fw[device-gfx1100]==1.0+devrocm0.0.1.dev0'
-    pip install --no-index --find-links PLACE/index.html 'fw[device-gfx1100]==1.0+devrocm0.0.1.dev0'
-    uv pip install --no-index --find-links PLACE/index.html 'fw[device-gfx1100]==1.0+devrocm0.0.1.dev0'
-    pip install --index-url https://pypi.org/simple/ --extra-index-url PLACE/simple/ 'fw[device-gfx1100]==1.0+devrocm0.0.1.dev0'
-    uv pip install --default-index https://pypi.org/simple/ --index PLACE/simple/ 'fw[device-gfx1100]==1.0+devrocm0.0.1.dev0'
+    pip install --index-url PLACE/simple/ 'fw[device-gfx942]==1.0+devrocm0.99.1.dev0'
+    uv pip install --default-index PLACE/simple/ 'fw[device-gfx942]==1.0+devrocm0.99.1.dev0'
+    pip install --no-index --find-links PLACE/index.html 'fw[device-gfx942]==1.0+devrocm0.99.1.dev0'
+    uv pip install --no-index --find-links PLACE/index.html 'fw[device-gfx942]==1.0+devrocm0.99.1.dev0'
+    pip install --index-url https://pypi.org/simple/ --extra-index-url PLACE/simple/ 'fw[device-gfx942]==1.0+devrocm0.99.1.dev0'
+    uv pip install --default-index https://pypi.org/simple/ --index PLACE/simple/ 'fw[device-gfx942]==1.0+devrocm0.99.1.dev0'
+    pip install --index-url PLACE/simple/ 'fw[device-gfx1100]==1.0+devrocm0.99.1.dev0'
+    uv pip install --default-index PLACE/simple/ 'fw[device-gfx1100]==1.0+devrocm0.99.1.dev0'
+    pip install --no-index --find-links PLACE/index.html 'fw[device-gfx1100]==1.0+devrocm0.99.1.dev0'
+    uv pip install --no-index --find-links PLACE/index.html 'fw[device-gfx1100]==1.0+devrocm0.99.1.dev0'
+    pip install --index-url https://pypi.org/simple/ --extra-index-url PLACE/simple/ 'fw[device-gfx1100]==1.0+devrocm0.99.1.dev0'
+    uv pip install --default-index https://pypi.org/simple/ --index PLACE/simple/ 'fw[device-gfx1100]==1.0+devrocm0.99.1.dev0'
     pip takes the highest version of all indexes: without the exact version behind `==`, it takes a build of PyPI instead of this one.
     ");
 }
@@ -110,7 +110,7 @@ fn the_summary_names_the_extra_of_a_wheel_that_is_not_split() {
     let packages = place.path().join("tied");
     fs_err::create_dir(&packages).unwrap();
     fs_err::copy(&tied, packages.join(tied.file_name().unwrap())).unwrap();
-    let wanted = "'fw[device-gfx1100]==1.0+devrocm0.0.1.dev0'";
+    let wanted = "'fw[device-gfx1100]==1.0+devrocm0.99.1.dev0'";
     // The second index does not read the metadata again.
     for _ in 0..2 {
         rocwheel(&["index", text(&packages)]).ok();

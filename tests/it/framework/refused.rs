@@ -49,7 +49,7 @@ fn what_cannot_be_tied_is_refused_with_advice() {
       hint: build the wheel without copies of ROCm: `auditwheel repair` needs `--exclude` for each library
     exit 1: `fw-1.0-py3-none-linux_x86_64.whl`: it has no binaries (nothing-to-tie)
       hint: pass `--extras` if its Python uses ROCm, or check that it is the right wheel
-    exit 1: `fw-1.0-py3-none-linux_x86_64.whl`: it requires `rocm==7.14.0`, which the set 0.0.1.dev0 is not (tied-otherwise)
+    exit 1: `fw-1.0-py3-none-linux_x86_64.whl`: it requires `rocm==7.14.0`, which the set 0.99.1.dev0 is not (tied-otherwise)
       hint: build it against this set, or pass `--requires` to replace the requirement
     exit 1: `fw-1.0-py3-none-linux_x86_64.whl`: its `_rocm_init.py` is of no form that rocwheel knows (opaque-init)
       hint: remove the module, or pass `--init none` to leave it alone

@@ -38,12 +38,12 @@ fn the_selector_takes_the_device_wheel_of_the_machine() {
     insta::assert_snapshot!(resolve("gfx1100"), @"
     amd-fw-device==1.0
     amd-fw-device-gfx1100==1.0
-    rocm-sdk-device-gfx1100==0.0.1.dev0
+    rocm-sdk-device-gfx1100==0.99.1.dev0
     ");
     insta::assert_snapshot!(resolve("gfx942"), @"
     amd-fw-device==1.0
     amd-fw-device-gfx942==1.0
-    rocm-sdk-device-gfx942==0.0.1.dev0
+    rocm-sdk-device-gfx942==0.99.1.dev0
     ");
 }
 
@@ -76,29 +76,29 @@ fn device_wheels_follow_their_host_wheel() {
         format!("{name}\n{}", lines.join("\n"))
     });
     insta::assert_snapshot!(shown.collect::<Vec<_>>().join("\n"), @r#"
-    amd_fw_device_gfx1100-1.0+rocm0.0.1-py3-none-linux_x86_64.whl
-    Requires-Dist: fw==1.0+rocm0.0.1
-    Requires-Dist: rocm-sdk-device-gfx1100==0.0.1
-    amd_fw_device_gfx942-1.0+rocm0.0.1-py3-none-linux_x86_64.whl
-    Requires-Dist: fw==1.0+rocm0.0.1
-    Requires-Dist: rocm-sdk-device-gfx942==0.0.1
-    fw-1.0+rocm0.0.1-py3-none-linux_x86_64.whl
+    amd_fw_device_gfx1100-1.0+rocm0.99.1-py3-none-linux_x86_64.whl
+    Requires-Dist: fw==1.0+rocm0.99.1
+    Requires-Dist: rocm-sdk-device-gfx1100==0.99.1
+    amd_fw_device_gfx942-1.0+rocm0.99.1-py3-none-linux_x86_64.whl
+    Requires-Dist: fw==1.0+rocm0.99.1
+    Requires-Dist: rocm-sdk-device-gfx942==0.99.1
+    fw-1.0+rocm0.99.1-py3-none-linux_x86_64.whl
     Provides-Extra: device
     Provides-Extra: device-all
     Provides-Extra: device-gfx1100
     Provides-Extra: device-gfx942
-    Requires-Dist: amd-fw-device-gfx1100==1.0+rocm0.0.1; extra == "device-all"
-    Requires-Dist: amd-fw-device-gfx1100==1.0+rocm0.0.1; extra == "device-gfx1100"
-    Requires-Dist: amd-fw-device-gfx942==1.0+rocm0.0.1; extra == "device-all"
-    Requires-Dist: amd-fw-device-gfx942==1.0+rocm0.0.1; extra == "device-gfx942"
-    Requires-Dist: amd-fw-device==1.0+rocm0.0.1; extra == "device"
-    Requires-Dist: rocm[libraries]==0.0.*
+    Requires-Dist: amd-fw-device-gfx1100==1.0+rocm0.99.1; extra == "device-all"
+    Requires-Dist: amd-fw-device-gfx1100==1.0+rocm0.99.1; extra == "device-gfx1100"
+    Requires-Dist: amd-fw-device-gfx942==1.0+rocm0.99.1; extra == "device-all"
+    Requires-Dist: amd-fw-device-gfx942==1.0+rocm0.99.1; extra == "device-gfx942"
+    Requires-Dist: amd-fw-device==1.0+rocm0.99.1; extra == "device"
+    Requires-Dist: rocm[libraries]==0.99.*
     "#);
     insta::assert_snapshot!(names(&again.tied()).join("\n"), @"
-    amd_fw_device-1.0+rocm0.0.1.tar.gz
-    amd_fw_device_gfx1100-1.0+rocm0.0.1-py3-none-linux_x86_64.whl
-    amd_fw_device_gfx942-1.0+rocm0.0.1-py3-none-linux_x86_64.whl
-    fw-1.0+rocm0.0.1-py3-none-linux_x86_64.whl
+    amd_fw_device-1.0+rocm0.99.1.tar.gz
+    amd_fw_device_gfx1100-1.0+rocm0.99.1-py3-none-linux_x86_64.whl
+    amd_fw_device_gfx942-1.0+rocm0.99.1-py3-none-linux_x86_64.whl
+    fw-1.0+rocm0.99.1-py3-none-linux_x86_64.whl
     ");
     // To the same set and version, nothing changes.
     let third = Place::new();

@@ -52,7 +52,7 @@ fn a_version_names_the_set() {
     ];
     insta::assert_snapshot!(seen.join("\n"), @"
     exit 0
-    2.12.0+devrocm0.0.1.dev0
+    2.12.0+devrocm0.99.1.dev0
 
     exit 0
     2.12.0+git1a2b3c4d.rocm7.14.0

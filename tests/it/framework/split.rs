@@ -193,7 +193,7 @@ fn a_wheel_is_taken_apart_and_all_code_is_in_the_parts() {
     Version: 1.0
     Summary: Device code of fw for gfx942
     Requires-Dist: fw==1.0
-    Requires-Dist: rocm-sdk-device-gfx942==0.0.1.dev0
+    Requires-Dist: rocm-sdk-device-gfx942==0.99.1.dev0
 
     ----
     Wheel-Version: 1.0
@@ -225,7 +225,7 @@ fn a_host_wheel_that_was_tied_keeps_its_requirement() {
     let host = names(&parts).into_iter().find(|it| it.starts_with("fw-"));
     let host = members(&parts.join(host.unwrap()));
     let metadata = text(&host, "/METADATA");
-    assert!(metadata.contains("Requires-Dist: rocm[libraries]==0.0.1.dev0\n"));
+    assert!(metadata.contains("Requires-Dist: rocm[libraries]==0.99.1.dev0\n"));
     assert_lacks!(metadata, "rocm[device");
     let record = text(&host, "/rocm_tie.json");
     assert_lacks!(record, "device");

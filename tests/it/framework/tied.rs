@@ -8,7 +8,7 @@ use crate::support::prelude::*;
 /// The sample under another version. No binary differs.
 pub(super) fn promoted(to: &Path) {
     let mut build = command();
-    build.args(["build", "--version", "0.0.1", "--artifact-dir"]);
+    build.args(["build", "--version", "0.99.1", "--artifact-dir"]);
     build.arg(published::sample().artifacts());
     succeed(build.arg("--output-dir").arg(to));
 }
@@ -42,11 +42,11 @@ fn a_tied_wheel_finds_its_libraries_and_says_what_it_needs() {
     Provides-Extra: device-all
     Provides-Extra: device-gfx1100
     Provides-Extra: device-gfx942
-    Requires-Dist: rocm[device-all]==0.0.1.dev0; extra == "device-all"
-    Requires-Dist: rocm[device-gfx1100]==0.0.1.dev0; extra == "device-gfx1100"
-    Requires-Dist: rocm[device-gfx942]==0.0.1.dev0; extra == "device-gfx942"
-    Requires-Dist: rocm[device]==0.0.1.dev0; extra == "device"
-    Requires-Dist: rocm[libraries]==0.0.1.dev0
+    Requires-Dist: rocm[device-all]==0.99.1.dev0; extra == "device-all"
+    Requires-Dist: rocm[device-gfx1100]==0.99.1.dev0; extra == "device-gfx1100"
+    Requires-Dist: rocm[device-gfx942]==0.99.1.dev0; extra == "device-gfx942"
+    Requires-Dist: rocm[device]==0.99.1.dev0; extra == "device"
+    Requires-Dist: rocm[libraries]==0.99.1.dev0
 
     A framework.
     ----
@@ -61,17 +61,17 @@ fn a_tied_wheel_finds_its_libraries_and_says_what_it_needs() {
             import rocm_sdk
         except ImportError as error:
             raise ImportError(
-                "This package needs ROCm. Install it: pip install 'rocm[libraries]==0.0.1.dev0'"
+                "This package needs ROCm: install 'rocm[libraries]==0.99.1.dev0' from a ROCm index, not from PyPI"
             ) from error
         rocm_sdk.initialize_process(
             preload_shortnames=[
                 "amdhip64",
                 "hipblas",
             ],
-            check_version="0.0.1.dev0",
+            check_version="0.99.1.dev0",
         )
     ----
-    {"schema":"rocwheel-tie-v1","rocm":"0.0.1.dev0","requirement":"rocm[libraries]==0.0.1.dev0","requires":["rocm[device-all]==0.0.1.dev0; extra == \"device-all\"","rocm[device-gfx1100]==0.0.1.dev0; extra == \"device-gfx1100\"","rocm[device-gfx942]==0.0.1.dev0; extra == \"device-gfx942\"","rocm[device]==0.0.1.dev0; extra == \"device\"","rocm[libraries]==0.0.1.dev0"],"extras":["device","device-all","device-gfx1100","device-gfx942"],"init":"fw/_rocm_init.py","preload":["amdhip64","hipblas"],"run-paths":[["fw/_C.so","$ORIGIN/lib:$ORIGIN/../_rocm_sdk_core/lib"],["fw/lib/libfw.so","$ORIGIN/../../_rocm_sdk_libraries/lib"]],"version-suffix":null,"proved-tag":"manylinux_2_17","untied":[]}
+    {"schema":"rocwheel-tie-v1","rocm":"0.99.1.dev0","requirement":"rocm[libraries]==0.99.1.dev0","requires":["rocm[device-all]==0.99.1.dev0; extra == \"device-all\"","rocm[device-gfx1100]==0.99.1.dev0; extra == \"device-gfx1100\"","rocm[device-gfx942]==0.99.1.dev0; extra == \"device-gfx942\"","rocm[device]==0.99.1.dev0; extra == \"device\"","rocm[libraries]==0.99.1.dev0"],"extras":["device","device-all","device-gfx1100","device-gfx942"],"init":"fw/_rocm_init.py","preload":["amdhip64","hipblas"],"run-paths":[["fw/_C.so","$ORIGIN/lib:$ORIGIN/../_rocm_sdk_core/lib"],["fw/lib/libfw.so","$ORIGIN/../../_rocm_sdk_libraries/lib"]],"version-suffix":null,"proved-tag":"manylinux_2_17","untied":[]}
     "#);
     assert!(tied.iter().all(|it| it.1 & 0o777 == 0o644));
     // Nothing is left to change.
@@ -89,7 +89,7 @@ fn a_framework_that_refuses_another_rocm_still_does() {
     let module = text(&tied, "/_rocm_init.py");
     assert_has!(
         module,
-        "check_version=\"0.0.1.dev0\",",
+        "check_version=\"0.99.1.dev0\",",
         "fail_on_version_mismatch=True,"
     );
 }
@@ -112,14 +112,14 @@ fn to_tie_again_changes_nothing_and_another_set_changes_no_binary() {
     later.tie(from_ref(&first), &final_set, &suffix).ok();
     assert!(bytes(&at_once.only()) == bytes(&later.only()));
     let tied = later.only();
-    let name = "fw-1.0+rocm0.0.1-py3-none-linux_x86_64.whl";
+    let name = "fw-1.0+rocm0.99.1-py3-none-linux_x86_64.whl";
     assert_eq!(tied.file_name().unwrap(), name);
     let (before, after) = (members(&first), members(&tied));
     for binary in ["fw/_C.so", "fw/lib/libfw.so"] {
         let [before, after] = [&before, &after].map(|it| member(it, binary));
         assert!(before == after, "{binary}");
     }
-    assert!(text(&after, "/METADATA").contains("Requires-Dist: rocm[libraries]==0.0.*\n"));
+    assert!(text(&after, "/METADATA").contains("Requires-Dist: rocm[libraries]==0.99.*\n"));
 }
 
 #[test]
@@ -137,9 +137,9 @@ fn wheels_of_a_group_find_and_require_each_other() {
     let plan: Vec<&str> = plan.filter(|it| !it.contains("device")).collect();
     insta::assert_snapshot!(plan.join("\n"), @"
     fw_more-1.0-py3-none-linux_x86_64.whl
-      ties      0 of 1 binary to ROCm 0.0.1.dev0
+      ties      0 of 1 binary to ROCm 0.99.1.dev0
       + requires fw==1.0 (libraries of fw, which is in the group)
-      + requires rocm[devel]==0.0.1.dev0 (named by a flag)
+      + requires rocm[devel]==0.99.1.dev0 (named by a flag)
       init      no hook: run paths only
       run path  fw_more/_more.so: 1 entry to $ORIGIN/../fw/lib
     ");

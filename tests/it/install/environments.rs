@@ -148,13 +148,13 @@ fn work_that_came_after_a_killed_install_stays() {
 #[ignore = "slow"]
 fn an_environment_never_has_packages_of_two_versions() {
     let (t, set) = (sandbox(), built(sample()));
-    let pipeline = "pipeline --sample --version 0.0.2 --output-dir later";
+    let pipeline = "pipeline --sample --version 0.99.2 --output-dir later";
     t.run(pipeline).ok();
     let (later, environment) = (t.path("later/packages"), t.path(".venv"));
     let all = "--target gfx942,gfx1100 --extras libraries,devel";
     install(&t, &set, all).ok();
     let said = install(&t, &later, "--target gfx942,gfx1100").refused(1);
-    let error = format!("has `rocm-sdk-devel` {VERSION}, and this is ROCm 0.0.2");
+    let error = format!("has `rocm-sdk-devel` {VERSION}, and this is ROCm 0.99.2");
     assert_has!(said, &error);
     let installed = packages(&environment);
     assert!(installed.iter().all(|it| it.ends_with(VERSION)));
@@ -163,17 +163,17 @@ fn an_environment_never_has_packages_of_two_versions() {
     let installed = packages(&environment);
     assert_eq!(installed.len(), 6, "{installed:?}");
     assert!(
-        installed.iter().all(|it| it.ends_with("-0.0.2")),
+        installed.iter().all(|it| it.ends_with("-0.99.2")),
         "{installed:?}"
     );
     // A framework that is tied to its version of ROCm, and stays.
     let info = site(&environment).join("torch-2.10+rocm0.0.2.dist-info");
     fs_err::create_dir(&info).unwrap();
-    let metadata = "Metadata-Version: 2.1\nName: torch\nVersion: 2.10+rocm0.0.2\n\
-        Requires-Dist: rocm[libraries]==0.0.2\n";
+    let metadata = "Metadata-Version: 2.1\nName: torch\nVersion: 2.10+rocm0.99.2\n\
+        Requires-Dist: rocm[libraries]==0.99.2\n";
     fs_err::write(info.join("METADATA"), metadata).unwrap();
     let said = install(&t, &set, all).refused(1);
-    let error = "has `torch` 2.10+rocm0.0.2, which needs `rocm` ==0.0.2, and not ";
+    let error = "has `torch` 2.10+rocm0.99.2, which needs `rocm` ==0.99.2, and not ";
     assert_has!(said, &format!("{error}{VERSION}"));
     assert_eq!(packages(&environment), installed);
 }

@@ -43,7 +43,7 @@ fn a_stream_is_read_at_its_present_place_and_then_at_the_earlier_one() {
     // The present place has a version whose upload has not ended, another for Windows only, and one
     // of another stream.
     let (dry, present) = (format!("{line} --dry-run"), t.path(PRESENT));
-    let [unfinished, windows, other] = ["0.0.2.dev0", "0.0.3.dev0", "0.0.4"].map(|version| {
+    let [unfinished, windows, other] = ["0.99.2.dev0", "0.99.3.dev0", "0.99.4"].map(|version| {
         let pipeline = format!("pipeline --sample --version {version} --output-dir {version}");
         t.run(&pipeline).ok();
         t.path(version).join("packages/dist")
@@ -59,10 +59,10 @@ fn a_stream_is_read_at_its_present_place_and_then_at_the_earlier_one() {
     assert_has!(t.run(&dry).refused(1), "rocm-sdk-core");
     publish_index(&present, &sample().dist());
     let chosen = t.run(&dry).done();
-    assert_has!(chosen.stderr, "not 0.0.2.dev0: ");
-    assert_has!(chosen.stdout, "ROCm 0.0.1.dev0 ", "/whl-next");
+    assert_has!(chosen.stderr, "not 0.99.2.dev0: ");
+    assert_has!(chosen.stdout, "ROCm 0.99.1.dev0 ", "/whl-next");
     publish_index(&present, &unfinished);
-    assert_has!(t.run(&dry).ok(), "ROCm 0.0.2.dev0 ");
+    assert_has!(t.run(&dry).ok(), "ROCm 0.99.2.dev0 ");
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn what_a_stream_does_not_have_is_refused() {
     --stream dev --version 7.0.0.dev0+ab --target none => 1
     error: the stream `dev` does not have ROCm 7.0.0.dev0+ab
 
-    hint: the newest versions there are: 0.0.1.dev0
+    hint: the newest versions there are: 0.99.1.dev0
     --stream nightly --target none => 1
     error: the stream `nightly` has no packages
 

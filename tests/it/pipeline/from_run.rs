@@ -69,7 +69,7 @@ fn a_dry_run_says_what_would_happen_and_does_nothing() {
     37 archives of SIZE from BUCKET/7-linux to OUT/artifacts
     build packages of 37 artifacts in OUT/packages
     check them, and publish only without errors
-    write OUT/7-linux/python/dist/rocm-0.0.1.dev0.tar.gz
+    write OUT/7-linux/python/dist/rocm-0.99.1.dev0.tar.gz
     write OUT/7-linux/python/set.json
     32 objects in OUT, for s3://therock-ci-artifacts/7-linux/python/
     ");
@@ -78,7 +78,7 @@ fn a_dry_run_says_what_would_happen_and_does_nothing() {
     from the built-in sample
     build packages of 37 artifacts in OUT/packages
     check them, and publish only without errors
-    write OUT/local-linux/python/dist/rocm-0.0.1.dev0.tar.gz
+    write OUT/local-linux/python/dist/rocm-0.99.1.dev0.tar.gz
     write OUT/local-linux/python/set.json
     32 objects in OUT
     ");
@@ -88,7 +88,7 @@ fn a_dry_run_says_what_would_happen_and_does_nothing() {
     from BUCKET/7-linux
     build packages of 37 artifacts in OUT/packages
     check them, and publish only without errors
-    write OUT/local-linux/python/dist/rocm-0.0.1.dev0.tar.gz
+    write OUT/local-linux/python/dist/rocm-0.99.1.dev0.tar.gz
     write OUT/local-linux/python/set.json
     32 objects in OUT
     ");

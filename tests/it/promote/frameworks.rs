@@ -52,7 +52,7 @@ fn a_promoted_framework_is_the_one_that_is_tied_to_the_release() {
     // There is a line for each extra.
     let lines = plan.lines().filter(|it| !it.contains("; extra == "));
     let plan = lines.collect::<Vec<_>>().join("\n");
-    insta::assert_snapshot!(plan, @r#"
+    insta::assert_snapshot!(plan, @"
     1.0+rocm7.14.0rc1-py3-none-linux_x86_64.whl
       becomes   fw-1.0+rocm7.14.0-py3-none-linux_x86_64.whl
       ties      2 of 2 binaries to ROCm 7.14.0
@@ -73,8 +73,8 @@ fn a_promoted_framework_is_the_one_that_is_tied_to_the_release() {
       init      plugin/_rocm_init.py for 7.14.*
       preload   amdhip64
 
-    7 packages (2.41 MiB): 18 files edited, all others copied as they are
-    "#);
+    7 packages (2.42 MiB): 18 files edited, all others copied as they are
+    ");
     let to = place.join("promoted");
     promote(&tested, &format!("--to release --into {}", text(&to))).ok();
     // What ties the framework to a release that was built, whether it was tied to the candidate or not.

@@ -43,7 +43,7 @@ fn versions_that_make_no_sense_are_refused() {
     exit 1
     error: 7.14.0 cannot become `release`: it is final already
     exit 1
-    error: 0.0.1.dev0 cannot be promoted: the version is bound to a commit
+    error: 0.99.1.dev0 cannot be promoted: the version is bound to a commit
 
     hint: build its artifacts under the other version with `rocwheel build --version`, or copy it with `--to same`
     exit 1
@@ -104,8 +104,6 @@ fn sets_that_are_not_whole_are_refused() {
     exit 1
     error: 1 wheel cannot be tied
       `torch-2.12.0+rocm7.14.0rc1-py3-none-linux_x86_64.whl`: it has no binaries (nothing-to-tie)
-
-    hint: pass `--extras` if its Python uses ROCm, or check that it is the right wheel
     exit 2
     error: no wheel or sdist in `SET`
 

@@ -5,7 +5,7 @@ use crate::python::legacy;
 use crate::support::prelude::*;
 
 const FAMILIES: [(&str, &str); 2] = [("gfx942", "gfx94X-dcgpu"), ("gfx1100", "gfx110X-all")];
-const ROCM: &str = "rocm-0.0.1.dev0.tar.gz";
+const ROCM: &str = "rocm-0.99.1.dev0.tar.gz";
 
 /// What later steps read of one output.
 fn output<'a>(text: &'a str, name: &str) -> &'a str {

@@ -212,7 +212,7 @@ pub(crate) fn write_foreign_wheels(directory: &Path) {
         .runpath("$ORIGIN")
         .build();
     let wheels = [
-        ("torch", "2.9.0+rocm0.0.1.dev0", "cp312-cp312-linux_x86_64"),
+        ("torch", "2.9.0+rocm0.99.1.dev0", "cp312-cp312-linux_x86_64"),
         ("rocshmem4py", "0.1.0", "cp310-abi3-manylinux_2_28_x86_64"),
     ];
     fs_err::create_dir_all(directory).unwrap();

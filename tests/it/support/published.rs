@@ -11,7 +11,7 @@ use super::{odd, place::TEMPORARY};
 use crate::support::prelude::*;
 
 /// The version of every set.
-pub(crate) const VERSION: &str = "0.0.1.dev0";
+pub(crate) const VERSION: &str = "0.99.1.dev0";
 
 /// Artifacts, and the packages and pages that `pipeline` makes of them. Tests only read those: what
 /// they change, they copy first.
@@ -141,13 +141,13 @@ impl TestSet {
         5 + self.targets.len()
     }
 
-    /// What the install line names: `'rocm[libraries,devel,device-gfx942]==0.0.1.dev0'`.
+    /// What the install line names: `'rocm[libraries,devel,device-gfx942]==0.99.1.dev0'`.
     pub(crate) fn install_line(&self, target: &str) -> String {
         assert!(self.targets.contains(&target));
         format!("'rocm[libraries,devel,device-{target}]=={VERSION}'")
     }
 
-    /// Everything, for every target: `rocm[libraries,devel,profiler,device-gfx942]==0.0.1.dev0`.
+    /// Everything, for every target: `rocm[libraries,devel,profiler,device-gfx942]==0.99.1.dev0`.
     pub(crate) fn requirement(&self) -> String {
         let devices = self
             .targets

@@ -72,6 +72,17 @@ impl Sandbox {
         command
     }
 
+    /// A line for a shell.
+    pub(crate) fn shell(&self, line: &str) -> Command {
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", line])
+            .current_dir(&self.directory)
+            .env_clear();
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
     /// Runs a command, and replaces what [`Sandbox::shows`] and the path of the sandbox (`HERE`) say.
     pub(crate) fn outcome(&self, command: &mut Command) -> Outcome {
         let mut outcome = Outcome::of(command.output().unwrap());

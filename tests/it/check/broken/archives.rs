@@ -48,7 +48,7 @@ const DAMAGES: &[Damage] = &[
     ("METADATA is longer than installers read", |set| {
         bytes(set, CORE, "/METADATA", |it| it.resize(5 << 20, b'\n'));
     }),
-    ("METADATA has another version", |set| swap(set, CORE, "/METADATA", "Version: 0.0.1.dev0", "Version: 7")),
+    ("METADATA has another version", |set| swap(set, CORE, "/METADATA", "Version: 0.99.1.dev0", "Version: 7")),
     ("METADATA has another name", |set| swap(set, CORE, "/METADATA", "Name: rocm-sdk-core", "Name: core")),
     ("there are two METADATA", |set| extra(set, CORE, "core-1.dist-info/METADATA", b"Metadata-Version: 2.4\n")),
     ("WHEEL has another tag", |set| swap(set, CORE, "/WHEEL", "linux_x86_64", "any")),
@@ -130,44 +130,44 @@ fn archives_and_metadata() {
     RECORD is gone
       error   RW107 record-disagrees: no `*.dist-info/RECORD`
     RECORD is no table
-      error   RW107 record-disagrees: `rocm_sdk_core-0.0.1.dev0.dist-info/RECORD`: row 1 of RECORD: three columns expected, not 2
+      error   RW107 record-disagrees: `rocm_sdk_core-0.99.1.dev0.dist-info/RECORD`: row 1 of RECORD: three columns expected, not 2
     METADATA is gone
       error   RW111 metadata-disagrees: no `*.dist-info/METADATA`
     METADATA is longer than installers read
-      error   RW111 metadata-disagrees: `rocm_sdk_core-0.0.1.dev0.dist-info/METADATA` has 5242880 bytes, more than installers read
+      error   RW111 metadata-disagrees: `rocm_sdk_core-0.99.1.dev0.dist-info/METADATA` has 5242880 bytes, more than installers read
     METADATA has another version
-      error   RW111 metadata-disagrees: `rocm_sdk_core-0.0.1.dev0.dist-info/METADATA`: it is of version 7, and the file name of 0.0.1.dev0
-      error   RW111 metadata-disagrees: `rocm_sdk_core/_dist_info.py`: its version is 0.0.1.dev0, but the metadata says 7
+      error   RW111 metadata-disagrees: `rocm_sdk_core-0.99.1.dev0.dist-info/METADATA`: it is of version 7, and the file name of 0.99.1.dev0
+      error   RW111 metadata-disagrees: `rocm_sdk_core/_dist_info.py`: its version is 0.99.1.dev0, but the metadata says 7
     METADATA has another name
-      error   RW111 metadata-disagrees: `rocm_sdk_core-0.0.1.dev0.dist-info/METADATA`: it is of `core`, and the file name of `rocm-sdk-core`
+      error   RW111 metadata-disagrees: `rocm_sdk_core-0.99.1.dev0.dist-info/METADATA`: it is of `core`, and the file name of `rocm-sdk-core`
     there are two METADATA
-      error   RW111 metadata-disagrees: several directories of metadata: `core-1.dist-info`, `rocm_sdk_core-0.0.1.dev0.dist-info`
-      error   RW111 metadata-disagrees: `core-1.dist-info/METADATA`: it is not at `rocm_sdk_core-0.0.1.dev0.dist-info/METADATA`
+      error   RW111 metadata-disagrees: several directories of metadata: `core-1.dist-info`, `rocm_sdk_core-0.99.1.dev0.dist-info`
+      error   RW111 metadata-disagrees: `core-1.dist-info/METADATA`: it is not at `rocm_sdk_core-0.99.1.dev0.dist-info/METADATA`
       error   RW111 metadata-disagrees: `core-1.dist-info/METADATA`: metadata without `Name`
       error   RW111 metadata-disagrees: `core-1.dist-info/METADATA`: no `License-File`, and `_rocm_sdk_core/lib/rocm_sysdeps/share/licenses/a, b [c] ü.txt` is a license text
       error   RW120 foreign-file: `core-1.dist-info/METADATA`: it is installed as `core-1.dist-info`, which is not a directory of ours
       warning RW126 unknown-license: `core-1.dist-info/METADATA`: it names no license
     WHEEL has another tag
-      error   RW111 metadata-disagrees: `rocm_sdk_core-0.0.1.dev0.dist-info/WHEEL`: its tag is `py3-none-any`, and the file name's `py3-none-linux_x86_64`
+      error   RW111 metadata-disagrees: `rocm_sdk_core-0.99.1.dev0.dist-info/WHEEL`: its tag is `py3-none-any`, and the file name's `py3-none-linux_x86_64`
     WHEEL is not pure
-      error   RW111 metadata-disagrees: `rocm_sdk_core-0.0.1.dev0.dist-info/WHEEL`: `Root-Is-Purelib` is false, which parts it from the packages beside it
+      error   RW111 metadata-disagrees: `rocm_sdk_core-0.99.1.dev0.dist-info/WHEEL`: `Root-Is-Purelib` is false, which parts it from the packages beside it
     a wheel is renamed to another version
-      error   RW201 unresolved-requirement: it requires `rocm-profiler` 0.0.1.dev0, but the set has 0.0.1.dev1
-      error   RW204 versions-disagree: version 0.0.1.dev1, but most of the set has 0.0.1.dev0
-      error   RW111 metadata-disagrees: `rocm_profiler-0.0.1.dev0.dist-info/METADATA`: it is not at `rocm_profiler-0.0.1.dev1.dist-info/METADATA`
-      error   RW111 metadata-disagrees: `rocm_profiler-0.0.1.dev0.dist-info/METADATA`: it is of version 0.0.1.dev0, and the file name of 0.0.1.dev1
+      error   RW201 unresolved-requirement: it requires `rocm-profiler` 0.99.1.dev0, but the set has 0.99.1.dev1
+      error   RW204 versions-disagree: version 0.99.1.dev1, but most of the set has 0.99.1.dev0
+      error   RW111 metadata-disagrees: `rocm_profiler-0.99.1.dev0.dist-info/METADATA`: it is not at `rocm_profiler-0.99.1.dev1.dist-info/METADATA`
+      error   RW111 metadata-disagrees: `rocm_profiler-0.99.1.dev0.dist-info/METADATA`: it is of version 0.99.1.dev0, and the file name of 0.99.1.dev1
     a wheel is renamed to another Python
-      error   RW111 metadata-disagrees: `rocm_profiler-0.0.1.dev0.dist-info/WHEEL`: its tag is `py3-none-linux_x86_64`, and the file name's `py2-none-linux_x86_64`
+      error   RW111 metadata-disagrees: `rocm_profiler-0.99.1.dev0.dist-info/WHEEL`: its tag is `py3-none-linux_x86_64`, and the file name's `py2-none-linux_x86_64`
     no Python will do
-      error   RW122 requires-python: `rocm_sdk_core-0.0.1.dev0.dist-info/METADATA`: `>=3.10,<3.9` is not for Python 3
+      error   RW122 requires-python: `rocm_sdk_core-0.99.1.dev0.dist-info/METADATA`: `>=3.10,<3.9` is not for Python 3
     Requires-Python is a word
-      error   RW122 requires-python: `rocm_sdk_core-0.0.1.dev0.dist-info/METADATA`: `three` is not understood
+      error   RW122 requires-python: `rocm_sdk_core-0.99.1.dev0.dist-info/METADATA`: `three` is not understood
     an artifact has no license
-      warning RW126 unknown-license: `rocm_sdk_core-0.0.1.dev0.dist-info/METADATA`: `packages.toml` does not say what `LicenseRef-ROCm-new` is
+      warning RW126 unknown-license: `rocm_sdk_core-0.99.1.dev0.dist-info/METADATA`: `packages.toml` does not say what `LicenseRef-ROCm-new` is
     a license text is missing
-      warning RW126 unknown-license: `rocm_sdk_core-0.0.1.dev0.dist-info/METADATA`: `licenses/LICENSE` is missing
+      warning RW126 unknown-license: `rocm_sdk_core-0.99.1.dev0.dist-info/METADATA`: `licenses/LICENSE` is missing
     license texts are not named
-      error   RW111 metadata-disagrees: `rocm_sdk_core-0.0.1.dev0.dist-info/METADATA`: no `License-File`, and `_rocm_sdk_core/lib/rocm_sysdeps/share/licenses/a, b [c] ü.txt` is a license text
+      error   RW111 metadata-disagrees: `rocm_sdk_core-0.99.1.dev0.dist-info/METADATA`: no `License-File`, and `_rocm_sdk_core/lib/rocm_sysdeps/share/licenses/a, b [c] ü.txt` is a license text
     there is no license
     a path climbs
       error   RW105 bad-path: `_rocm_sdk_core/../../evil`: a path with `..`: "_rocm_sdk_core/../../evil"
@@ -195,7 +195,7 @@ fn a_path_that_windows_cannot_open() {
     set.rename(PROFILER, "linux_x86_64", "win_amd64");
     insta::assert_snapshot!(set.found(&["--select", "RW116"]).replace(&"x".repeat(180), "…"), @r"
     exit 1
-    rocm_profiler-0.0.1.dev0-py3-none-win_amd64.whl
+    rocm_profiler-0.99.1.dev0-py3-none-win_amd64.whl
       error   RW116 long-path: `_rocm_sdk_core/…xxxxxxxxxx/a.h`: 273 characters in `C:\hostedtoolcache\windows\Python\3.12.10\x64\Lib\site-packages`
     ");
 }

@@ -34,7 +34,7 @@ const WHEELS: &[Damage] = &[
     ("a .pth comes along", |set| extra(set, CORE, "rocm.pth", b"import os\n")),
     ("sitecustomize comes along", |set| extra(set, CORE, "sitecustomize.py", b"import os\n")),
     ("torch comes along", |set| extra(set, CORE, "torch/__init__.py", b"")),
-    ("a data directory comes along", |set| extra(set, CORE, "rocm_sdk_core-0.0.1.dev0.data/purelib/a.py", b"")),
+    ("a data directory comes along", |set| extra(set, CORE, "rocm_sdk_core-0.99.1.dev0.data/purelib/a.py", b"")),
 ];
 
 #[rustfmt::skip]
@@ -61,7 +61,7 @@ const SDISTS: &[Damage] = &[
     ("its command calls nothing", |set| source(set, "rocm_sdk/__main__.py", "def main", "def mine")),
     ("its command is another", |set| all_sources(set, "entry_points.txt", "rocm-sdk = ", "rocm = ")),
     ("it is of another version", |set| {
-        let version = "__version__ = '0.0.1.dev0'";
+        let version = "__version__ = '0.99.1.dev0'";
         source(set, "rocm_sdk/_dist_info.py", version, "__version__ = '7'");
     }),
 ];
@@ -80,19 +80,19 @@ fn python_of_wheels() {
     insta::assert_snapshot!(found(WHEELS), @"
     _dist_info.py does not parse
       error   RW214 other-build: its `_dist_info.py` has `def (`, which others lack
-      error   RW117 broken-python: `rocm_sdk_core/_dist_info.py`: line 636: Expected an identifier
+      error   RW117 broken-python: `rocm_sdk_core/_dist_info.py`: line 666: Expected an identifier
     _dist_info.py is gone
       error   RW118 broken-import: `rocm_sdk_core/__init__.py`: it imports from `rocm_sdk_core/_dist_info.py`, which is not there
       error   RW118 broken-import: `rocm_sdk_core/_cli.py`: it imports `_dist_info` from `rocm_sdk_core`, which has no such name
     _dist_info.py is of another version
       error   RW214 other-build: its `_dist_info.py` has `__version__ = '7'`, which others lack
-      error   RW111 metadata-disagrees: `rocm_sdk_libraries/_dist_info.py`: its version is 7, but the metadata says 0.0.1.dev0
+      error   RW111 metadata-disagrees: `rocm_sdk_libraries/_dist_info.py`: its version is 7, but the metadata says 0.99.1.dev0
     _cli.py is gone
-      error   RW118 broken-import: `rocm_sdk_core-0.0.1.dev0.dist-info/entry_points.txt`: there is no module `rocm_sdk_core._cli`, which `amd-smi` and 24 more call
+      error   RW118 broken-import: `rocm_sdk_core-0.99.1.dev0.dist-info/entry_points.txt`: there is no module `rocm_sdk_core._cli`, which `amd-smi` and 24 more call
     a function is gone
-      error   RW118 broken-import: `rocm_sdk_core-0.0.1.dev0.dist-info/entry_points.txt`: `rocm_sdk_core._cli` has no `hipcc`, which `hipcc` calls
+      error   RW118 broken-import: `rocm_sdk_core-0.99.1.dev0.dist-info/entry_points.txt`: `rocm_sdk_core._cli` has no `hipcc`, which `hipcc` calls
     an entry point is another
-      error   RW118 broken-import: `rocm_profiler-0.0.1.dev0.dist-info/entry_points.txt`: there is no module `rocm_profiler.cli`, which `rocprof-compute` calls
+      error   RW118 broken-import: `rocm_profiler-0.99.1.dev0.dist-info/entry_points.txt`: there is no module `rocm_profiler.cli`, which `rocprof-compute` calls
     the entry points are gone
       error   RW213 unkept-promise: `entry_points.txt` lacks its command `amd-smi`
       error   RW213 unkept-promise: `entry_points.txt` lacks its command `amdclang++`
@@ -118,7 +118,7 @@ fn python_of_wheels() {
     torch comes along
       error   RW120 foreign-file: `torch/__init__.py`: it is installed as `torch`, which is not a directory of ours
     a data directory comes along
-      error   RW120 foreign-file: `rocm_sdk_core-0.0.1.dev0.data/purelib/a.py`: it is installed as `rocm_sdk_core-0.0.1.dev0.data`, which is not a directory of ours
+      error   RW120 foreign-file: `rocm_sdk_core-0.99.1.dev0.data/purelib/a.py`: it is installed as `rocm_sdk_core-0.99.1.dev0.data`, which is not a directory of ours
     ");
 }
 
@@ -151,7 +151,7 @@ fn python_of_the_sdist() {
     a module is not there
       error   RW119 broken-sdist: `src/rocm_sdk/_links.py`: listed in `src/rocm.egg-info/SOURCES.txt`, and not in the sdist
     its PKG-INFO is gone
-      error   RW101 unreadable-package: no `rocm-0.0.1.dev0/PKG-INFO`
+      error   RW101 unreadable-package: no `rocm-0.99.1.dev0/PKG-INFO`
       error   RW203 unadvertised-device-wheel: `rocm` has no extra for `gfx1100`
       error   RW203 unadvertised-device-wheel: `rocm` has no extra for `gfx942`
     its PKG-INFO differ
@@ -161,8 +161,8 @@ fn python_of_the_sdist() {
     its command is another
       error   RW119 broken-sdist: no `*.egg-info/entry_points.txt` has its command `rocm-sdk`
     it is of another version
-      error   RW214 other-build: its `_dist_info.py` lacks `__version__ = '0.0.1.dev0'`, which others have
-      error   RW111 metadata-disagrees: `src/rocm_sdk/_dist_info.py`: its version is 7, but the metadata says 0.0.1.dev0
+      error   RW214 other-build: its `_dist_info.py` lacks `__version__ = '0.99.1.dev0'`, which others have
+      error   RW111 metadata-disagrees: `src/rocm_sdk/_dist_info.py`: its version is 7, but the metadata says 0.99.1.dev0
     ");
 }
 

@@ -21,10 +21,10 @@ const DAMAGES: &[Damage] = &[
         let name = path.file_name().unwrap().to_str().unwrap();
         fs_err::copy(&path, set.0.path().join(name.replace("-py3", "-1-py3"))).unwrap();
     }),
-    ("another version is required", |set| swap(set, DEVEL, "/METADATA", "core==0.0.1.dev0", "core==7")),
-    ("any version is required", |set| swap(set, DEVEL, "/METADATA", "core==0.0.1.dev0", "core>=0")),
+    ("another version is required", |set| swap(set, DEVEL, "/METADATA", "core==0.99.1.dev0", "core==7")),
+    ("any version is required", |set| swap(set, DEVEL, "/METADATA", "core==0.99.1.dev0", "core>=0")),
     ("a device wheel requires nothing", |set| {
-        let line = "Requires-Dist: rocm-sdk-libraries==0.0.1.dev0\n";
+        let line = "Requires-Dist: rocm-sdk-libraries==0.99.1.dev0\n";
         swap(set, DEVICE, "/METADATA", line, "");
     }),
     ("devel requires nothing", |set| {
@@ -110,12 +110,12 @@ fn packages_and_what_they_require() {
     a device wheel is for no target
       error   RW202 missing-device-wheel: it has an extra for `rocm-sdk-device-gfx1100`, which is not in the set
       error   RW206 unknown-target: not a target: "gpu"
-      error   RW111 metadata-disagrees: `rocm_sdk_device_gfx1100-0.0.1.dev0.dist-info/METADATA`: it is not at `rocm_sdk_device_gpu-0.0.1.dev0.dist-info/METADATA`
-      error   RW111 metadata-disagrees: `rocm_sdk_device_gfx1100-0.0.1.dev0.dist-info/METADATA`: it is of `rocm-sdk-device-gfx1100`, and the file name of `rocm-sdk-device-gpu`
+      error   RW111 metadata-disagrees: `rocm_sdk_device_gfx1100-0.99.1.dev0.dist-info/METADATA`: it is not at `rocm_sdk_device_gpu-0.99.1.dev0.dist-info/METADATA`
+      error   RW111 metadata-disagrees: `rocm_sdk_device_gfx1100-0.99.1.dev0.dist-info/METADATA`: it is of `rocm-sdk-device-gfx1100`, and the file name of `rocm-sdk-device-gpu`
     a package has two wheels
-      error   RW207 duplicate-package: the set has `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` too
+      error   RW207 duplicate-package: the set has `rocm_profiler-0.99.1.dev0-1-py3-none-linux_x86_64.whl` too
     another version is required
-      error   RW201 unresolved-requirement: it requires `rocm-sdk-core` 7, but the set has 0.0.1.dev0
+      error   RW201 unresolved-requirement: it requires `rocm-sdk-core` 7, but the set has 0.99.1.dev0
     any version is required
       error   RW212 loose-requirement: it requires `rocm-sdk-core` without pinning its version
     a device wheel requires nothing

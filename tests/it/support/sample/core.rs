@@ -8,7 +8,7 @@ const HIPCONFIG: &str = r#"#!/bin/sh
 root=$(cd "$(dirname "$0")/.." && pwd)
 case "$1" in
 --rocmpath | -R) printf '%s' "$root" ;;
-*) printf 'HIP version: 0.0.1\n\n== hipconfig\nROCM_PATH: %s\n' "$root" ;;
+*) printf 'HIP version: 0.99.1\n\n== hipconfig\nROCM_PATH: %s\n' "$root" ;;
 esac
 "#;
 
@@ -42,7 +42,7 @@ pub(crate) fn base(targets: &[&str]) -> Sketch {
   "the_rock_commit": "{COMMIT}",
   "github_run_id": "local",
   "rocm_package_version": "{VERSION}",
-  "rocm_version": "0.0.1",
+  "rocm_version": "0.99.1",
   "submodules": [],
   "flags": {{
     "KPACK_SPLIT_ARTIFACTS": true
@@ -53,7 +53,7 @@ pub(crate) fn base(targets: &[&str]) -> Sketch {
     let targets = format!("{{\"dist_amdgpu_targets\": \"{}\"}}\n", targets.join(";"));
     Sketch::zst("base_lib_generic")
         .stage("base/aux-overlay/stage")
-        .text(".info/version", "0.0.1\n")
+        .text(".info/version", "0.99.1\n")
         .text("share/therock/therock_manifest.json", &manifest)
         .text("share/therock/dist_info.json", &targets)
         .stage("base/rocm-smi-lib/stage")
@@ -176,7 +176,7 @@ fn hip_headers() -> Sketch {
         .text("lib/cmake/hip/hip-targets.cmake", "# targets\n")
         .text(
             "lib/cmake/hip/hip-config-version.cmake",
-            "set(PACKAGE_VERSION 0.0.1)\n",
+            "set(PACKAGE_VERSION 0.99.1)\n",
         )
 }
 

@@ -18,7 +18,7 @@ pub(crate) use self::{core::base, device::object, libraries::blas_code};
 use sketch::Sketch;
 
 /// The version of the sample, which no real release has.
-const VERSION: &str = "0.0.1.dev0";
+const VERSION: &str = "0.99.1.dev0";
 /// The commit that the sample says it was built from.
 const COMMIT: &str = "5a6d91e000000000000000000000000000000000";
 /// The targets that the sample has device code for; `gfx942` also has a variant with xnack.

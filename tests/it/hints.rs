@@ -1,0 +1,216 @@
+//! What the program prints as a command is run, in the state in which it is printed. Afterwards, what it was
+//! printed for is gone.
+
+use crate::support::prelude::*;
+use crate::support::published::VERSION;
+
+/// A sandbox with the program, uv and a shell in `PATH`.
+fn sandbox() -> Sandbox {
+    let judges = tool("uv").parent().unwrap().to_owned();
+    let programs = Path::new(env!("CARGO_BIN_EXE_rocwheel"))
+        .parent()
+        .unwrap()
+        .to_owned();
+    let path = std::env::var("PATH").unwrap();
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("uv-cache");
+    Sandbox::new()
+        .with(
+            "PATH",
+            format!("{}:{}:{path}", programs.display(), judges.display()),
+        )
+        .with("UV_CACHE_DIR", cache)
+}
+
+/// Pastes a line into a shell.
+fn paste(t: &Sandbox, line: &str) {
+    let mut shell = t.shell(line);
+    let output = shell.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{line}\n{said}");
+}
+
+/// What is wrong with an environment: pairs of a problem and what to do.
+fn problems(t: &Sandbox, environment: &str) -> Vec<(String, String)> {
+    let mut doctor = t.command(&format!(
+        "doctor '{environment}' --target gfx942 --format json"
+    ));
+    let report: Value = serde_json::from_slice(&doctor.output().unwrap().stdout).unwrap();
+    let checks = report["checks"].as_array().unwrap().iter();
+    let problems = checks.filter(|it| it["status"] == "problem");
+    let field = |it: &Value, name: &str| it[name].as_str().unwrap_or_default().to_owned();
+    problems
+        .map(|it| (field(it, "found"), field(it, "way-out")))
+        .collect()
+}
+
+/// The first file of an environment whose path ends so.
+fn file(t: &Sandbox, environment: &str, end: &str) -> PathBuf {
+    let root = t.path(environment);
+    let path = tree(&root).into_iter().find(|it| it.ends_with(end));
+    root.join(path.unwrap_or_else(|| panic!("no {end}")))
+}
+
+fn replace_in(file: &Path, from: &str, to: &str) {
+    let text = fs_err::read_to_string(file).unwrap();
+    // The cache of uv may have the same file.
+    fs_err::remove_file(file).unwrap();
+    fs_err::write(file, text.replace(from, to)).unwrap();
+}
+
+/// What somebody does to an environment.
+type Damage = fn(&Sandbox, &str);
+
+const DAMAGES: [(&str, Damage); 6] = [
+    (
+        "`rocm-sdk-device-gfx942` is not installed",
+        |t, environment| {
+            let python = t.path(environment).join("bin/python");
+            let mut uninstall = t.shell(&format!(
+                "uv pip uninstall --quiet --python '{}' rocm-sdk-device-gfx942",
+                python.display()
+            ));
+            succeed(&mut uninstall);
+        },
+    ),
+    // As pip would take it from PyPI, in the version of the set.
+    ("is a stub", |t, environment| {
+        let info = file(
+            t,
+            environment,
+            "rocm_sdk_device_gfx942-0.99.1.dev0.dist-info/RECORD",
+        );
+        let site = info.parent().unwrap().parent().unwrap().to_owned();
+        let record = fs_err::read_to_string(&info).unwrap();
+        for path in record.lines().filter_map(|it| it.split(',').next()) {
+            let _ = fs_err::remove_file(site.join(path));
+        }
+        fs_err::create_dir_all(info.parent().unwrap()).unwrap();
+        let metadata =
+            format!("Metadata-Version: 2.1\nName: rocm-sdk-device-gfx942\nVersion: {VERSION}\n");
+        fs_err::write(info.with_file_name("METADATA"), metadata).unwrap();
+        fs_err::write(
+            info.with_file_name("WHEEL"),
+            "Wheel-Version: 1.0\nTag: py3-none-any\n",
+        )
+        .unwrap();
+        fs_err::write(
+            info,
+            "rocm_sdk_device_gfx942-0.99.1.dev0.dist-info/METADATA,,\n",
+        )
+        .unwrap();
+    }),
+    ("1 file is missing", |t, environment| {
+        fs_err::remove_file(file(t, environment, "lib/libamdhip64.so.7")).unwrap();
+    }),
+    ("1 file is changed", |t, environment| {
+        let file = file(t, environment, "rocm_sdk_core/_dist_info.py");
+        replace_in(&file, "import", "import  ");
+    }),
+    ("(RW204)", |t, environment| {
+        let metadata = file(
+            t,
+            environment,
+            "rocm_sdk_devel-0.99.1.dev0.dist-info/METADATA",
+        );
+        replace_in(&metadata, "Version: 0.99.1.dev0", "Version: 0.99.2.dev0");
+        let info = metadata.parent().unwrap();
+        let name = info.to_str().unwrap().replace("0.99.1.dev0", "0.99.2.dev0");
+        fs_err::rename(info, &name).unwrap();
+        replace_in(
+            &Path::new(&name).join("RECORD"),
+            "0.99.1.dev0",
+            "0.99.2.dev0",
+        );
+    }),
+    ("1 file is missing: `_rocm_sdk_devel/", |t, environment| {
+        succeed(&mut t.shell(&format!("'{environment}/bin/rocm-sdk' init")));
+        assert_eq!(problems(t, environment), []);
+        let header = file(t, environment, "_rocm_sdk_devel/__init__.py");
+        let root = header.parent().unwrap();
+        let files = tree(root).into_iter().map(|it| root.join(it));
+        let mut files = files.filter(|it| fs_err::symlink_metadata(it).unwrap().is_file());
+        fs_err::remove_file(files.find(|it| *it != header).unwrap()).unwrap();
+    }),
+];
+
+/// The environment has a name that a shell would take apart.
+#[test]
+#[ignore = "slow"]
+fn each_command_of_doctor_mends_what_it_was_printed_for() {
+    let (t, environment) = (sandbox(), "my $(touch evil) env");
+    let set = sample().root().join("packages");
+    let install = format!(
+        "install '{}' --target gfx942 --extras libraries,devel --venv '{environment}'",
+        set.display()
+    );
+    t.run(&install).ok();
+    assert_eq!(problems(&t, environment), []);
+    for (wanted, damage) in DAMAGES {
+        damage(&t, environment);
+        let found = problems(&t, environment);
+        assert!(
+            found.iter().any(|it| it.0.contains(wanted)),
+            "{wanted}: {found:?}"
+        );
+        let is_command =
+            |it: &str| it.starts_with("rocwheel install ") || it.ends_with("rocm-sdk' init");
+        let commands: Vec<&String> = found
+            .iter()
+            .map(|it| &it.1)
+            .filter(|it| is_command(it))
+            .collect();
+        assert!(!commands.is_empty(), "{found:?}");
+        for command in commands {
+            paste(&t, command);
+        }
+        assert_eq!(problems(&t, environment), [], "{wanted}");
+    }
+    assert!(!t.path("evil").exists());
+}
+
+/// The next install, without a source, takes the one of the environment; and `rocm-sdk` names it.
+#[test]
+#[ignore = "slow"]
+fn rocm_sdk_prints_a_command_that_installs_what_is_missing() {
+    let t = sandbox();
+    let set = sample().root().join("packages");
+    t.run(&format!(
+        "install '{}' --target gfx942 --venv env",
+        set.display()
+    ))
+    .ok();
+    let refused = t.shell("env/bin/rocm-sdk path --root").output().unwrap();
+    let said = String::from_utf8(refused.stderr).unwrap();
+    let (_, command) = said.split_once("install them with: ").unwrap();
+    assert_has!(command, "rocwheel install ", "--extras libraries,devel");
+    paste(&t, command.trim());
+    paste(&t, "env/bin/rocm-sdk path --root");
+    t.run("install --venv env --target gfx1100").ok();
+    let kept = fs_err::read_to_string(t.path("env/rocwheel-install.json")).unwrap();
+    assert_has!(kept, "gfx942", "gfx1100", "devel");
+}
+
+/// What hints of errors print as a command, with what makes the error.
+#[test]
+fn each_command_in_the_hint_of_an_error_runs() {
+    let t = sandbox();
+    t.run("pipeline --sample --output-dir out").ok();
+    t.write("empty/.keep", "");
+    let rows = [
+        // What fails, what its hint has, and whether the command that failed succeeds afterwards.
+        (
+            "install out/packages --target mi300x --dry-run",
+            "rocwheel targets all --emit table",
+            false,
+        ),
+    ];
+    for (line, command, mends) in rows {
+        let said = t.run(line);
+        assert_ne!(said.code, 0, "{line}");
+        if !command.is_empty() {
+            assert_has!(said.stderr, &format!("`{command}`"));
+            paste(&t, command);
+        }
+        assert_eq!(t.run(line).code == 0, mends, "{line}");
+    }
+}
