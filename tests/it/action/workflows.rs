@@ -293,6 +293,20 @@ fn a_forks_packages_stay_with_the_run_without_credentials_for_their_place() {
 }
 
 #[test]
+fn packages_that_cannot_be_published_stay_with_the_run() {
+    only_in_long!();
+    let inputs = json!({"platforms": "[\"linux\"]", "release-type": "ci"});
+    let mut stage = Stage::new("therock-ci-artifacts", "1-linux/", &dispatch(&inputs));
+    // There is a role, and it cannot be assumed.
+    stage.repository.action(CREDENTIALS, &role("none"));
+    let workflow = read("workflows/packages.yml");
+    let run = stage.repository.run("workflow_dispatch", &workflow);
+    assert!(!run.succeeded, "{}", run.log());
+    let kept = stage.repository.path().join("kept/python-packages-linux");
+    assert!(kept.exists(), "{}", run.log());
+}
+
+#[test]
 fn packages_that_are_not_what_was_asked_for_are_not_published() {
     only_in_long!();
     let inputs = json!({"platforms": "[\"linux\"]", "release-type": "ci", "linux-amdgpu-families": "gfx1201"});
