@@ -4,7 +4,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 
 use http::{
     HeaderValue, StatusCode, Uri,
-    header::{ACCEPT, LOCATION},
+    header::{ACCEPT, CONTENT_TYPE, LOCATION},
 };
 use octocrab::{
     AuthState, FromResponse, Octocrab, OctocrabBuilder,
@@ -77,6 +77,16 @@ impl GitHub {
         self.wait(async {
             let answer = async { octocrab::map_github_error(self.crab._get("/").await?).await };
             let answer = answer.await.map_err(|error| failed("/", &error))?;
+            // A server that is no API answers with a page, such as the one to sign in.
+            let kind = answer
+                .headers()
+                .get(CONTENT_TYPE)
+                .and_then(|it| it.to_str().ok());
+            let kind = kind.unwrap_or("no type");
+            if !kind.contains("json") {
+                let cause = format!("it answered with `{kind}`");
+                return Err(ApiFailureKind::Unexpected.error("/", &cause));
+            }
             let remaining = answer.headers().get("x-ratelimit-remaining");
             Ok(remaining.and_then(|it| it.to_str().ok()?.parse().ok()))
         })

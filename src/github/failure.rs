@@ -73,22 +73,24 @@ impl ApiFailureKind {
     fn hint(self) -> &'static str {
         match self {
             Self::Denied => {
-                "pass a token that is valid and has `actions: read` and `contents: read` for this repository (`--github-token`, `GITHUB_TOKEN`, `gh auth login`); public repositories need none"
+                "pass a token that is valid and has `actions: read` and `contents: read` for this repository (`GITHUB_TOKEN`, `GH_TOKEN`, `gh auth login`); public repositories need none"
             }
             Self::NotFound => {
-                "check `--repository` and the name that was looked up; a private repository needs a token that can read it (`--github-token`)"
+                "check `--repository` and the name that was looked up; a private repository needs a token that can read it (`GITHUB_TOKEN`)"
             }
             Self::Gone => "what a run kept has expired: take a newer run, or `--bucket`",
             Self::Limited(_) => {
-                "try again when the limit is lifted, or pass another token (`--github-token`, `GITHUB_TOKEN`): without one, far less may be asked"
+                "try again when the limit is lifted, or pass another token (`GITHUB_TOKEN`): without one, far less may be asked"
             }
             Self::Unavailable => {
                 "look at https://www.githubstatus.com and at the proxy, and try again"
             }
             Self::Unreachable => {
-                "check the network, the proxy (`HTTPS_PROXY`) and `--github-api-url`, and try again"
+                "check the network, the proxy (`HTTPS_PROXY`) and `GITHUB_API_URL`, and try again"
             }
-            Self::Unexpected => "look at `--github-api-url`",
+            Self::Unexpected => {
+                "set `GITHUB_API_URL` to the address of the API, which ends in `/api/v3` on a GitHub Enterprise server"
+            }
         }
     }
 }

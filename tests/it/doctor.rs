@@ -106,11 +106,26 @@ fn what_is_refused_or_missing_has_a_way_out() {
     let said = machine.says("--profile nope --output-dir /proc", &variables);
     insta::assert_snapshot!(said.replace(&url, "GITHUB"), @"
     problem token: `GH_TOKEN` for GITHUB: GitHub denies access: `/`: Bad credentials
-      pass a token that is valid and has `actions: read` and `contents: read` for this repository (`--github-token`, `GITHUB_TOKEN`, `gh auth login`); public repositories need none
+      pass a token that is valid and has `actions: read` and `contents: read` for this repository (`GITHUB_TOKEN`, `GH_TOKEN`, `gh auth login`); public repositories need none
     problem credentials: the profile `nope` does not exist or has no credentials
       name another `--profile`, sign in again, or pass `--no-sign-request`
     problem disk: /proc cannot be written
       pass `--output-dir` with a directory on another disk
+    exit code 1
+    ");
+    // Without the path of the API, a GitHub Enterprise server has a page to sign in.
+    let pages = Fake::start();
+    pages.on(
+        "/",
+        Reply::bytes("text/html", b"<html>Sign in</html>").untold(),
+    );
+    let url = pages.url();
+    let said = machine.says("", &[("GITHUB_API_URL", url.as_str())]);
+    insta::assert_snapshot!(said.replace(&url, "GITHUB"), @"
+    problem token: `GH_TOKEN` for GITHUB: not an answer of GitHub's API: `/`: it answered with `text/html`
+      set `GITHUB_API_URL` to the address of the API, which ends in `/api/v3` on a GitHub Enterprise server
+    ok credentials: key …
+    ok bucket: s3://bucket can be read
     exit code 1
     ");
     insta::assert_snapshot!(machine.says("--bucket other", &[("GH_TOKEN", "")]), @"
@@ -131,7 +146,7 @@ fn without_a_network_it_ends_soon_and_says_so() {
     assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
     insta::assert_snapshot!(said, @"
     problem token: `GH_TOKEN` for http://127.0.0.1:9: GitHub cannot be reached: `/`: Connection refused (os error 111)
-      check the network, the proxy (`HTTPS_PROXY`) and `--github-api-url`, and try again
+      check the network, the proxy (`HTTPS_PROXY`) and `GITHUB_API_URL`, and try again
     ok credentials: key …
     problem bucket: the store does not answer: `s3://bucket/rocwheel-doctor-linux/`: Connection refused (os error 111)
       check the address, the network and the proxy (`HTTPS_PROXY`), and try again

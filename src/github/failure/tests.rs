@@ -72,24 +72,24 @@ fn every_failure_has_its_words_and_its_hint() {
     insta::assert_snapshot!(said, @"
     error: GitHub denies access: `/repos/a/b`
       caused by: why
-    hint: pass a token that is valid and has `actions: read` and `contents: read` for this repository (`--github-token`, `GITHUB_TOKEN`, `gh auth login`); public repositories need none
+    hint: pass a token that is valid and has `actions: read` and `contents: read` for this repository (`GITHUB_TOKEN`, `GH_TOKEN`, `gh auth login`); public repositories need none
     error: GitHub has no such thing: `/repos/a/b`
       caused by: why
-    hint: check `--repository` and the name that was looked up; a private repository needs a token that can read it (`--github-token`)
+    hint: check `--repository` and the name that was looked up; a private repository needs a token that can read it (`GITHUB_TOKEN`)
     error: GitHub does not have it any more: `/repos/a/b`
       caused by: why
     hint: what a run kept has expired: take a newer run, or `--bucket`
     error: GitHub's rate limit is spent for 2 min: `/repos/a/b`
       caused by: why
-    hint: try again when the limit is lifted, or pass another token (`--github-token`, `GITHUB_TOKEN`): without one, far less may be asked
+    hint: try again when the limit is lifted, or pass another token (`GITHUB_TOKEN`): without one, far less may be asked
     error: GitHub does not answer now: `/repos/a/b`
       caused by: why
     hint: look at https://www.githubstatus.com and at the proxy, and try again
     error: GitHub cannot be reached: `/repos/a/b`
       caused by: why
-    hint: check the network, the proxy (`HTTPS_PROXY`) and `--github-api-url`, and try again
+    hint: check the network, the proxy (`HTTPS_PROXY`) and `GITHUB_API_URL`, and try again
     error: not an answer of GitHub's API: `/repos/a/b`
       caused by: why
-    hint: look at `--github-api-url`
+    hint: set `GITHUB_API_URL` to the address of the API, which ends in `/api/v3` on a GitHub Enterprise server
     ");
 }

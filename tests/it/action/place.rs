@@ -314,7 +314,7 @@ fn whose_code_another_run_built_is_asked_of_github() {
 
     hint: pass `--bucket` to say where its outputs are
 
-    hint: check `--repository` and the name that was looked up; a private repository needs a token that can read it (`--github-token`)
+    hint: check `--repository` and the name that was looked up; a private repository needs a token that can read it (`GITHUB_TOKEN`)
     ");
 }
 

@@ -365,6 +365,6 @@ fn what_may_still_come_differs_from_what_never_will() {
     1: no artifacts for linux in bucket/8-linux | hint: run 8 is `in_progress`: pass `--wait 2h` to wait for it | hint: check `--input-dir`, `--run-id` and `--platform`
     1: no artifacts for linux in bucket/8-linux | hint: the run has ended (`failure`), nothing more will come: https://github.com/ROCm/TheRock/actions/runs/8 | hint: check `--input-dir`, `--run-id` and `--platform`
     1: no run of `multi_arch_ci.yml` on branch `nowhere` in `ROCm/TheRock` | hint: `rocwheel fetch --find` looks at others with `--workflow` and `--repository`
-    2: failed to look up pull request 12 of `ROCm/TheRock` | caused by: GitHub denies access: `/repos/ROCm/TheRock/pulls/12` | caused by: Bad credentials | hint: pass a token that is valid and has `actions: read` and `contents: read` for this repository (`--github-token`, `GITHUB_TOKEN`, `gh auth login`); public repositories need none
+    2: failed to look up pull request 12 of `ROCm/TheRock` | caused by: GitHub denies access: `/repos/ROCm/TheRock/pulls/12` | caused by: Bad credentials | hint: pass a token that is valid and has `actions: read` and `contents: read` for this repository (`GITHUB_TOKEN`, `GH_TOKEN`, `gh auth login`); public repositories need none
     ");
 }

@@ -248,10 +248,10 @@ fn an_expired_artifact_differs_from_a_forbidden_one() {
     }
     assert_snapshot!(said, @"
     the store failed: `artifact a of ROCm/TheRock` | caused by: GitHub does not have it any more: `/repos/ROCm/TheRock/actions/artifacts/5/zip` | caused by: Artifact has expired | hint: what a run kept has expired: take a newer run, or `--bucket`
-    the store failed: `artifact a of ROCm/TheRock` | caused by: GitHub has no such thing: `/repos/ROCm/TheRock/actions/artifacts/5/zip` | caused by: Not Found | hint: check `--repository` and the name that was looked up; a private repository needs a token that can read it (`--github-token`)
-    the store failed: `artifact a of ROCm/TheRock` | caused by: GitHub denies access: `/repos/ROCm/TheRock/actions/artifacts/5/zip` | caused by: Resource not accessible by integration | hint: pass a token that is valid and has `actions: read` and `contents: read` for this repository (`--github-token`, `GITHUB_TOKEN`, `gh auth login`); public repositories need none
-    the store failed: `artifact a of ROCm/TheRock` | caused by: GitHub denies access: `/repos/ROCm/TheRock/actions/artifacts/5/zip` | caused by: Requires authentication | hint: pass a token that is valid and has `actions: read` and `contents: read` for this repository (`--github-token`, `GITHUB_TOKEN`, `gh auth login`); public repositories need none
-    the store failed: `artifact a of ROCm/TheRock` | caused by: not an answer of GitHub's API: `/repos/ROCm/TheRock/actions/artifacts/5/zip` | caused by: it has no target | hint: look at `--github-api-url`
+    the store failed: `artifact a of ROCm/TheRock` | caused by: GitHub has no such thing: `/repos/ROCm/TheRock/actions/artifacts/5/zip` | caused by: Not Found | hint: check `--repository` and the name that was looked up; a private repository needs a token that can read it (`GITHUB_TOKEN`)
+    the store failed: `artifact a of ROCm/TheRock` | caused by: GitHub denies access: `/repos/ROCm/TheRock/actions/artifacts/5/zip` | caused by: Resource not accessible by integration | hint: pass a token that is valid and has `actions: read` and `contents: read` for this repository (`GITHUB_TOKEN`, `GH_TOKEN`, `gh auth login`); public repositories need none
+    the store failed: `artifact a of ROCm/TheRock` | caused by: GitHub denies access: `/repos/ROCm/TheRock/actions/artifacts/5/zip` | caused by: Requires authentication | hint: pass a token that is valid and has `actions: read` and `contents: read` for this repository (`GITHUB_TOKEN`, `GH_TOKEN`, `gh auth login`); public repositories need none
+    the store failed: `artifact a of ROCm/TheRock` | caused by: not an answer of GitHub's API: `/repos/ROCm/TheRock/actions/artifacts/5/zip` | caused by: it has no target | hint: set `GITHUB_API_URL` to the address of the API, which ends in `/api/v3` on a GitHub Enterprise server
     ");
 }
 
