@@ -193,6 +193,10 @@ impl InstallArgs {
         }
         let (place, mut offered) = self.open_source(earlier.as_ref(), world)?;
         let rocm = source::choose(&request, &place, &mut offered, world)?;
+        if let (Some((rocm, _)), Some(_)) = (&rocm, &request.dependencies) {
+            // Another index could have files of the same name and version.
+            place.take_digests(&mut offered, &rocm.version, &world.stop)?;
+        }
         if rocm.is_some() && !self.no_check {
             check::ensure_installable(&place, offered.is_described, &self.accept, world)?;
         }

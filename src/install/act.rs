@@ -125,7 +125,15 @@ impl Plan {
         installed.map_err(|error| match Exit::of(&error) {
             Exit::No => {
                 let check = format!("`rocwheel check {}`", shell_word(&self.source));
-                hinted(error, format!("{check} says whether the set is complete"))
+                let error = hinted(error, format!("{check} says whether the set is complete"));
+                match self.origin.dependencies {
+                    Some(_) => error,
+                    // TheRock's scripts make an sdist that needs setuptools.
+                    None => hinted(
+                        error,
+                        "if a package of others is missing, such as setuptools, name an index that has it with `--deps`",
+                    ),
+                }
             }
             _ => error,
         })
@@ -276,7 +284,7 @@ impl Plan {
         };
         let mut found = found.context("failed to read what the installer resolved")?;
         found.sources.clone_from(&self.sources);
-        found.ensure_agrees(&self.pins)?;
+        found.agree(&self.pins)?;
         Ok(found)
     }
 }

@@ -129,7 +129,12 @@ impl<'a> Repair<'a> {
             );
         };
         let all = InstallOrigin {
-            targets: self.targets.iter().chain(target).cloned().collect(),
+            targets: self
+                .targets
+                .iter()
+                .chain(target)
+                .map(Target::to_string)
+                .collect(),
             extras: self.extras.clone(),
             ..origin.clone()
         };

@@ -28,8 +28,8 @@ pub use self::{
     origin::InstallOrigin,
     plan::{Facts, Plan, plan},
     select::{
-        RocmSelection, TargetWish, ensure_has_all, file_of, lacks, needed_by, pins, select,
-        versions, versions_of,
+        RocmSelection, TargetWish, chosen_family, ensure_has_all, file_of, lacks, needed_by, pins,
+        select, versions, versions_of,
     },
     site_packages::{SitePackages, metadata},
 };

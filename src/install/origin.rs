@@ -16,7 +16,6 @@ use crate::{
     console::shell_word,
     error::{Context as _, Result},
     io::read_small,
-    target::Target,
     version::Version,
 };
 
@@ -34,7 +33,8 @@ pub struct InstallOrigin {
     pub source: String,
     /// `None` if only packages of others were installed.
     pub version: Option<Version>,
-    pub targets: Vec<Target>,
+    /// Targets, or a family.
+    pub targets: Vec<String>,
     /// The extras of `rocm`, without those of targets.
     pub extras: Vec<String>,
     /// The requirements besides `rocm`.
@@ -105,7 +105,6 @@ impl InstallOrigin {
             [] => "none".to_owned(),
             names => names.join(","),
         };
-        let targets: Vec<String> = self.targets.iter().map(Target::to_string).collect();
         let mut words = vec![
             "rocwheel".to_owned(),
             "install".to_owned(),
@@ -114,7 +113,7 @@ impl InstallOrigin {
         words.extend(["--venv".to_owned(), environment.display().to_string()]);
         if let Some(version) = &self.version {
             words.extend(["--version".to_owned(), version.to_string()]);
-            words.extend(["--target".to_owned(), list(&targets)]);
+            words.extend(["--target".to_owned(), list(&self.targets)]);
             words.extend(["--extras".to_owned(), list(&self.extras)]);
         }
         for package in &self.packages {
@@ -144,7 +143,7 @@ mod tests {
     #[test]
     fn the_command_names_everything_and_is_quoted() {
         let origin = InstallOrigin {
-            targets: vec!["gfx942".parse().unwrap()],
+            targets: vec!["gfx942".to_owned()],
             extras: vec!["libraries".to_owned()],
             packages: vec!["torch>=2.10".to_owned()],
             dependencies: Some("https://host/deps/simple/".to_owned()),
@@ -159,7 +158,7 @@ mod tests {
     #[test]
     fn what_an_earlier_install_left_is_installed_again_too() {
         let origin = |targets: &[&str], version: &str| InstallOrigin {
-            targets: targets.iter().map(|it| it.parse().unwrap()).collect(),
+            targets: targets.iter().map(|it| (*it).to_owned()).collect(),
             ..InstallOrigin::new("set".to_owned(), version.parse().ok())
         };
         let both = origin(&["gfx1100"], "1.0").with_earlier(Some(origin(&["gfx942"], "1.0")));

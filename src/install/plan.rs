@@ -18,6 +18,7 @@ use crate::{
     digest::Sha256,
     error::Result,
     package::DistNames,
+    run::ArtifactGroup,
     set::OfferedSet,
     target::Target,
     version::Version,
@@ -57,6 +58,8 @@ pub struct Plan {
     /// The version of ROCm. `None` for packages of others.
     pub version: Option<Version>,
     pub targets: Vec<Target>,
+    /// The family whose packages are installed, of a set with an index for each.
+    pub family: Option<String>,
     #[serde(rename = "venv")]
     pub environment: PathBuf,
     pub action: Action,
@@ -129,7 +132,10 @@ pub fn plan(request: &Request, facts: Facts<'_>) -> Result<Plan> {
     let places = offered.sources(family);
     let is_device = |it: &&String| !it.starts_with(select::DEVICE);
     let origin = InstallOrigin {
-        targets: selection.targets.clone(),
+        targets: match &selection.family {
+            Some(family) => vec![family.to_string()],
+            None => selection.targets.iter().map(Target::to_string).collect(),
+        },
         extras: selection.extras.iter().filter(is_device).cloned().collect(),
         packages: request.packages.clone(),
         dependencies: request.dependencies.clone(),
@@ -138,13 +144,16 @@ pub fn plan(request: &Request, facts: Facts<'_>) -> Result<Plan> {
     };
     // What is no package of ROCm, such as setuptools, is one that only an installer can choose.
     let is_all = request.packages.is_empty() && exact.len() == projects.len();
+    // With a digest of each package, only what builds one, such as setuptools, can come from the other index.
+    let has_digests = exact.iter().all(|it| !it.digests.is_empty());
+    let base = request.dependencies.as_deref().filter(|_| has_digests);
     Ok(Plan {
         schema: "rocwheel-install-plan-v3",
         source: offered.place.clone(),
         version: rocm.map(|it| it.version.clone()),
         files: files.sorted_by(|a, b| a.name.cmp(&b.name)).collect(),
         exact: is_all.then(|| Requirements {
-            sources: source_arguments(&places, None),
+            sources: source_arguments(&places, base),
             packages: exact,
         }),
         sources: source_arguments(&places, request.dependencies.as_deref()),
@@ -153,6 +162,7 @@ pub fn plan(request: &Request, facts: Facts<'_>) -> Result<Plan> {
         action: facts.action,
         reinstalled: facts.broken,
         origin,
+        family: selection.family.as_ref().map(ArtifactGroup::to_string),
         targets: selection.targets,
         python: facts.python,
         installer: facts.installer,
@@ -247,15 +257,29 @@ fn elsewhere(request: &Request, offered: &OfferedSet, text: &str) -> Result<Stri
             "name the index that has it with `--deps`",
         ));
     };
-    if base.contains(REGISTRY) && !text.contains("==") {
+    let is_pinned = RequirementLine::parse(text).is_some_and(|it| it.pin().is_some());
+    if is_public(base) && !is_pinned {
         return Err(no(
             format!(
-                "`{place}` does not have `{text}`, and {REGISTRY} may have any package of this name"
+                "`{place}` does not have `{text}`, and anybody may have uploaded a package of this name to \
+                 {REGISTRY}"
             ),
-            format!("name its version if that is meant: `--package '{text}==1.2.3'`"),
+            "name the version that is meant: `==1.2.3` behind the name",
         ));
     }
     Ok(text.to_owned())
+}
+
+/// Whether an address is that of the public registry, by one of its names.
+fn is_public(address: &str) -> bool {
+    let host = address.split_once("://").map_or(address, |it| it.1);
+    let host = host.split(['/', ':']).next().unwrap_or_default();
+    let host = host
+        .rsplit('@')
+        .next()
+        .unwrap_or_default()
+        .to_ascii_lowercase();
+    host == REGISTRY || host.ends_with(&format!(".{REGISTRY}")) || host == "pypi.python.org"
 }
 
 impl Plan {
@@ -263,7 +287,9 @@ impl Plan {
     pub(super) fn summary(&self) -> String {
         let version = self.version.as_ref().map(|it| format!("ROCm {it}"));
         let what = version.unwrap_or_else(|| "packages".to_owned());
-        if self.targets.is_empty() {
+        if let Some(family) = &self.family {
+            format!("{what} for {family}")
+        } else if self.targets.is_empty() {
             format!("{what} without device code")
         } else {
             format!("{what} for {}", self.targets.iter().format(", "))

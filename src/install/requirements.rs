@@ -49,7 +49,6 @@ impl Requirements {
             let (project, extras) = project.split_once('[').unwrap_or((project, ""));
             let digests = words.filter_map(|word| word.strip_prefix("--hash=sha256:"));
             let digests: Vec<Sha256> = digests.map(str::parse).try_collect()?;
-            ensure!(!digests.is_empty(), "no digest for `{first}`");
             found.packages.push(Pinned {
                 project: project.parse()?,
                 extras: extras.trim_end_matches(']').to_owned(),
@@ -85,13 +84,19 @@ impl Requirements {
         })
     }
 
-    /// Fails if a file is not one of those that the source has under this name and version.
-    pub(super) fn ensure_agrees(&self, offered: &[Pinned]) -> Result<()> {
-        for package in &self.packages {
+    /// Fails if a file is not one of those that the source has under this name and version. Takes the digests of
+    /// the source where the installer told none: uv does so for a package of a find-links page whose version has
+    /// a local part.
+    pub(super) fn agree(&mut self, offered: &[Pinned]) -> Result<()> {
+        for package in &mut self.packages {
             let (project, version) = (&package.project, &package.version);
             let told = offered.iter();
             let told = told.filter(|it| it.project == *project && it.version == *version);
             let told: Vec<Sha256> = told.flat_map(|it| it.digests.iter().copied()).collect();
+            if package.digests.is_empty() {
+                ensure!(!told.is_empty(), "no digest for `{project}` {version}");
+                package.digests.clone_from(&told);
+            }
             let other = package.digests.iter().find(|it| !told.contains(it));
             if let Some(other) = other.filter(|_| !told.is_empty()) {
                 return Err(no(

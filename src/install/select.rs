@@ -150,12 +150,15 @@ pub fn select(
     let known = extras_of(metadata);
     let target_of = |extra: &String| extra.strip_prefix(DEVICE)?.parse().ok();
     let device: Vec<Target> = known.iter().filter_map(target_of).collect();
-    let (targets, family) = if device.is_empty() {
-        (Vec::new(), family(request, &offered.families())?)
+    let mut family = None;
+    let mut targets = Vec::new();
+    if device.is_empty() {
+        family = chosen_family(request, offered)?;
+        ensure_for_family(request, metadata)?;
     } else {
-        (targets(request, &device, metadata)?, None)
-    };
-    let usual = lines().filter(|it| it.name.normalized() == names.libraries);
+        targets = wanted_targets(request, &device, metadata)?;
+    }
+    let usual = lines().filter(|it| names.has_libraries(&it.name));
     let usual = usual.filter_map(|it| it.extra).map(str::to_owned);
     let extras: Vec<String> = request
         .extras
@@ -201,7 +204,11 @@ fn extras_of(metadata: &Metadata) -> Vec<String> {
 }
 
 /// The targets to install for, of those that have an extra.
-fn targets(request: &Request, offered: &[Target], metadata: &Metadata) -> Result<Vec<Target>> {
+fn wanted_targets(
+    request: &Request,
+    offered: &[Target],
+    metadata: &Metadata,
+) -> Result<Vec<Target>> {
     let (mut wanted, mut missing) = (Vec::new(), Vec::new());
     match &request.targets {
         TargetWish::Detected(found) if found.is_empty() => {
@@ -255,18 +262,13 @@ fn expand(name: &str) -> Result<Vec<Target>> {
 }
 
 /// The family to install for, in a set with an index for each. Its packages have the device code of
-/// all targets of the family.
-fn family(request: &Request, families: &[ArtifactGroup]) -> Result<Option<ArtifactGroup>> {
+/// all targets of the family, and its `rocm` needs no others.
+pub fn chosen_family(request: &Request, offered: &OfferedSet) -> Result<Option<ArtifactGroup>> {
+    let families = offered.families();
     if families.is_empty() {
         return Ok(None);
     }
-    let names = match &request.targets {
-        TargetWish::Detected(found) if found.is_empty() => {
-            return Err(no_gpu(&families.iter().join(", ")));
-        }
-        TargetWish::Detected(found) => found.iter().map(ToString::to_string).collect(),
-        TargetWish::Named(names) => names.clone(),
-    };
+    let names = names_of(&request.targets, &families.iter().join(", "))?;
     let table = TargetTable::builtin();
     let is_for = |family: &ArtifactGroup, name: &String| {
         let known = family.as_str().parse::<Family>();
@@ -286,6 +288,43 @@ fn family(request: &Request, families: &[ArtifactGroup]) -> Result<Option<Artifa
             format!("name one with `--target`: {}", families.iter().join(", ")),
         )),
     }
+}
+
+/// The names of the targets that are asked for.
+fn names_of(wish: &TargetWish, offered: &str) -> Result<Vec<String>> {
+    match wish {
+        TargetWish::Detected(found) if found.is_empty() => Err(no_gpu(offered)),
+        TargetWish::Detected(found) => Ok(found.iter().map(ToString::to_string).collect()),
+        TargetWish::Named(names) => Ok(names.clone()),
+    }
+}
+
+/// Fails if the libraries of a set whose device code is not split are for other GPUs. What no table knows is left
+/// to the user.
+fn ensure_for_family(request: &Request, metadata: &Metadata) -> Result<()> {
+    let names = DistNames::built_in();
+    let lines = requirements(metadata);
+    let families = lines.filter_map(|it| names.libraries_family(&it.name).map(str::to_owned));
+    let families: Vec<String> = families.unique().collect();
+    if families.is_empty() {
+        return Ok(());
+    }
+    let offered = families.join(", ");
+    let table = TargetTable::builtin();
+    let known = |name: &String| table.resolve(&[name]).unwrap_or_default();
+    let has: Vec<Target> = families.iter().flat_map(known).collect();
+    for name in names_of(&request.targets, &offered)? {
+        let wanted = known(&name);
+        let fits = wanted.is_empty() || has.is_empty() || wanted.iter().any(|it| has.contains(it));
+        if !fits {
+            let version = &metadata.version;
+            return Err(no(
+                format!("ROCm {version} has no device code for {name}, only for {offered}"),
+                "name the set of another family, or install without device code: `--target none --extras none`",
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn no_gpu(offered: &str) -> Error {
@@ -420,9 +459,7 @@ pub(super) fn with_device_code(text: &str, metadata: &Metadata, targets: &[Targe
     let extras = targets.iter().filter_map(extra_of).unique().join(",");
     match RequirementLine::parse(text) {
         // In brackets, the user has chosen.
-        Some(line) if !extras.is_empty() && !text.contains('[') => {
-            format!("{}[{extras}]{}", line.name, line.specifier)
-        }
+        Some(line) if !extras.is_empty() && !text.contains('[') => line.with_extras(&extras),
         _ => text.to_owned(),
     }
 }

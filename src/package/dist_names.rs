@@ -49,6 +49,20 @@ impl DistNames {
         format!("_{}", dist.replace('-', "_"))
     }
 
+    /// Whether a distribution has the libraries: `rocm-sdk-libraries`, or `rocm-sdk-libraries-gfx94x-dcgpu` of a set
+    /// whose device code is not split.
+    pub fn has_libraries(&self, project: &DistName) -> bool {
+        project.normalized() == self.libraries || self.libraries_family(project).is_some()
+    }
+
+    /// The family or target of libraries with device code, in lower case; `None` for any other package.
+    pub fn libraries_family<'a>(&self, project: &'a DistName) -> Option<&'a str> {
+        project
+            .normalized()
+            .strip_prefix(&*self.libraries)?
+            .strip_prefix('-')
+    }
+
     /// The device package of a target: `rocm-sdk-device-gfx942`.
     pub fn device(&self, target: &Target) -> String {
         self.device.fill(&target.to_string())
@@ -79,6 +93,16 @@ mod tests {
         );
         let project: DistName = names.device(&target).parse().unwrap();
         assert_eq!(names.device_target(&project), Some(target.clone()));
+        let family = |name: &str| {
+            names
+                .libraries_family(&name.parse().unwrap())
+                .map(str::to_owned)
+        };
+        assert_eq!(
+            family("rocm-sdk-libraries-gfx94X-dcgpu"),
+            Some("gfx94x-dcgpu".to_owned())
+        );
+        assert_eq!(family("rocm-sdk-libraries"), None);
         let text = include_str!("packages.toml");
         let renamed = text
             .replace("\"rocm-sdk-", "\"sdk-")

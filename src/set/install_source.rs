@@ -1,7 +1,7 @@
 //! [`OfferedSet`]: what a place offers to an installer, by its `set.json`, else by the pages of its
 //! index, else by its packages; and how pip and uv reach them.
 
-use std::io::Read as _;
+use std::io::{self, Read as _};
 
 use itertools::Itertools as _;
 
@@ -14,8 +14,9 @@ use super::{
     urls::Urls,
 };
 use crate::{
-    digest::Sha256,
-    error::{Context as _, Error, Hint as _, Result},
+    digest::{Hasher, Sha256},
+    error::{Context as _, Error, Hint as _, Result, Stop},
+    io::Tap,
     location::encode_path,
     run::{ArtifactGroup, Platform},
     store::{Span, Store as _, StoreError, StoreFailureKind, http::HttpStore},
@@ -209,6 +210,28 @@ impl SetPlace {
             }
             answer => answer,
         }
+    }
+
+    /// Takes the digests of the files of one version, if the place is a directory that does not say them.
+    pub fn take_digests(
+        &self,
+        offered: &mut OfferedSet,
+        version: &Version,
+        stop: &Stop,
+    ) -> Result<()> {
+        let Some(root) = self.local() else {
+            return Ok(());
+        };
+        for file in &mut offered.files {
+            let path = self.shown(&file.address.path);
+            if file.sha256.is_none() && file.version == *version {
+                let content = fs_err::File::open(root.join(&path))?;
+                let mut hasher = Hasher::default();
+                io::copy(&mut Tap::new(content, stop, &|_| ()), &mut hasher)?;
+                file.sha256 = Some(hasher.finish().0);
+            }
+        }
+        Ok(())
     }
 
     /// Adds the files of a project to what an index offers. Other places have told all their files.

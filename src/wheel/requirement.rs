@@ -56,6 +56,16 @@ impl<'a> RequirementLine<'a> {
         pin.parse::<Version>().is_ok().then_some(pin)
     }
 
+    /// The requirement with these extras in place of its own: `torch[device-gfx942]>=2.10; python_version < "3.14"`.
+    pub fn with_extras(&self, extras: &str) -> String {
+        let (name, specifier) = (&self.name, self.specifier);
+        let marker = match self.marker.trim() {
+            "" => String::new(),
+            marker => format!("; {marker}"),
+        };
+        format!("{name}[{extras}]{specifier}{marker}")
+    }
+
     /// The requirement with another version than the one that it allows. All other bytes stay.
     pub fn with_pin(&self, version: &Version) -> Option<String> {
         let pin = self.pin()?;
@@ -113,6 +123,11 @@ mod tests {
         b "" Some("y")
         "#);
         assert_eq!(RequirementLine::parse("[x]"), None);
+        let line = RequirementLine::parse("fw>=1; python_version < '3.0'").unwrap();
+        assert_eq!(
+            line.with_extras("x,y"),
+            "fw[x,y]>=1; python_version < '3.0'"
+        );
         // The name and the extra have the digits of the version, too.
         let pinned = |text| {
             let it = RequirementLine::parse(text).unwrap();

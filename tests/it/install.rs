@@ -138,6 +138,7 @@ fn what_the_set_does_not_have_is_refused_before_anything_is_made() {
         "SET --target none --version 9.9",
         "SET --target none --package torch",
         "SET --target none --package torch --deps https://pypi.org/simple",
+        "SET --target none --package 'torch; python_version == \"3.12\"' --deps https://PyPI.org:443/simple",
         "SET --run-id 7",
         "SET --latest",
         "SET --stream nightly",

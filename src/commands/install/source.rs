@@ -212,7 +212,11 @@ fn consider(
     version: &Version,
 ) -> Result<(Metadata, install::RocmSelection)> {
     let selector = &DistNames::built_in().selector;
-    let mut files = offered.files.iter();
+    let family = install::chosen_family(request, offered)?;
+    let mut files = offered
+        .files
+        .iter()
+        .filter(|it| it.family.is_none() || it.family == family);
     let file = files.find(|it| it.project.normalized() == selector && it.version == *version);
     let file = file.with_context(|| format!("no file of `{selector}` {version}"))?;
     let metadata = place.metadata_of(file)?;

@@ -242,3 +242,67 @@ fn a_package_that_needs_one_of_others_says_where_that_comes_from() {
         assert!(!t.path(".venv").exists());
     }
 }
+
+/// A set whose device code is not split has libraries for each family, and a `rocm` for each.
+#[test]
+#[ignore = "slow"]
+fn the_libraries_of_a_family_are_those_of_the_target() {
+    let t = sandbox();
+    let families = [("gfx942", "gfx94X-dcgpu"), ("gfx1100", "gfx110X-all")];
+    crate::python::legacy::write_run(&t.path("artifacts"), &families);
+    t.run("build --artifact-dir artifacts --output-dir set")
+        .ok();
+    let upload = "upload set --multi-target --run-id 9 --offline --output-dir out --no-check";
+    t.run(upload).ok();
+    for set in ["set", "out/9-linux/python"] {
+        for (target, family) in families {
+            for name in [target, family] {
+                let line = format!("install {set} --no-check --target {name} --dry-run");
+                let said = t.run(&line).ok();
+                let libraries = family.to_lowercase().replace('-', "_");
+                assert_has!(said, &format!("for {family}, from "));
+                assert_has!(said, &format!("rocm_sdk_libraries_{libraries}-{VERSION}"));
+                assert_eq!(said.matches("rocm_sdk_libraries_").count(), 1, "{said}");
+            }
+        }
+    }
+    t.run("install set --no-check --target gfx942 --extras libraries,devel")
+        .ok();
+    let installed = packages(&t.path(".venv"));
+    assert!(
+        installed.contains(&format!("rocm_sdk_libraries_gfx94x_dcgpu-{VERSION}")),
+        "{installed:?}"
+    );
+    // The set of one family.
+    crate::python::legacy::write_run(&t.path("one"), &families[..1]);
+    t.run("build --artifact-dir one --output-dir single").ok();
+    let said = t
+        .run("install single --no-check --target gfx1100 --dry-run")
+        .refused(1);
+    assert_has!(
+        said,
+        "has no device code for gfx1100, only for gfx94x-dcgpu"
+    );
+    let said = t
+        .run("install single --no-check --target gfx942 --dry-run")
+        .ok();
+    assert_has!(said, "rocm_sdk_libraries_gfx94x_dcgpu-");
+}
+
+/// What builds the sdist of TheRock's scripts comes from the other index, and nothing else does: every package has
+/// its digest, also of a directory that says none.
+#[test]
+fn only_what_builds_a_package_comes_from_another_index() {
+    let t = sandbox();
+    copy_tree(&sample().dist(), &t.path("set"));
+    let emit = "install set --no-check --target none --emit requirements";
+    assert_lacks!(t.run(emit).ok(), "--hash", "--index-url");
+    let deps = "http://127.0.0.1:9/simple/";
+    let pins = t.run(&format!("{emit} --deps {deps}")).ok();
+    assert_has!(pins, &format!("--index-url {deps}"), "--find-links");
+    assert_eq!(
+        pins.matches("--hash=sha256:").count(),
+        pins.matches("==").count(),
+        "{pins}"
+    );
+}
