@@ -31,8 +31,9 @@ use crate::{
 /// Checks the set first; with errors, uploads nothing. The set goes to
 /// {external_repo}{run_id}-{platform}/python/{artifact_group}/: packages and their metadata first,
 /// then the pages of the index, its root page last. Skips identical files that exist already. A
-/// file that exists with other contents is an error, and nothing is changed. Writes the job summary
-/// and the step outputs of the published set, as `summary` does.
+/// file that exists with other contents is an error, and nothing is changed; but a later attempt of a
+/// run replaces the set of an earlier one. Writes the job summary and the step outputs of the published
+/// set, as `summary` does.
 #[derive(Debug, clap::Args)]
 #[command(group = ArgGroup::new("destination").required(true).multiple(true))]
 #[command(mut_arg("set", |it| it.help("Directory with packages in it or in its `dist`")))]
@@ -84,7 +85,7 @@ pub struct UploadArgs {
     output_dir: Option<PathBuf>,
     #[command(flatten)]
     pages: PageArgs,
-    /// Replace existing packages that have other contents
+    /// Replace existing packages that have other contents; in the place of a run, the set that is there
     #[arg(long)]
     overwrite: bool,
     /// Print what would be written, and write nothing

@@ -1,20 +1,23 @@
 //! CI runs: their ids, repositories and platforms, whose code they build, and the places where they
 //! keep their outputs.
 
-use std::str::FromStr;
+use std::{num::NonZeroU32, str::FromStr};
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use url::Url;
 
 mod foreign_code;
 mod github_names;
 mod group;
+mod place;
 mod resolve;
 mod tarball;
 
 pub use foreign_code::ForeignCode;
 pub use github_names::{ApiUrl, Workflow};
 pub use group::ArtifactGroup;
+pub use place::RunPlace;
 pub use resolve::{Assumption, BucketFacts, Buckets, Environment, Run, RunContext};
 pub use tarball::TarballName;
 
@@ -52,6 +55,29 @@ impl FromStr for RunId {
             "not a run id such as `21440027240`, nor `local`: {text:?}"
         );
         Ok(Self(text.into()))
+    }
+}
+
+/// Which attempt of a run, counted from 1: a run that is started again keeps its id.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    derive_more::Display,
+    derive_more::FromStr,
+    Deserialize,
+    Serialize,
+)]
+#[serde(transparent)]
+pub struct RunAttempt(NonZeroU32);
+
+impl RunAttempt {
+    pub fn is_first(self) -> bool {
+        self.0 == NonZeroU32::MIN
     }
 }
 

@@ -10,7 +10,10 @@ use serde::Deserialize;
 use crate::{
     error::{Context as _, Error, Exit, Hint as _, Result, anyhow, ensure, one_line},
     location::{Bucket, Key, Location},
-    run::{ArtifactGroup, Event, Platform, Repository, RunFacts, RunId, RunOrigin, RunReference},
+    run::{
+        ArtifactGroup, Event, Platform, Repository, RunAttempt, RunFacts, RunId, RunOrigin,
+        RunReference,
+    },
     version::{ReleaseStream, ReleaseType},
 };
 
@@ -26,6 +29,7 @@ pub struct Environment {
     pub repository: Option<Repository>,
     pub release_type: Option<ReleaseType>,
     pub run_id: Option<RunId>,
+    pub run_attempt: Option<RunAttempt>,
     pub event: Option<Event>,
 }
 
@@ -36,6 +40,8 @@ pub struct Environment {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     pub id: RunId,
+    /// The attempt that this process is part of. `None` for another run.
+    pub attempt: Option<RunAttempt>,
     pub repository: Repository,
     pub platform: Platform,
     pub bucket: Bucket,
@@ -77,13 +83,14 @@ pub struct RunContext {
 
 impl Environment {
     /// Parses the variables that GitHub sets: `GITHUB_REPOSITORY`, `RELEASE_TYPE`, `GITHUB_RUN_ID`,
-    /// `GITHUB_EVENT_NAME`, and the contents of the file at `GITHUB_EVENT_PATH`. An empty variable counts as
-    /// unset.
+    /// `GITHUB_RUN_ATTEMPT`, `GITHUB_EVENT_NAME`, and the contents of the file at `GITHUB_EVENT_PATH`. An empty
+    /// variable counts as unset.
     pub fn parse(variable: impl Fn(&str) -> Option<String>, payload: Option<&str>) -> Result<Self> {
         Ok(Self {
             repository: parse_set(&variable, "GITHUB_REPOSITORY")?,
             release_type: parse_set(&variable, "RELEASE_TYPE")?,
             run_id: parse_set(&variable, "GITHUB_RUN_ID")?,
+            run_attempt: parse_set(&variable, "GITHUB_RUN_ATTEMPT")?,
             event: Event::of(&variable("GITHUB_EVENT_NAME").unwrap_or_default(), payload)?,
         })
     }
@@ -192,6 +199,10 @@ impl RunContext {
             prefix,
             assumed,
             id: run.id.clone(),
+            attempt: self
+                .environment
+                .run_attempt
+                .filter(|_| self.is_this_run(run)),
             platform,
             repository,
         })

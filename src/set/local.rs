@@ -101,6 +101,7 @@ impl LocalSet {
                 platform: Some(plan.platform),
                 commit,
                 run_id,
+                run_attempt: None,
                 version: Some(plan.version.clone()),
                 targets: plan.targets.clone(),
                 repository: foreign.map(|it| it.repository.clone()),

@@ -10,6 +10,7 @@
 //! | `sync` | compares a place with the objects that it is to have, and writes the difference |
 //! | `upload` `index` `products` `mirror` | these objects, for a set, an index, a release place, and a base index |
 
+mod earlier_set;
 mod index;
 pub mod install;
 mod install_source;

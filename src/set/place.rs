@@ -25,7 +25,7 @@ use super::{
 use crate::{
     error::{Context as _, Error, Hint as _, Invalid, Result, Stop, anyhow, bail, ensure},
     location::{Bucket, Key, Location, percent_decode},
-    run::{Buckets, ForeignCode},
+    run::{Buckets, ForeignCode, RunPlace},
     store::{
         self, Depth, Object, Origin, Span, Store, StoreError, StoreFailureKind, local::LocalStore,
         s3::Access,
@@ -348,6 +348,12 @@ impl SetPlace {
             // This fails for a directory that is not empty, and the error is ignored.
             let _ = fs::remove_dir(entry.path());
         }
+    }
+
+    /// The run whose outputs the place is among, as its key says. Such a place has the set of the newest attempt
+    /// of the run. Other places have releases, whose files never change.
+    pub fn run(&self) -> Option<RunPlace> {
+        RunPlace::of_key(&self.top)
     }
 
     /// Converts a path relative to the set into one relative to the top of the store.

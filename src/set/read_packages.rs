@@ -51,6 +51,8 @@ const LONGEST_SEARCH: u64 = 1 << 30;
 #[derive(Debug, Default)]
 pub(super) struct KnownFacts {
     pub(super) identity: Identity,
+    /// What `set.json` says of the set; `None` if a place has none.
+    pub(super) of_set: Option<Identity>,
     /// What `set.json` says of the files.
     pub(super) files: HashMap<String, SetFile>,
     /// The packages that this process has just written or read.
@@ -108,10 +110,12 @@ impl KnownFacts {
             set.is_some_and(|set| part > set)
         });
         let identity = newer.map(|(part, _)| part.identity.clone());
+        let of_set = set.as_ref().map(|(document, _)| document.identity.clone());
         let mut known = match set.or(part) {
             Some((document, _)) => Self::new(document),
             None => Self::default(),
         };
+        known.of_set = of_set;
         known.has_later_parts = identity.is_some();
         known.identity = identity.unwrap_or(known.identity);
         Ok(known)
@@ -380,6 +384,7 @@ impl Reading<'_> {
         let (path, size) = (listed.path.clone(), listed.stamp.size);
         SetFile {
             yanked: earlier.and_then(|file| file.yanked.clone()),
+            run_attempt: earlier.and_then(|file| file.run_attempt),
             device_extras,
             metadata: text
                 .filter(|_| is_wheel(&listed.name))

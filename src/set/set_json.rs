@@ -13,7 +13,7 @@ use crate::{
     error::{Context as _, Hint as _, Result, anyhow, as_text, ensure},
     location::Key,
     package::catalog::CATALOG,
-    run::{ArtifactGroup, ForeignCode, Platform, Repository, Run, RunId},
+    run::{ArtifactGroup, ForeignCode, Platform, Repository, Run, RunAttempt, RunId},
     target::{Scope, Target},
     version::{GitSha, Version},
     wheel::{DistName, PackageFilename},
@@ -37,6 +37,9 @@ pub struct Identity {
     pub repository: Option<Repository>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
+    /// The attempt of the run that published the set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_attempt: Option<RunAttempt>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub platform: Option<Platform>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,12 +61,15 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Fills in missing facts from the run that publishes the set.
+    /// Fills in missing facts from the run that publishes the set. A local build becomes a set of the run.
     #[must_use]
     pub fn or_of(mut self, run: &Run) -> Self {
-        if self.run_id.is_none() {
+        if self.run_id.as_ref().is_none_or(RunId::is_local) {
             self.repository = self.repository.or(Some(run.repository.clone()));
             self.run_id = Some(run.id.clone());
+        }
+        if self.run_id.as_ref() == Some(&run.id) {
+            self.run_attempt = run.attempt.or(self.run_attempt);
         }
         self
     }
@@ -99,6 +105,9 @@ pub struct SetFile {
     /// files that were there before.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub remembered: Option<Remembered>,
+    /// The attempt of the run that published a package of others: each of their jobs publishes for itself.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub run_attempt: Option<RunAttempt>,
     /// The targets for which a package of others has an extra: `torch[device-gfx942]`. It brings the
     /// device code of ROCm too, so that users of a wheel with its own code in it also need it.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
@@ -156,6 +165,7 @@ impl SetFile {
             sha256,
             yanked: None,
             remembered: None,
+            run_attempt: None,
             device_extras: Vec::new(),
             upload_time: None,
             metadata: None,

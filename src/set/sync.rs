@@ -28,6 +28,7 @@ pub(super) use self::{
     listing::Listing,
 };
 use super::{
+    earlier_set,
     layout::Layout,
     local::because,
     pages::{Phase, content_type},
@@ -53,8 +54,9 @@ const MOST_REFUSED: usize = 10;
 pub(super) struct Changes {
     /// The objects that the place has afterwards, in any order.
     pub(super) items: Vec<Item>,
-    /// Pages and sidecars that go, before `set.json` is written: a job that adds one of them meanwhile has
-    /// listed the earlier `set.json`. So it fails when it writes its own, or this job does, and looks again.
+    /// Pages and sidecars that go, and packages of an earlier attempt of the run, before `set.json` is written: a
+    /// job that adds one of them meanwhile has listed the earlier `set.json`. So it fails when it writes its own,
+    /// or this job does, and looks again.
     pub(super) removed: Vec<String>,
 }
 
@@ -175,6 +177,7 @@ impl<'a> Sync<'a> {
         let actions = actions.with_context(|| format!("failed to read `{place}`"))?;
         Ok(Plan {
             place: place.to_string(),
+            is_of_run: place.run().is_some(),
             steps: items.into_iter().zip(actions).collect(),
             removed: changes.removed,
         })
@@ -242,17 +245,18 @@ impl<'a> Sync<'a> {
     fn way_out(&self, plan: &Plan) -> String {
         let mut refused = plan.refused();
         let twin = refused.find_map(|(_, there)| there.twin.as_deref());
-        match (self.existing, twin) {
-            (Existing::Keep, _) => {
+        match (self.existing, twin, self.place.run()) {
+            (Existing::Keep, ..) => {
                 "publish under another version: a file of this place is never replaced".into()
             }
-            (_, None) => {
-                "build under another version, or pass `--overwrite` to replace the files".into()
-            }
-            (_, Some(twin)) => format!(
-                "build under another version, or replace the files there with `--layout {} --overwrite`",
+            (_, Some(twin), _) => format!(
+                "build under another version, or replace the files there with `rocwheel upload --layout {} --overwrite`",
                 Layout::of(twin).0
             ),
+            (_, None, Some(run)) => earlier_set::way_out(&run),
+            (_, None, None) => {
+                "build under another version, or replace the files with `rocwheel upload --overwrite`".into()
+            }
         }
     }
 }
@@ -261,6 +265,8 @@ impl<'a> Sync<'a> {
 #[derive(Debug)]
 pub struct Plan {
     place: String,
+    /// Whether the place is among the outputs of a run.
+    is_of_run: bool,
     /// Every object, in the order of writing.
     steps: Vec<(Item, Action)>,
     removed: Vec<String>,
@@ -331,7 +337,7 @@ impl Serialize for Plan {
                 "size": item.size,
                 "sha256": item.sha256,
                 "content-type": content_type(&item.path),
-                "cache-control": item.cache_control(),
+                "cache-control": item.cache_control(self.is_of_run),
             });
             if let Action::Replace(there) | Action::Refuse(there) = action {
                 object["there"] = json!({ "size": there.size, "sha256": there.sha256 });

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use super::{
+    earlier_set::{EarlierSet, leftovers},
     layout::Layout,
     local::LocalSet,
     package_files::each_once,
@@ -16,7 +17,7 @@ use super::{
     place::SetPlace,
     projects,
     read_packages::{KnownFacts, ReadFacts, Reading},
-    set_json::{Identity, PART, SIDECAR, SetFile, SetJson, is_of_others, is_package},
+    set_json::{Identity, PART, SIDECAR, SetFile, SetJson, is_of_others, is_ours, is_package},
     sync::{Changes, Existing, Guard, Item, Listing, Plan, Sync},
     urls::{Addresses, Urls},
 };
@@ -58,6 +59,9 @@ impl Upload<'_> {
     pub fn publish(&self) -> Result<PublishedUpload> {
         let (place, console) = (self.place, &self.world.console);
         let (done, set) = self.sync().run(|listing| self.decide(listing))?;
+        if done.removed > 0 {
+            place.tidy(["simple"]);
+        }
         let total = many(done.written + done.unchanged, "object");
         let facts = format!("{total} in {place}, {} of them unchanged", done.unchanged);
         console.status("Published", facts);
@@ -89,18 +93,37 @@ impl Upload<'_> {
         let (local, options) = (self.set, self.options);
         let files = local.document.in_layout(options.layout)?.files;
         let mut set = SetJson::new(self.identity.clone(), files)?;
-        let others = self.look(listing, &set);
-        let others = others.with_context(|| format!("failed to read `{}`", self.place))?;
+        let reading = || format!("failed to read `{}`", self.place);
+        let known = self.look(listing, &set).with_context(reading)?;
+        let earlier = EarlierSet {
+            place: self.place,
+            known: &known,
+            new: &set,
+            existing: options.existing,
+        };
+        let is_replaced = earlier.is_replaced(listing, options.is_part)?;
+        // A part has no pages, which would have to list them.
+        let others = if options.is_part {
+            Others::default()
+        } else {
+            Others::read(listing, &set, options.layout, &known, self.world).with_context(reading)?
+        };
         let of_others = others.metadata.iter();
         projects::ensure_one_form(
             local
                 .metadata()
                 .chain(of_others.map(|it| (&**it.0, &**it.1))),
         )?;
+        let mut items = local.items(&set);
+        for item in &mut items {
+            item.replaces = is_replaced && !is_of_others(&item.path)
+                || earlier.is_of_earlier_attempt(item.package());
+        }
         for file in &mut set.files {
             file.yanked = others.yank(file);
+            let is_of_others = !is_ours(&file.project) && self.place.run().is_some();
+            file.run_attempt = self.identity.run_attempt.filter(|_| is_of_others);
         }
-        let mut items = local.items(&set);
         let sidecars = others.metadata.into_iter();
         items.extend(sidecars.map(|(path, bytes)| Item {
             // A job may have replaced its package since the last upload. The sidecar then has to follow.
@@ -108,6 +131,10 @@ impl Upload<'_> {
             ..Item::here(path + SIDECAR, Phase::Sidecar, bytes)
         }));
         set.identity = others.identity.unwrap_or(set.identity);
+        if !is_replaced {
+            // The same set again, from a process that is no part of the run.
+            set.identity.run_attempt = set.identity.run_attempt.or(known.identity.run_attempt);
+        }
         let set = set.with(others.files)?;
         if !options.is_part {
             items.extend(Item::pages(&set, World::jobs(), &self.world.stop)?);
@@ -117,22 +144,32 @@ impl Upload<'_> {
             // packages may come from different runs in each upload, so their `part.json` files would
             // differ.
             let bytes = set.part().into_bytes();
-            items.push(Item::here(PART.to_owned(), Phase::Sidecar, bytes));
+            let before = known.identity.run_attempt;
+            items.push(Item {
+                replaces: is_replaced && before < set.identity.run_attempt,
+                ..Item::here(PART.to_owned(), Phase::Sidecar, bytes)
+            });
         }
-        Ok((Changes::of(items), set))
+        let removed = if is_replaced && !options.is_part {
+            leftovers(&known, listing, &items)?
+        } else {
+            Vec::new()
+        };
+        // The new set may have them in the other layout, with other bytes.
+        for path in &removed {
+            listing.objects.remove(path);
+        }
+        Ok((Changes { items, removed }, set))
     }
 
-    /// Lists the destination, and reads its packages that stay.
-    fn look(&self, listing: &mut Listing<'_>, set: &SetJson) -> Result<Others> {
+    /// Lists the destination, and reads what its documents say.
+    fn look(&self, listing: &mut Listing<'_>, set: &SetJson) -> Result<KnownFacts> {
         listing.add_set()?;
-        for family in set.families() {
+        let known = KnownFacts::read(self.place, Some(listing))?;
+        for family in set.families().into_iter().chain(known.families()) {
             listing.add(family.as_str())?;
         }
-        // A part has no pages, which would have to list them.
-        if self.options.is_part {
-            return Ok(Others::default());
-        }
-        Others::read(listing, set, self.options.layout, self.world)
+        Ok(known)
     }
 }
 
@@ -212,17 +249,14 @@ impl Others {
     /// Reads those that are listed, in any layout. One that the set has too, by its
     /// name, is left to the upload.
     fn read(
-        listing: &mut Listing<'_>,
+        listing: &Listing<'_>,
         set: &SetJson,
         layout: Layout,
+        known: &KnownFacts,
         world: &World,
     ) -> Result<Self> {
         let place = listing.place;
-        let known = &KnownFacts::read(place, Some(listing))?;
         let is_set = set.others() < set.files.len();
-        for family in known.families() {
-            listing.add(family.as_str())?;
-        }
         let files = place.files_among(&[Layout::Dist, Layout::Flat], &listing.objects);
         let mut listed = each_once(files, layout);
         // The index of a family lists what is for all families too, so only a name in two families

@@ -1,6 +1,7 @@
 //! Index, upload and summary, seen by the installers that they are for.
 
 mod attack;
+mod attempts;
 mod browser;
 mod bucket;
 #[cfg(target_os = "linux")]

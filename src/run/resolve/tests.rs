@@ -353,10 +353,15 @@ fn contradictions_and_releases_that_no_run_makes_are_errors() {
 
 #[test]
 fn what_is_empty_is_unset_and_what_is_wrong_names_its_variable() {
-    let names = ["GITHUB_REPOSITORY", "RELEASE_TYPE", "GITHUB_RUN_ID"];
+    let names = [
+        "GITHUB_REPOSITORY",
+        "RELEASE_TYPE",
+        "GITHUB_RUN_ID",
+        "GITHUB_RUN_ATTEMPT",
+    ];
     let empty = environment(&names.map(|name| (name, " ")), None).unwrap();
     assert!(empty.repository.is_none() && empty.release_type.is_none());
-    assert!(empty.run_id.is_none() && empty.event.is_none());
+    assert!(empty.run_id.is_none() && empty.event.is_none() && empty.run_attempt.is_none());
     let payload = json!({"pull_request": {"head": {"repo": null}}}).to_string();
     let fork = environment(&[], Some(&payload)).unwrap();
     assert_eq!(fork.event.unwrap().origin, RunOrigin::Fork);
@@ -364,6 +369,7 @@ fn what_is_empty_is_unset_and_what_is_wrong_names_its_variable() {
         environment(&[("GITHUB_REPOSITORY", "TheRock")], None),
         environment(&[("RELEASE_TYPE", "CI")], None),
         environment(&[("GITHUB_RUN_ID", "x")], None),
+        environment(&[("GITHUB_RUN_ATTEMPT", "0")], None),
         environment(&[], Some("x")),
     ]
     .map(|result| error::render(&result.unwrap_err()));
@@ -376,6 +382,9 @@ fn what_is_empty_is_unset_and_what_is_wrong_names_its_variable() {
 
     error: failed to read `GITHUB_RUN_ID`
       caused by: not a run id such as `21440027240`, nor `local`: "x"
+
+    error: failed to read `GITHUB_RUN_ATTEMPT`
+      caused by: number would be zero for non-zero type
 
     error: failed to read the event's payload
       caused by: expected value at line 1 column 1
@@ -416,4 +425,30 @@ fn a_run_has_one_place_for_a_package_set_of_each_group() {
     s3://testing/42-linux/python/
     s3://therock-ci-artifacts-external/ROCm-rocm-libraries/7-linux/python/
     ");
+}
+
+#[test]
+fn only_the_run_of_this_process_has_an_attempt() {
+    let variables = [
+        ("GITHUB_RUN_ID", "42"),
+        ("GITHUB_RUN_ATTEMPT", "2"),
+        ("GITHUB_REPOSITORY", "ROCm/TheRock"),
+    ];
+    let context = RunContext {
+        environment: environment(&variables, None).unwrap(),
+        ..RunContext::default()
+    };
+    let attempt = |reference: &str| {
+        let told = |_: &Repository| Ok(facts(RunOrigin::Own));
+        let run = context
+            .resolve(&run(reference), Platform::Linux, told)
+            .unwrap();
+        run.attempt.map(|it| it.to_string())
+    };
+    assert_eq!(attempt("42").as_deref(), Some("2"));
+    assert_eq!(attempt("43"), None);
+    assert_eq!(
+        attempt("https://github.com/ROCm/rockrel/actions/runs/42"),
+        None
+    );
 }

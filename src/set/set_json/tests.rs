@@ -7,6 +7,7 @@ fn sample() -> SetJson {
     let identity = Identity {
         repository: "ROCm/TheRock".parse().ok(),
         run_id: "21440027240".parse().ok(),
+        run_attempt: "2".parse().ok(),
         platform: Some(Platform::Linux),
         commit: Some("89553ce3746eda74ade42557470d25e37c91b6f0".parse().unwrap()),
         version: None,
@@ -25,6 +26,7 @@ fn a_set_says_what_it_is_and_what_it_holds() {
       "schema": 1,
       "repository": "ROCm/TheRock",
       "run-id": "21440027240",
+      "run-attempt": 2,
       "platform": "linux",
       "commit": "89553ce3746eda74ade42557470d25e37c91b6f0",
       "version": "7.13.0.dev0+ab",

@@ -16,7 +16,7 @@ use crate::{
         layout::Layout,
         pages::{IndexPage, Phase, pages},
         place::{SetPlace, found},
-        set_json::{SetFile, SetJson},
+        set_json::{SIDECAR, SetFile, SetJson},
     },
     store::{CopySource, Object, Span},
 };
@@ -99,10 +99,10 @@ impl Item {
         ["index.html", ""].map(of)
     }
 
-    /// The names of packages and sidecars contain the version, so their bytes never change. A cache
-    /// may keep a page, but must revalidate it.
-    pub(super) fn cache_control(&self) -> &'static str {
-        if self.is_page() {
+    /// A cache may keep a page, but must revalidate it; and a file of a run, which a later attempt of the run may
+    /// replace. In other places the bytes of packages and sidecars never change: their names contain the version.
+    pub(super) fn cache_control(&self, is_of_run: bool) -> &'static str {
+        if self.is_page() || is_of_run {
             "no-cache"
         } else {
             "public, max-age=31536000, immutable"
@@ -117,6 +117,11 @@ impl Item {
     /// Whether it is another name of a file of a directory.
     pub(super) fn is_file_of(&self, root: &Path, path: &str) -> bool {
         matches!(self.bytes, ItemBytes::OnDisk(_, Some(file)) if file.is_at(&root.join(path)))
+    }
+
+    /// The path of the package that the object is, or belongs to.
+    pub(in crate::set) fn package(&self) -> &str {
+        self.path.strip_suffix(SIDECAR).unwrap_or(&self.path)
     }
 
     /// The path of a package in the other layout.

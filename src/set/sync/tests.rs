@@ -60,6 +60,7 @@ fn plan(there: &[(&str, ExistingObject)], replaces: bool) -> Plan {
     });
     Plan {
         place: "out/1-linux/python".to_owned(),
+        is_of_run: true,
         steps: steps.collect(),
         removed: Vec::new(),
     }
@@ -133,7 +134,7 @@ fn other_bytes_are_refused_by_name_or_replaced_on_demand() {
 #[test]
 fn a_plan_is_readable_by_programs() {
     let json = serde_json::to_value(plan(&[(SDIST, OTHER())], false)).unwrap();
-    insta::assert_snapshot!(json["actions"][0], @r#"{"action":"refuse","path":"dist/rocm-7.13.0+ab.tar.gz","size":642000000,"sha256":"8cf2595608588b051a3c58500174561ac05e4f775f9c4ffbfa96b85cf57b3e48","content-type":"application/gzip","cache-control":"public, max-age=31536000, immutable","there":{"size":7,"sha256":"d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa"}}"#);
+    insta::assert_snapshot!(json["actions"][0], @r#"{"action":"refuse","path":"dist/rocm-7.13.0+ab.tar.gz","size":642000000,"sha256":"8cf2595608588b051a3c58500174561ac05e4f775f9c4ffbfa96b85cf57b3e48","content-type":"application/gzip","cache-control":"no-cache","there":{"size":7,"sha256":"d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa"}}"#);
     assert_eq!(json["schema"], "rocwheel-plan-v1");
 }
 

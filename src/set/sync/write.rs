@@ -188,7 +188,7 @@ impl Writer<'_> {
     fn write_if(&self, item: &Item, condition: &Condition) -> Result<WriteOutcome, StoreError> {
         let options = PutOptions {
             content_type: content_type(&item.path).to_owned(),
-            cache_control: Some(item.cache_control().to_owned()),
+            cache_control: Some(item.cache_control(self.to.run().is_some()).to_owned()),
             condition: condition.clone(),
             sha256: Some(item.sha256),
         };

@@ -56,7 +56,8 @@ fn is_made_by_many_jobs_as_by_one(set: &TestSet) {
     let here = fs_err::read_to_string(set.place().join("SHA256SUMS")).unwrap();
     assert_eq!(text(bucket, "1-linux/python/SHA256SUMS"), here);
     let said: Value = serde_json::from_str(&text(bucket, "1-linux/python/set.json")).unwrap();
-    assert_eq!(said["run-id"], "local");
+    assert_eq!(said["run-id"], "1");
+    assert_eq!(said["run-attempt"], 1);
     assert_eq!(said["platform"], "linux");
     assert_eq!(said["commit"], "5a6d91e000000000000000000000000000000000");
     let port = Server::shared().port;

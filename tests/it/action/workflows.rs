@@ -7,11 +7,14 @@ use rocwheel::{
     store::{Depth, Store as _},
 };
 
-use super::runner::{Repository, Run, read};
+use super::{
+    runner::{Repository, Run, read},
+    spread::text as object,
+};
 use crate::publish::memory::put;
 use crate::s3::server::{ID, SECRET, Server};
 use crate::support::prelude::*;
-use crate::support::published::sets_in_turn;
+use crate::support::published::{odd, sets_in_turn};
 
 pub(super) const CREDENTIALS: &str =
     "aws-actions/configure-aws-credentials@e6de054238d6b7531b4efff3b6587d9aade6a06c";
@@ -228,6 +231,56 @@ fn are_built_checked_published_and_described(set: &TestSet) {
     assert!(published.contains(&"set.json".to_owned()), "{published:#?}");
     assert!(!run.printed("packages").contains(SECRET));
     assert!(!stage.repository.path().join("kept").exists());
+}
+
+/// "Re-run all jobs": the artifacts are built again, and are others.
+#[test]
+#[ignore = "slow"]
+fn a_second_attempt_replaces_what_the_first_one_published() {
+    let (bucket, place) = ("therock-ci-artifacts", "1-linux/python/");
+    let event = dispatch(&json!({"platforms": "[\"linux\"]", "release-type": "ci"}));
+    let mut stage = Stage::of(sample(), bucket, "1-linux/", &event);
+    let role = role("arn:aws:iam::692859939525:role/therock-ci");
+    stage.repository.action(CREDENTIALS, &role);
+    let workflow = read("workflows/packages.yml");
+    let run = stage.repository.run("workflow_dispatch", &workflow);
+    let first = run.expect_success().outputs();
+    let (store, name) = (
+        Server::shared().store(&bucket.parse().unwrap()),
+        bucket.parse().unwrap(),
+    );
+    for (archive, _) in sample().archives() {
+        store
+            .delete(&format!("1-linux/{archive}").parse().unwrap())
+            .unwrap();
+    }
+    store_archives(odd(), &name, "1-linux/");
+    // Without the number of the attempt, the set of the first one stays.
+    let refused = stage.repository.run("workflow_dispatch", &workflow);
+    assert!(!refused.succeeded, "{}", refused.log());
+    assert_has!(
+        refused.log(),
+        "a later attempt replaces the set of an earlier one"
+    );
+    stage.repository.variable("GITHUB_RUN_ATTEMPT", "2");
+    let run = stage.repository.run("workflow_dispatch", &workflow);
+    let second = run.expect_success().outputs();
+    assert_eq!(
+        first["linux-package-index-url"],
+        second["linux-package-index-url"]
+    );
+    assert_ne!(first["linux-targets"], second["linux-targets"]);
+    let said = object(bucket, "1-linux/python/set.json");
+    assert_has!(said, "\"run-attempt\": 2");
+    let expected = fs_err::read_to_string(odd().place().join("SHA256SUMS")).unwrap();
+    assert_eq!(object(bucket, "1-linux/python/SHA256SUMS"), expected);
+    let there = published(bucket, place);
+    let packages = there
+        .iter()
+        .filter(|path| path.ends_with(".whl") || path.ends_with(".tar.gz"));
+    assert_eq!(packages.count(), odd().packages(), "{there:#?}");
+    let address = second["linux-package-index-url"].trim_end_matches("simple/");
+    rocwheel(&["check", address]).ok();
 }
 
 /// The event of a pull request from a fork.

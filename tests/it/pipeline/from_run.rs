@@ -17,8 +17,16 @@ fn a_run_gives_the_packages_that_its_artifacts_give() {
         let bucket = fixture.bucket();
         let arguments = ["--run-id", "7", "--input-dir", text(&bucket)];
         let output = pipeline(&[&arguments[..], &["--output-dir", text(&out)]].concat());
-        let dist = |root: &Path| -> BTreeMap<String, Vec<u8>> { contents(&root.join("dist")) };
-        assert!(dist(&out.join("7-linux/python")) == dist(&set.place()));
+        // The page names the run.
+        let packages = |root: &Path| -> BTreeMap<String, Vec<u8>> {
+            let mut packages = contents(&root.join("dist"));
+            packages.remove("index.html");
+            packages
+        };
+        let place = out.join("7-linux/python");
+        assert!(packages(&place) == packages(&set.place()));
+        let page = fs_err::read_to_string(place.join("dist/index.html")).unwrap();
+        assert_has!(page, "/actions/runs/7\">7</a> of");
         let said = String::from_utf8(output.stdout).unwrap();
         assert_has!(said, "pip install --index-url");
     }

@@ -87,7 +87,7 @@ pub(crate) fn published_in_memory(bench: &Bench) -> MemoryStore {
 }
 
 pub(crate) fn publish_to(store: Box<dyn Store>, bench: &Bench) -> Result<PublishedUpload> {
-    publish_in(store, &bench.root, Layout::Dist)
+    publish_in(store, "42-linux/python/", &bench.root, Layout::Dist)
 }
 
 /// A world that says nothing.
@@ -102,16 +102,17 @@ pub(crate) fn quiet_world() -> World {
     }
 }
 
-/// Uploads a set to `python/` of run 42.
+/// Uploads a set to a directory, such as `python/` of run 42.
 pub(crate) fn publish_in(
     store: Box<dyn Store>,
+    directory: &str,
     packages: &Path,
     layout: Layout,
 ) -> Result<PublishedUpload> {
     let world = quiet_world();
-    let urls = "https://bucket.s3.amazonaws.com/42-linux/python/".parse()?;
-    let directory = "42-linux/python/".parse()?;
-    let destination = SetPlace::of_store(store.into(), &directory, urls, &world.stop);
+    let urls = format!("https://bucket.s3.amazonaws.com/{directory}").parse()?;
+    let directory = &directory.parse()?;
+    let destination = SetPlace::of_store(store.into(), directory, urls, &world.stop);
     let set = LocalSet::read(
         packages,
         PackageDirectories::Built,

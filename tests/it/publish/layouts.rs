@@ -191,7 +191,7 @@ fn other_bytes_in_the_other_layout_are_refused() {
     let core = bench.root.join("built/dist");
     wheel(&core, "rocm-sdk-core", VERSION, "Requires-Python: >=3.9\n");
     let there = tree(&bench.root.join("out"));
-    let refused = bench.upload("--overwrite");
+    let refused = bench.upload("");
     assert_eq!(refused.code, 1);
     let said = |outcome: &Outcome| {
         let digests = regex::Regex::new("[0-9a-f]{64}|[0-9]+ bytes").unwrap();
@@ -201,7 +201,7 @@ fn other_bytes_in_the_other_layout_are_refused() {
     error: 1 file is in `out/42-linux/python` already, with other bytes; nothing was changed
       caused by: `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`: here N with sha256 N, there `rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`, N with sha256 N
 
-    hint: build under another version, or replace the files there with `--layout flat --overwrite`
+    hint: build under another version, or replace the files there with `rocwheel upload --layout flat --overwrite`
     ");
     assert_eq!(tree(&bench.root.join("out")), there);
     let plan = bench.upload("--dry-run").ok();
@@ -217,6 +217,19 @@ fn other_bytes_in_the_other_layout_are_refused() {
 
     hint: remove the one that is not of this set
     ");
+}
+
+#[test]
+fn a_set_that_is_replaced_moves_to_the_other_layout() {
+    let bench = Bench::built();
+    bench.upload("--layout flat").ok();
+    let core = bench.root.join("built/dist");
+    wheel(&core, "rocm-sdk-core", VERSION, "Requires-Python: >=3.9\n");
+    bench.upload("--overwrite").ok();
+    let there = tree(&bench.root.join("out"));
+    fs_err::remove_dir_all(bench.root.join("out")).unwrap();
+    bench.upload("").ok();
+    assert_eq!(tree(&bench.root.join("out")), there);
 }
 
 /// A set of its own below `python/`, uploaded with `--artifact-group`, is not a family of that above.

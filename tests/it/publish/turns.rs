@@ -160,7 +160,13 @@ impl Turns {
 
     /// Uploads with ours, and lets the bucket's indexer run.
     fn ours(&self, packages: &Path, layout: Layout) {
-        publish_in(Box::new(self.bucket.clone()), packages, layout).unwrap();
+        publish_in(
+            Box::new(self.bucket.clone()),
+            "42-linux/python/",
+            packages,
+            layout,
+        )
+        .unwrap();
         self.run().index();
     }
 

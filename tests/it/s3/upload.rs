@@ -155,8 +155,8 @@ fn an_uploaded_set_installs_from_its_address() {
     let head = head.key(format!("42-linux/python/dist/{CORE}"));
     let head = server.runtime.block_on(head.send()).unwrap();
     assert_eq!(head.content_type(), Some("application/zip"));
-    let for_good = "public, max-age=31536000, immutable";
-    assert_eq!(head.cache_control(), Some(for_good));
+    // A later attempt of the run may replace it.
+    assert_eq!(head.cache_control(), Some("no-cache"));
 }
 
 #[test]
