@@ -31,23 +31,29 @@ pub(super) fn find(
         Some(said) => format!("`{key}` in `{path}` is `{said}`"),
     };
     let file = BaseVersion::FILE;
-    let hint = format!("pass `--version`: `rocwheel version --release-type {kind}` computes one");
     let text = manifest.base_version.as_deref();
     let base = text
         .with_context(|| {
             let artifact = TherockManifest::ARTIFACT;
             format!("no version in the artifact `{artifact}`: {lack}, and there is no `{file}`")
         })
-        .hint(hint.clone())?;
+        .hint("pass `--version`")?;
     let base = BaseVersion::of_install_tree(base)
         .with_context(|| format!("failed to read `{file}`, which is needed because {lack}"))
-        .hint(hint.clone())?;
+        .hint("pass `--version`")?;
     let commit = manifest.commit.as_deref();
     let commit: Option<GitSha> = commit.and_then(|commit| commit.parse().ok());
+    let number = if kind == ReleaseType::Prerelease {
+        " --rc 1"
+    } else {
+        ""
+    };
     let version = undated(kind, &base, commit.as_ref())
         .with_context(|| format!("no version in the artifacts: {lack}, and `{file}` is `{base}`"))
         .hint("or pass the release type of the artifacts as `--release-type`")
-        .hint(hint)?;
+        .hint(format!(
+            "pass `--version`: `rocwheel version --release-type {kind} --base-version {base}{number}` computes one"
+        ))?;
     let has_commit = version.to_string().contains('+');
     let and = if has_commit { " and the commit" } else { "" };
     let note = format!("version {version}: {lack}, so it is made of `{file}`{and}");
@@ -101,11 +107,11 @@ mod tests {
         version 7.13.0: `share/therock/therock_manifest.json` has no `rocm_package_version`, so it is made of `.info/version`
         error: no version in the artifact `base_lib_generic`: `rocm_package_version` in `share/therock/therock_manifest.json` is `git`, and there is no `.info/version`
 
-        hint: pass `--version`: `rocwheel version --release-type ci` computes one
+        hint: pass `--version`
 
         error: no version in the artifact `base_lib_generic`: `share/therock/therock_manifest.json` has no `rocm_package_version`, and there is no `.info/version`
 
-        hint: pass `--version`: `rocwheel version --release-type ci` computes one
+        hint: pass `--version`
 
         error: failed to read the version of the build: seven
           caused by: not a PEP 440 version: "seven"
@@ -116,19 +122,19 @@ mod tests {
         error: failed to read `.info/version`, which is needed because `share/therock/therock_manifest.json` has no `rocm_package_version`
           caused by: not a base version such as `10.1.0`: "seven"
 
-        hint: pass `--version`: `rocwheel version --release-type ci` computes one
+        hint: pass `--version`
 
         error: no version in the artifacts: `share/therock/therock_manifest.json` has no `rocm_package_version`, and `.info/version` is `7.13.0`
           caused by: versions of the release type `nightly` have a day
 
-        hint: pass `--version`: `rocwheel version --release-type nightly` computes one
+        hint: pass `--version`: `rocwheel version --release-type nightly --base-version 7.13.0` computes one
 
         hint: or pass the release type of the artifacts as `--release-type`
 
         error: no version in the artifacts: `rocm_package_version` in `share/therock/therock_manifest.json` is `git`, and `.info/version` is `7.13.0`
           caused by: versions of the release type `prerelease` have a number
 
-        hint: pass `--version`: `rocwheel version --release-type prerelease` computes one
+        hint: pass `--version`: `rocwheel version --release-type prerelease --base-version 7.13.0 --rc 1` computes one
 
         hint: or pass the release type of the artifacts as `--release-type`
         "#);
