@@ -19,9 +19,7 @@ use std::{
 
 #[cfg(test)]
 pub(crate) use self::empty::without_empty;
-pub(crate) use self::environment::{
-    FromVariables, extend_targets, globals, line, parse, tree, unusual,
-};
+pub(crate) use self::environment::{FromVariables, globals, line, parse, tree, unusual};
 pub use self::{machine::MachineArgs, selection::SelectionArgs};
 use crate::{
     commands::{World, summary},

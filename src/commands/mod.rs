@@ -199,7 +199,6 @@ impl Command {
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     let line = args::line::<Cli>();
-    let line = line.and_then(|line| args::extend_targets(&line).map(|()| line));
     let exit = match line {
         Ok(line) => match args::parse::<Cli>(&line) {
             Ok(cli) => obey(&cli, &line),

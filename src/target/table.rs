@@ -3,20 +3,18 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Display,
-    sync::{LazyLock, OnceLock},
+    sync::LazyLock,
 };
 
 use itertools::Itertools as _;
 use serde::Deserialize;
 
-use crate::error::{Context, Error, Result, anyhow, bail, ensure, hinted};
+use crate::error::{Context, Error, Result, bail, ensure, hinted};
 use crate::target::{Family, Scope, Target};
 
 static BUILTIN: LazyLock<TargetTable> = LazyLock::new(|| {
     TargetTable::parse(include_str!("../target.toml")).expect("a test reads the built-in table")
 });
-/// The built-in table with those of [`TargetTable::extend`].
-static EXTENDED: OnceLock<TargetTable> = OnceLock::new();
 
 /// All known targets with their products and families, in the order of `target.toml`, and its other
 /// tables.
@@ -113,37 +111,14 @@ impl UnknownFamilies {
 }
 
 impl TargetTable {
-    /// The table in `target.toml`, compiled into the program, with the targets of
-    /// [`extend`](Self::extend).
+    /// The table in `target.toml`, compiled into the program.
     pub fn builtin() -> &'static Self {
-        EXTENDED.get().unwrap_or(&BUILTIN)
-    }
-
-    /// Adds the targets, groups and names of a table in the form of `target.toml` for this process. Call it
-    /// before anything asks for a target.
-    pub fn extend(text: &str) -> Result<()> {
-        let table = Self::parse(include_str!("../target.toml"))?.with(Self::read(text)?)?;
-        let once = EXTENDED.set(table);
-        once.map_err(|_| anyhow!("the target table was extended twice"))
-    }
-
-    fn read(text: &str) -> Result<Self> {
-        toml::from_str(text).context("failed to read the target table")
-    }
-
-    fn with(mut self, more: Self) -> Result<Self> {
-        self.rows.extend(more.rows);
-        self.sub_families.extend(more.sub_families);
-        self.generics.extend(more.generics);
-        self.ip.extend(more.ip);
-        self.code_names.extend(more.code_names);
-        self.not_built.extend(more.not_built);
-        self.ci.extend(more.ci);
-        self.checked()
+        &BUILTIN
     }
 
     fn parse(text: &str) -> Result<Self> {
-        Self::read(text)?.checked()
+        let table: Self = toml::from_str(text).context("failed to read the target table")?;
+        table.checked()
     }
 
     fn checked(mut self) -> Result<Self> {
@@ -394,25 +369,6 @@ mod tests {
             assert_eq!(error.names, [name]);
             assert!(!error.hint.contains("did you mean"), "{name}");
         }
-    }
-
-    #[test]
-    fn a_table_is_extended_with_targets_out_of_tree() {
-        let more = |text: &str| {
-            let more = TargetTable::read(text)?;
-            TargetTable::parse(include_str!("../target.toml"))?.with(more)
-        };
-        let row = "targets = [{ name = \"gfx9999\", product = \"New\", families = [\"gfx999X-all\", \"dcgpu-all\"] }]";
-        let table = more(&format!(
-            "{row}\n[generics]\ngfx99-generic = [\"gfx999?\"]\n"
-        ))
-        .unwrap();
-        let names = |name: &str| table.resolve(&[name]).unwrap().iter().join(" ");
-        assert_eq!(names("gfx999X-all"), "gfx9999");
-        assert_eq!(names("gfx99-generic"), "gfx9999");
-        assert!(names("dcgpu-all").ends_with(" gfx9999"));
-        let refused = more("targets = [{ name = \"gfx942\", product = \"Old\", families = [] }]");
-        insta::assert_snapshot!(refused.unwrap_err(), @"two rows for one target: `gfx942`");
     }
 
     #[test]

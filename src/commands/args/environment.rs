@@ -11,8 +11,7 @@ use clap::{
 use super::{empty::without_empty, inputs};
 use crate::{
     console::{Options, OutputFormat},
-    error::{Context as _, Result},
-    target::TargetTable,
+    error::Result,
 };
 
 /// The command line of this process, without arguments that are empty. `rocwheel action` is replaced
@@ -47,27 +46,6 @@ pub(crate) fn parse<C: CommandFactory + FromArgMatches>(
             with_origin(&command, error, arguments)
         })?;
     C::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
-}
-
-/// Adds the targets of `--targets-file` or its variable, before the names of targets in other flags are read.
-pub(crate) fn extend_targets(arguments: &[OsString]) -> Result<()> {
-    const FLAG: &str = "--targets-file";
-    let mut words = arguments.iter().map(|it| it.to_str().unwrap_or_default());
-    let mut file = env::var_os("ROCWHEEL_TARGETS_FILE");
-    while let Some(word) = words.next() {
-        let value = match word.split_once('=') {
-            Some((FLAG, value)) => Some(value),
-            _ if word == FLAG => words.next(),
-            _ => None,
-        };
-        file = value.map(OsString::from).or(file);
-    }
-    let Some(file) = file.filter(|it| !it.is_empty()) else {
-        return Ok(());
-    };
-    let text = fs_err::read_to_string(&file)?;
-    let reading = || format!("failed to read `{}`", file.display());
-    TargetTable::extend(&text).with_context(reading)
 }
 
 /// Adds to an error which environment variable the bad value came from, if no flag gave it.

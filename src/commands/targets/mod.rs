@@ -3,8 +3,6 @@
 mod form;
 mod machine;
 
-use std::path::PathBuf;
-
 use itertools::Itertools as _;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -58,10 +56,6 @@ pub struct TargetsArgs {
     /// Targets of the GPUs of this machine; fail if one cannot be used
     #[arg(long)]
     check: bool,
-    /// Also know the targets and families of this file, which has the form of rocwheel's `target.toml`; the
-    /// variable is for every command
-    #[arg(long, value_name = "FILE", env = "ROCWHEEL_TARGETS_FILE")]
-    targets_file: Option<PathBuf>,
     #[command(flatten)]
     form: FormArgs,
     #[command(flatten)]

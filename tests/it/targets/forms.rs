@@ -96,28 +96,6 @@ fn wrong_lines_are_refused_in_words() {
 }
 
 #[test]
-fn a_file_adds_targets_out_of_tree() {
-    let row = "{ name = 'gfx9999', product = 'A prototype', families = ['gfx999X-all'] }";
-    let t = Sandbox::new();
-    t.write("more.toml", format!("targets = [{row}]"));
-    t.write("twice.toml", format!("targets = [{row}, {row}]"));
-    for line in [
-        "targets gfx999X-all --targets-file more.toml",
-        "targets --targets-file=more.toml --amdgpu-families gfx999X-all",
-    ] {
-        assert_eq!(t.run(line).ok(), "gfx9999\n");
-    }
-    let refused = t.run("targets all --targets-file twice.toml").all();
-    let t = t.with("ROCWHEEL_TARGETS_FILE", "more.toml");
-    assert_eq!(t.run("targets gfx9999").ok(), "gfx9999\n");
-    insta::assert_snapshot!(refused, @"
-    exit 2
-    error: failed to read `twice.toml`
-      caused by: two rows for one target: `gfx9999`
-    ");
-}
-
-#[test]
 fn lines_of_therock_are_answered_as_its_script_does() {
     let variants =
         "--amdgpu-families gfx942:xnack+,gfx94X-dcgpu;gfx1201 --output-mode device-extras";
