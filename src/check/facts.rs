@@ -216,15 +216,26 @@ pub struct DevelEntry {
     pub content: Option<ContentFacts>,
 }
 
-#[derive(Debug, Deref)]
+#[derive(Debug, AsRef, Deref)]
 pub struct SdistFile {
+    #[as_ref(str)]
     #[deref]
     pub package: CheckedPackage,
     pub metadata: Result<Metadata, String>,
     /// Whether the copies of PKG-INFO in `*.egg-info` have the same bytes.
     pub copies_agree: bool,
+    pub contents: SdistContents,
+}
+
+/// What the archive of an sdist holds.
+#[derive(Debug, Default)]
+pub struct SdistContents {
     /// The files by their path below the top directory.
     pub files: BTreeMap<String, ContentFacts>,
+    /// The names at the top of the archive, the first few of them.
+    pub tops: BTreeSet<String>,
+    /// The symbolic links that lead out of the top directory, the first few of them.
+    pub escapes: Vec<String>,
 }
 
 /// The class of the tables in `_dist_info.py` that our builds write.
@@ -237,7 +248,7 @@ impl SdistFile {
     }
 
     pub fn dist_info(&self) -> Option<&str> {
-        let file = self.files.get("src/rocm_sdk/_dist_info.py")?;
+        let file = self.contents.files.get("src/rocm_sdk/_dist_info.py")?;
         str::from_utf8(file.kept.as_deref()?).ok()
     }
 }
@@ -373,7 +384,7 @@ impl SetFacts {
         let wheels = self.wheels.iter();
         let wheels = wheels.filter_map(|it| Some((&it.package, it.dist_info("METADATA")?.1)));
         let sdists = self.sdists.iter().filter_map(|it| {
-            let metadata = it.files.get("PKG-INFO")?.kept.as_deref()?;
+            let metadata = it.contents.files.get("PKG-INFO")?.kept.as_deref()?;
             Some((&it.package, metadata))
         });
         let made = wheels.chain(sdists).filter_map(|(package, metadata)| {

@@ -52,9 +52,8 @@ pub fn facts_of(
     // is needed too if pages tell of it. A wheel in a store is then read in one stream.
     let is_hashed = found.published.is_some();
     let is_split = !is_hashed || place.local().is_some();
-    let title = place.to_string();
     let began = identities(place, &found.packages)?;
-    let mut set = read(&found.packages, (is_hashed, is_split), jobs, &title, world)?;
+    let mut set = read(place, &found.packages, (is_hashed, is_split), jobs, world)?;
     set.read = set.known_packages(&began);
     set.published = found.published.map(Arc::new);
     Ok(set)
@@ -81,14 +80,14 @@ fn identities(
 
 /// The facts of all packages, in the order of `packages` for any number of threads.
 fn read(
+    place: &SetPlace,
     packages: &[PackageFile],
     (is_hashed, is_split): (bool, bool),
     jobs: NonZeroUsize,
-    title: &str,
     world: &World,
 ) -> Result<SetFacts> {
     let total = packages.iter().map(|it| it.size).sum::<u64>();
-    let progress = world.console.progress("Checking", title, total);
+    let progress = world.console.progress("Checking", place.to_string(), total);
     let watch = &ObserveProgress {
         stop: &world.stop,
         binaries: None,
@@ -98,8 +97,8 @@ fn read(
     let outlines = outlines(&wheels, jobs, world)?;
     let mut work: Vec<(usize, Portion)> = Vec::new();
     for (index, outline) in outlines.iter().enumerate() {
-        let portions = if is_of_others(&wheels[index].name) {
-            // No rule is about the code in them, and one of them may have gigabytes.
+        let portions = if is_of_others(&wheels[index].name) && place.local().is_none() {
+            // One of them may have gigabytes, and it was read from end to end before it was published.
             outline.descriptions()
         } else if is_split {
             outline.portions(is_hashed)

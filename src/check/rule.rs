@@ -93,6 +93,7 @@ rules! {
     DAMAGED_FOREIGN_PACKAGE = Error "RW124" "damaged-foreign-package" damage;
     TAG_AND_PYTHON_DISAGREE = Error "RW125" "tag-and-python-disagree";
     UNKNOWN_LICENSE = Warning "RW126" "unknown-license";
+    ODD_FOREIGN_PACKAGE = Warning "RW127" "odd-foreign-package";
 
     UNRESOLVED_REQUIREMENT = Error "RW201" "unresolved-requirement" of_whole_set;
     MISSING_DEVICE_WHEEL = Error "RW202" "missing-device-wheel" of_whole_set;

@@ -221,7 +221,7 @@ fn files_of_sdist(
     let sdist = read_sdist(&package.name, package.stream(0..package.size)?, watch)?;
     package.outcome()?;
     sdist.metadata.map_err(|why| anyhow!("{why}"))?;
-    let files = sdist.files.into_iter().map(|(path, content)| {
+    let files = sdist.contents.files.into_iter().map(|(path, content)| {
         let file = ObservedFile {
             len: content.len,
             checksum: Checksum::Sha256(content.sha256),

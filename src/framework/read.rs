@@ -29,6 +29,7 @@ use crate::{
     spool::Spool,
     wheel::{
         Archive, Metadata, PackageFilename, Record, RequirementLine, Tag, dist_info::WheelFacts,
+        installed_path,
     },
 };
 
@@ -266,16 +267,6 @@ impl FrameworkWheel {
             || self.platform() == "any"
                 && self.windows_files().next().is_some()
                 && self.elf_files().next().is_none()
-    }
-}
-
-/// The path of a member once it is installed. `None` for files that go elsewhere, such as scripts.
-pub(super) fn installed_path(member: &str) -> Option<&str> {
-    match member.split_once('/') {
-        Some((top, rest)) if top.strip_suffix(".data").is_some() => rest
-            .strip_prefix("platlib/")
-            .or_else(|| rest.strip_prefix("purelib/")),
-        _ => Some(member),
     }
 }
 

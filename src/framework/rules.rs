@@ -68,6 +68,7 @@ impl OneWheel<'_> {
         for damage in &wheel.damage {
             self.add(rule::DAMAGED_FOREIGN_PACKAGE, damage);
         }
+        self.found.extend(check::beside_ours(&wheel.facts));
         if let Some(why) = facts::not_for_set(wheel, check.providers, check.rocm) {
             self.add(rule::NOT_FOR_SET, why);
         }

@@ -85,15 +85,7 @@ fn directory(wheel: &mut (impl Read + Seek)) -> Result<Directory> {
 /// metadata.
 fn files(directory: &Directory) -> Result<(BTreeMap<RelPath, &DirectoryEntry>, RelPath)> {
     let (mut files, mut found) = (BTreeMap::new(), Vec::new());
-    let mut free = 0;
     for entry in &directory.entries {
-        let end = entry.at.checked_add(entry.packed);
-        ensure!(
-            entry.at >= free && end.is_some_and(|it| it <= directory.start),
-            "`{}` overlaps another part of the archive",
-            entry.path
-        );
-        free = end.unwrap_or(u64::MAX);
         if entry.kind == MemberKind::Directory {
             continue;
         }
@@ -201,12 +193,14 @@ impl StoredMember {
             bail!("readers could understand the archive in different ways: `{path}`: {what}");
         }
         let start = entry.at + (LocalHeader::LEN + fields.len()) as u64;
+        let end = start.saturating_add(entry.packed);
+        ensure!(end <= entry.next, "`{path}` overlaps what follows it");
         Ok(Self {
             len: entry.len,
             crc: entry.crc,
             method: StorageMethod::of(entry.method).context("an unknown method")?,
             executable: entry.mode & 0o111 != 0,
-            bytes: start..start.saturating_add(entry.packed),
+            bytes: start..end,
         })
     }
 
@@ -248,6 +242,7 @@ impl StoredMember {
 mod tests {
     use std::io::Cursor;
 
+    use itertools::Itertools as _;
     use proptest::prelude::*;
 
     use super::*;
@@ -359,6 +354,38 @@ mod tests {
         readers could understand the archive in different ways: `x-1.dist-info/METADATA`: another time in its local header
         readers could understand the archive in different ways: `x-1.dist-info/METADATA`: its local header names it "y-1.dist-info/METADATA"
         "#);
+    }
+
+    #[test]
+    fn members_that_overlap_are_refused() {
+        const EMPTY: &str = "x/empty";
+        const META: &str = "x-1.dist-info/METADATA";
+        // The data of the first member are the local header of the second one.
+        let second = archive(&[(EMPTY, Vec::new())]);
+        let header = second[..LocalHeader::LEN + EMPTY.len()].to_vec();
+        let inside = u32::try_from(LocalHeader::LEN + "x/a".len()).unwrap();
+        let mut within = archive(&[
+            ("x/a", header),
+            (EMPTY, Vec::new()),
+            (META, METADATA.into()),
+        ]);
+        let entry = within
+            .windows(4)
+            .positions(|it| it == CENTRAL)
+            .nth(1)
+            .unwrap();
+        within[entry + 42..][..4].copy_from_slice(&inside.to_le_bytes());
+        // The data of the last member end within the directory.
+        let longer = u8::try_from(METADATA.len() + 20).unwrap();
+        let mut beyond = archive(&[(META, METADATA.into())]);
+        for (magic, at) in [(LOCAL, 18), (LOCAL, 22), (CENTRAL, 20), (CENTRAL, 24)] {
+            beyond = patched(&beyond, magic, at, &[longer]);
+        }
+        let messages = [refusal(within), refusal(beyond)];
+        insta::assert_snapshot!(messages.join("\n"), @"
+        readers could understand the archive in different ways: `x/a` overlaps what follows it
+        readers could understand the archive in different ways: `x-1.dist-info/METADATA` overlaps what follows it
+        ");
     }
 
     #[test]

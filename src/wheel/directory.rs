@@ -6,7 +6,7 @@
 //! files from one archive. So each contradiction is a fact here: [`Archive`](super::Archive) refuses an
 //! archive with one, and `check` reports them all.
 
-use std::{io, ops::Range};
+use std::{io, iter, ops::Range};
 
 use itertools::Itertools as _;
 
@@ -26,8 +26,12 @@ const LOCAL_MAGIC: &[u8] = b"PK\x03\x04";
 /// up to 64 KiB, and there may be junk after it.
 const USUAL_END: u64 = 1 << 10;
 const LONGEST_END: u64 = 256 << 10;
-/// The largest directory that is read into memory: that of a million members with long names.
+/// The largest directory that is read into memory: that of a million members with long names. A hostile one
+/// could have six times as many members without names, each of which takes more memory than in the file.
 const LONGEST_DIRECTORY: u64 = 256 << 20;
+const MOST_MEMBERS: usize = 1 << 20;
+/// The contradictions that are kept of one archive. A hostile one has some for each member.
+const MOST_CONTRADICTIONS: usize = 1_000;
 const ENCRYPTED: u16 = 1;
 /// The sizes are in a data descriptor after the data, not in the local header.
 const DESCRIPTOR: u16 = 1 << 3;
@@ -67,6 +71,8 @@ pub struct DirectoryEntry {
     pub len: u64,
     /// The offset of its local header in the file.
     pub at: u64,
+    /// The offset of what follows it: the next member, or the directory.
+    pub next: u64,
     /// The permissions; 0 if the archive does not say them.
     pub mode: u32,
     pub kind: MemberKind,
@@ -121,9 +127,27 @@ impl Directory {
         }
         let paths = this.entries.iter().map(|entry| &entry.path).duplicates();
         let twice = paths.map(|path| format!("`{path}` is there twice"));
+        let twice = twice.take(MOST_CONTRADICTIONS);
         this.contradictions.extend(twice);
-        this.entries.sort_by_key(|entry| entry.at);
+        this.find_neighbours();
+        this.contradictions.truncate(MOST_CONTRADICTIONS);
         Ok(this)
+    }
+
+    /// Sorts the members by their offsets. Readers of a stream and readers of the directory find the same
+    /// members only if none begins within another one, and none runs into the directory. The extra field
+    /// of a local header may make a member longer than is known here.
+    fn find_neighbours(&mut self) {
+        self.entries.sort_by_key(|entry| entry.at);
+        let mut next = self.start;
+        for entry in self.entries.iter_mut().rev() {
+            entry.next = next;
+            next = entry.at;
+        }
+        let overlaps = self.entries.iter().filter(|it| it.least_end() > it.next);
+        let overlaps = overlaps.take(MOST_CONTRADICTIONS);
+        let facts = overlaps.map(|it| format!("`{}` overlaps what follows it", it.path));
+        self.contradictions.extend(facts);
     }
 
     /// Finds the end record, which must be at the end of the file.
@@ -178,6 +202,7 @@ impl Directory {
     fn read_entries(&mut self, mut directory: &[u8]) -> Result<()> {
         while !directory.is_empty() {
             let count = self.entries.len();
+            ensure!(count < MOST_MEMBERS, "more than {MOST_MEMBERS} members");
             let is_whole = directory.len() >= ENTRY && directory.starts_with(ENTRY_MAGIC);
             ensure!(is_whole, "its directory is damaged after {count} members");
             let (header, fields) = directory.split_at(ENTRY);
@@ -188,6 +213,7 @@ impl Directory {
             let (name, fields) = fields.split_at(name);
             let entry = DirectoryEntry::new(header, name, &fields[..extra], self);
             self.entries.push(entry);
+            self.contradictions.truncate(MOST_CONTRADICTIONS);
             directory = rest;
         }
         Ok(())
@@ -253,9 +279,16 @@ impl DirectoryEntry {
             packed,
             len,
             at: at.saturating_add(directory.begin),
+            next: directory.start,
             mode: u32::from(mode & 0o7777),
             kind,
         }
+    }
+
+    /// The least offset at which its data ends.
+    fn least_end(&self) -> u64 {
+        let header = (LocalHeader::LEN + self.name.len()) as u64;
+        self.at.saturating_add(header).saturating_add(self.packed)
     }
 
     pub fn is_encrypted(&self) -> bool {
@@ -322,8 +355,8 @@ impl LocalHeader {
 
 /// Replaces the saturated values (`0xffffffff`) in `fields` by those of the ZIP64 extra field.
 ///
-/// A ZIP64 field without a saturated value is an error: some readers use its values, others ignore
-/// them, so they would read different members.
+/// A ZIP64 field without a saturated value must have the same values: some readers use those of the field,
+/// others ignore them. Bazel writes such a field into each local header, as in the wheels of protobuf.
 fn large_fields<const N: usize>(
     mut extra: &[u8],
     mut fields: [u64; N],
@@ -350,7 +383,17 @@ fn large_fields<const N: usize>(
     match (large, saturated.peek().is_some()) {
         (None, false) => return Ok(fields),
         (None, true) => return Err("a size that needs a ZIP64 field, and there is none"),
-        (Some(_), false) => return Err("a ZIP64 field, although no size needs one"),
+        (Some(field), false) => {
+            let (values, rest) = field.as_chunks();
+            let is_same =
+                iter::zip(values, fields).all(|(it, plain)| u64::from_le_bytes(*it) == plain);
+            let is_known = rest.is_empty() && (1..=N).contains(&values.len());
+            return if is_same && is_known {
+                Ok(fields)
+            } else {
+                Err("a ZIP64 field, although no size needs one")
+            };
+        }
         (Some(_), true) => {}
     }
     let mut large = large.unwrap_or_default();
@@ -403,11 +446,14 @@ mod tests {
             Ok([7, 5 << 32])
         );
         assert_eq!(large_fields(&[], [1, 2]), Ok([1, 2]));
+        assert_eq!(large_fields(&field(&[1, 2]), [1, 2]), Ok([1, 2]));
         let refused = [
             large_fields(&[], [SATURATED]),
             large_fields(&field(&[]), [SATURATED]),
             large_fields(&field(&[1, 2]), [SATURATED]),
-            large_fields(&field(&[1]), [1]),
+            large_fields(&field(&[2]), [1]),
+            large_fields(&field(&[]), [1]),
+            large_fields(&field(&[1, 2]), [1]),
             large_fields(&[field(&[1]), field(&[1])].concat(), [SATURATED]),
             large_fields(&[1, 0, 9, 0, 0], [1]),
             large_fields(&[0x75, 0x70, 1, 0, b'a'], [1]),
@@ -417,6 +463,8 @@ mod tests {
         a size that needs a ZIP64 field, and there is none
         a ZIP64 field that is too short
         a ZIP64 field that is too long
+        a ZIP64 field, although no size needs one
+        a ZIP64 field, although no size needs one
         a ZIP64 field, although no size needs one
         two ZIP64 fields
         an extra field that runs over

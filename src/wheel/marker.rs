@@ -13,6 +13,27 @@ use crate::{
 const DEEPEST: usize = 32;
 const OPERATORS: [&str; 8] = ["===", "==", "~=", "!=", "<=", ">=", "<", ">"];
 
+/// The variables that installers know, with the names that they had in old metadata.
+pub(super) const VARIABLES: [&str; 17] = [
+    "implementation_name",
+    "implementation_version",
+    "os.name",
+    "os_name",
+    "platform.machine",
+    "platform.python_implementation",
+    "platform.version",
+    "platform_machine",
+    "platform_python_implementation",
+    "platform_release",
+    "platform_system",
+    "platform_version",
+    "python_full_version",
+    "python_implementation",
+    "python_version",
+    "sys.platform",
+    "sys_platform",
+];
+
 /// The values of the variables in markers, such as `sys_platform`.
 pub trait MarkerVariables {
     /// The value of a variable. `None` if there is no such variable.

@@ -3,12 +3,14 @@
 
 use std::collections::BTreeSet;
 
+use pep440_rs::VersionSpecifiers;
+
 use super::{
     DistName,
     marker::{self, MarkerVariables},
 };
 use crate::{
-    error::{Context as _, Result},
+    error::{Context as _, Result, ensure},
     version::Version,
 };
 
@@ -48,6 +50,25 @@ impl<'a> RequirementLine<'a> {
             marker,
             text,
         })
+    }
+
+    /// Whether what follows the name is empty, an address, or begins with an operator.
+    pub fn has_operator(&self) -> bool {
+        let first = self.specifier.chars().next();
+        first.is_none_or(|it| "@<>=!~".contains(it))
+    }
+
+    /// Fails if only some installers understand its versions or its marker.
+    pub fn ensure_exact(&self) -> Result<()> {
+        if !self.specifier.starts_with('@') {
+            let specifier = self.specifier.parse::<VersionSpecifiers>();
+            ensure!(
+                specifier.is_ok(),
+                "not every installer understands these versions"
+            );
+        }
+        self.applies(&AnyValue, &BTreeSet::new())?;
+        Ok(())
     }
 
     /// The only version that it allows: `2` of `a==2` and of `a (== 2)`.
@@ -95,6 +116,17 @@ impl<'a> RequirementLine<'a> {
             }
             _ => true,
         })
+    }
+}
+
+/// Values with which each marker that installers understand can be read.
+struct AnyValue;
+
+impl MarkerVariables for AnyValue {
+    fn value(&self, name: &str) -> Option<String> {
+        let is_version = name.ends_with("_version") || name == "platform_release";
+        let value = if is_version { "3.12" } else { "x" };
+        marker::VARIABLES.contains(&name).then(|| value.to_owned())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Takes the facts of packages that a build has just made from what they were made of: a few small
 //! reads of each source, instead of inflating and hashing the package.
 
-use std::{num::NonZeroUsize, sync::Arc};
+use std::{collections::BTreeSet, num::NonZeroUsize, sync::Arc};
 
 use itertools::Itertools as _;
 
@@ -12,7 +12,7 @@ use crate::{
         SetFacts,
         facts::{
             CheckedPackage, ContentFacts, DevelEntry, DevelTree, MemberFacts, MemberKind,
-            SdistFile, WheelFile,
+            SdistContents, SdistFile, WheelFile,
         },
     },
     digest::Sha256,
@@ -127,5 +127,10 @@ fn sdist(package: CheckedPackage, members: &[BuiltMember]) -> SdistFile {
             content::plain(content, kept.map(<[u8]>::to_vec)),
         )
     });
-    tarball::sdist(package, Ok(files.collect()))
+    let contents = SdistContents {
+        files: files.collect(),
+        tops: BTreeSet::from([tarball::top(&package)]),
+        escapes: Vec::new(),
+    };
+    tarball::sdist(package, Ok(contents))
 }

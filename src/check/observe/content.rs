@@ -60,10 +60,13 @@ impl Keep {
 }
 
 /// How a host binary is held while it is examined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Hold {
+    /// Not at all, and not examined either: no rule is about the code in a package of another project.
+    Nothing,
     /// Without the code objects in its bundles. Reading fails with [`NotKept`] if something else is there
     /// that is needed; then the file has to be read again, and held whole.
+    #[default]
     WithoutCode,
     Whole,
     /// Whole, for those who read on in it.
@@ -87,7 +90,9 @@ pub(super) fn read(
     let form = Form::of(begin, is_kept);
     let mut whole = ForwardStream(begin.chain(&mut source));
     let (mut seen, mut held) = (ContentFacts::default(), None);
-    if form == Form::Other {
+    if how == Hold::Nothing && !is_kept {
+        whole.skip(u64::MAX)?;
+    } else if form == Form::Other {
         seen.code = code::read(begin, &mut whole)?;
         whole.skip(u64::MAX)?;
     } else {

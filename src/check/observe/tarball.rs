@@ -2,17 +2,17 @@
 //! files and metadata, and the development files (`_devel.tar`) inside a wheel. The archive itself is
 //! hashed meanwhile.
 
-use std::{
-    collections::BTreeMap,
-    io::{self, BufRead, Read},
-};
+use std::io::{self, BufRead, Read};
 
 use flate2::read::GzDecoder;
 
 use crate::{
     archive::{ArchiveFormat, Decompressor, TarKind, TarReader},
     check::{
-        facts::{CheckedPackage, ContentFacts, DevelEntry, DevelTree, DeviceCodeFacts, SdistFile},
+        facts::{
+            CheckedPackage, ContentFacts, DevelEntry, DevelTree, DeviceCodeFacts, SdistContents,
+            SdistFile,
+        },
         observe::{
             BUFFER, ObserveProgress, Walk,
             content::{self, Hold, Keep},
@@ -24,6 +24,7 @@ use crate::{
     digest::{Hasher, InspectReader},
     error::{Context as _, Interrupted, Result, ensure},
     io::buffered,
+    relpath::join,
     wheel::Metadata,
 };
 
@@ -42,6 +43,10 @@ const TEXTS: [&str; 5] = [".md", ".py", ".toml", ".txt", "PKG-INFO"];
 pub(super) fn is_text(path: &str) -> bool {
     TEXTS.iter().any(|end| path.ends_with(end))
 }
+
+/// The top directories and the links that are kept of one sdist; correct ones have one, and none.
+const MOST_TOPS: usize = 3;
+const MOST_ESCAPES: usize = 10;
 
 /// The memory that all kept files of one sdist may take.
 const MOST_TEXT: u64 = 64 << 20;
@@ -147,7 +152,7 @@ pub fn read_sdist<'a>(
         size: 0,
         digest: None,
     };
-    let read = files(&mut walk, &package, watch);
+    let read = contents(&mut walk, &package, watch);
     package.digest = walk.finish().ok().flatten();
     package.size = package.digest.map_or(0, |(_, len)| len);
     watch.stop.check()?;
@@ -155,27 +160,28 @@ pub fn read_sdist<'a>(
 }
 
 /// The top directory of an sdist.
-fn top(package: &CheckedPackage) -> String {
+pub(super) fn top(package: &CheckedPackage) -> String {
     package.identity().map_or("", |name| name.top()).to_owned()
 }
 
 /// The sdist with these files, by their path below the top directory.
-pub(super) fn sdist(
-    package: CheckedPackage,
-    files: Result<BTreeMap<String, ContentFacts>>,
-) -> SdistFile {
+pub(super) fn sdist(package: CheckedPackage, contents: Result<SdistContents>) -> SdistFile {
     let top = top(&package);
     let mut sdist = SdistFile {
         package,
         metadata: Err(String::new()),
         copies_agree: true,
-        files: BTreeMap::new(),
+        contents: SdistContents::default(),
     };
-    let metadata = files.and_then(|files| {
-        sdist.files = files;
-        let main = sdist.files.get("PKG-INFO");
+    let metadata = contents.and_then(|contents| {
+        sdist.contents = contents;
+        let main = sdist.contents.files.get("PKG-INFO");
         let main = main.with_context(|| format!("no `{top}/PKG-INFO`"))?;
-        let mut copies = sdist.files.iter().filter(|it| it.0.ends_with("/PKG-INFO"));
+        let mut copies = sdist
+            .contents
+            .files
+            .iter()
+            .filter(|it| it.0.ends_with("/PKG-INFO"));
         sdist.copies_agree = copies.all(|(_, copy)| copy.sha256 == main.sha256);
         Metadata::parse(main.kept.as_deref().unwrap_or_default())
     });
@@ -183,22 +189,35 @@ pub(super) fn sdist(
     sdist
 }
 
-/// All files, by their path below the top directory `{name}-{version}/`. Of a package of another
-/// project only the PKG-INFO is kept.
-fn files(
+/// Reads all files. Of a package of another project only the PKG-INFO is kept.
+fn contents(
     source: impl Read,
     package: &CheckedPackage,
     watch: &ObserveProgress<'_>,
-) -> Result<BTreeMap<String, ContentFacts>> {
+) -> Result<SdistContents> {
     let top = top(package);
     let mut tar = TarReader::new(GzDecoder::new(source), LONGEST_SDIST);
-    let (mut found, mut held) = (BTreeMap::new(), 0_u64);
+    let (mut found, mut held) = (SdistContents::default(), 0_u64);
     while let Some(entry) = tar.next_entry()? {
         watch.stop.check()?;
-        let TarKind::File { len, .. } = entry.kind else {
-            continue;
-        };
         let path = entry.path.as_str();
+        let first = path.split('/').next().unwrap_or_default();
+        if !found.tops.contains(first) && found.tops.len() < MOST_TOPS {
+            found.tops.insert(first.to_owned());
+        }
+        let len = match &entry.kind {
+            TarKind::File { len, .. } => *len,
+            TarKind::Symlink(text) => {
+                let is_inside =
+                    join(path, text).is_some_and(|it| it.split('/').next() == Some(first));
+                if !is_inside && found.escapes.len() < MOST_ESCAPES {
+                    found.escapes.push(path.to_owned());
+                }
+                continue;
+            }
+            // A hard link leads to a file of the archive: the reader accepts no other path.
+            TarKind::Directory | TarKind::Hardlink(_) => continue,
+        };
         let inside = path
             .strip_prefix(&top)
             .and_then(|it| it.strip_prefix('/'))
@@ -220,7 +239,9 @@ fn files(
             source.read_to_end(text.insert(Vec::new()))?;
         }
         io::copy(&mut source, &mut io::sink())?;
-        found.insert(path, content::plain(content::hashed(hasher, len)?, text));
+        found
+            .files
+            .insert(path, content::plain(content::hashed(hasher, len)?, text));
     }
     Ok(found)
 }

@@ -31,6 +31,7 @@ use crate::{
     error::{Context as _, Interrupted, Result, bail, ensure},
     io::buffered,
     parallel::ahead,
+    set::is_of_others,
     wheel::{Directory, DirectoryEntry, LocalHeader, StorageMethod},
 };
 
@@ -51,6 +52,8 @@ pub struct Outline {
     directory: Directory,
     /// Why nothing could be read, if so.
     pub unreadable: Option<String>,
+    /// How much of a binary is examined.
+    hold: Hold,
 }
 
 /// Consecutive members of a wheel, which are read in one stream.
@@ -92,6 +95,11 @@ impl Outline {
         let mut this = Self {
             file: file.to_owned(),
             size: source.size(),
+            hold: if is_of_others(file) {
+                Hold::Nothing
+            } else {
+                Hold::WithoutCode
+            },
             ..Self::default()
         };
         match Directory::read(this.size, &mut |range| bytes(source, range)) {
@@ -198,18 +206,17 @@ impl Outline {
         // holes in memory that nothing fits into.
         let mut inflater = Decompress::new(false);
         for member in portion.members.clone() {
-            let (entry, next) = (&self.entries[member], self.offset(member + 1));
+            let entry = &self.entries[member];
             facts.gap(at, entry.at, &format!("`{}`", entry.path));
             let told = facts.told.len();
-            let mut content =
-                facts.content(&mut walk, &mut inflater, entry, next, Hold::WithoutCode);
+            let mut content = facts.content(&mut walk, &mut inflater, entry, self.hold);
             at = content.is_ok().then_some(walk.at);
             if content.as_ref().is_err_and(NotKept::is_cause_of) {
                 // A damaged or hostile file takes twice as long. No compiler makes such a one.
                 facts.told.truncate(told);
-                let stream = source.stream(entry.at..next)?;
+                let stream = source.stream(entry.at..entry.next)?;
                 let mut again = Walk::new(stream, entry.at, false, watch);
-                content = facts.content(&mut again, &mut inflater, entry, next, Hold::Whole);
+                content = facts.content(&mut again, &mut inflater, entry, Hold::Whole);
                 at = content.is_ok().then_some(again.at);
             }
             let content = content.map_err(|error| format!("{error:#}"));
@@ -220,14 +227,9 @@ impl Outline {
         Ok(())
     }
 
-    /// The files that say what a wheel is: METADATA, WHEEL and RECORD.
+    /// The files that say what a wheel is, such as METADATA, WHEEL and RECORD.
     pub fn descriptions(&self) -> Vec<Portion> {
-        self.some(|entry| {
-            let inside = entry.path.split_once('/');
-            inside.is_some_and(|(top, name)| {
-                top.ends_with(".dist-info") && matches!(name, "METADATA" | "WHEEL" | "RECORD")
-            })
-        })
+        self.some(|entry| is_kept(&entry.path, entry.len))
     }
 
     /// Combines the facts of all portions. Of members that were not read only path, kind and length are
@@ -300,13 +302,12 @@ impl PortionFacts {
         }
     }
 
-    /// Reads the member at the offset of the stream. `next` is the offset of what follows it.
+    /// Reads the member at the offset of the stream.
     fn content(
         &mut self,
         walk: &mut Walk<'_>,
         inflater: &mut Decompress,
         entry: &DirectoryEntry,
-        next: u64,
         hold: Hold,
     ) -> Result<ContentFacts> {
         ensure!(walk.at <= entry.at, "it overlaps the member before it");
@@ -319,6 +320,8 @@ impl PortionFacts {
         let facts = facts.map(|fact| format!("`{}`: {fact}", entry.path));
         self.told.extend(facts);
         ensure!(!entry.is_encrypted(), "it is encrypted");
+        let end = walk.at.saturating_add(entry.packed);
+        ensure!(end <= entry.next, "it overlaps what follows it");
         let watch = walk.watch;
         let mut packed = walk.by_ref().take(entry.packed);
         inflater.reset(false);
@@ -352,7 +355,7 @@ impl PortionFacts {
             entry.crc
         );
         if entry.has_descriptor() {
-            descriptor(walk, next)?;
+            descriptor(walk, entry.next)?;
         }
         Ok(content)
     }
@@ -377,7 +380,7 @@ impl PortionFacts {
             }
             return Ok(facts);
         }
-        if tarball::is_devel(&entry.path) {
+        if tarball::is_devel(&entry.path) && hold != Hold::Nothing {
             let (tree, content) = tarball::read_devel(&entry.path, data, entry.len, hold)?;
             self.devel.get_or_insert(tree);
             return Ok(content);

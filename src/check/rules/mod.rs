@@ -9,6 +9,7 @@
 mod complete;
 mod installed;
 mod kpack;
+mod others;
 mod published;
 mod python;
 mod targets;
@@ -49,6 +50,8 @@ pub struct CheckOptions {
     pub is_part: bool,
 }
 
+pub use others::beside_ours;
+
 /// The input of the rules about packages that are installed together.
 struct Observed<'a> {
     /// Every package of every project.
@@ -74,6 +77,7 @@ fn findings(set: &SetFacts, options: &CheckOptions) -> (Vec<Finding>, Coverage) 
     let mut findings = Findings::default();
     for find in [
         valid::find,
+        others::find,
         complete::find,
         targets::find,
         kpack::find,

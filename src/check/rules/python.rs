@@ -122,6 +122,15 @@ fn scripts_of(text: &str) -> Vec<(&str, &str, &str)> {
     scripts
 }
 
+/// The names of all scripts in `entry_points.txt`.
+pub(super) fn script_names(text: &[u8]) -> BTreeSet<String> {
+    let text = String::from_utf8_lossy(text);
+    let names = scripts_of(&text)
+        .into_iter()
+        .map(|(_, name, _)| name.to_owned());
+    names.collect()
+}
+
 /// The names of the console scripts in `entry_points.txt`.
 fn console_scripts(text: &[u8]) -> BTreeSet<String> {
     let text = String::from_utf8_lossy(text);
@@ -291,7 +300,7 @@ fn artifact(required: &RequiredFile, platform: Platform) -> Option<String> {
 /// parse, and the build backend exists.
 fn sdist(sdist: &SdistFile, metadata: &Metadata, findings: &mut Findings) {
     let file = &sdist.file;
-    let sources = sdist.files.iter();
+    let sources = sdist.contents.files.iter();
     let sources = sources.filter_map(|(path, it)| Some((&**path, it.kept.as_deref()?)));
     let modules = modules(file, sources, findings);
     let is_whole = listed(sdist, findings);
@@ -319,7 +328,7 @@ fn egg_info<'a>(
     name: &'static str,
 ) -> impl Iterator<Item = (&'a str, &'a [u8])> {
     let end = format!(".egg-info/{name}");
-    let files = sdist.files.iter();
+    let files = sdist.contents.files.iter();
     let files = files.filter(move |(path, _)| path.ends_with(&end));
     files.map(|(path, file)| (path.as_str(), file.kept.as_deref().unwrap_or_default()))
 }
@@ -330,7 +339,7 @@ fn listed(sdist: &SdistFile, findings: &mut Findings) -> bool {
     for (list, text) in egg_info(sdist, "SOURCES.txt") {
         let text = String::from_utf8_lossy(text);
         let paths = text.lines().filter(|path| !path.trim().is_empty());
-        for path in paths.filter(|path| !sdist.files.contains_key(*path)) {
+        for path in paths.filter(|path| !sdist.contents.files.contains_key(*path)) {
             is_whole = false;
             let fact = format!("listed in `{list}`, and not in the sdist");
             findings.at(rule::BROKEN_SDIST, (&*sdist.file, path), fact);
@@ -382,8 +391,8 @@ struct BuildSystem {
 /// Why pip cannot build a wheel from it. `None` if it can.
 fn backend(sdist: &SdistFile, modules: &PythonModules<'_>) -> Option<String> {
     let is_ours = sdist.is_built_by_us();
-    let Some(file) = sdist.files.get("pyproject.toml") else {
-        let is_old = sdist.files.contains_key("setup.py");
+    let Some(file) = sdist.contents.files.get("pyproject.toml") else {
+        let is_old = sdist.contents.files.contains_key("setup.py");
         return if is_old {
             is_ours.then(|| "it is missing, so installers need setuptools".to_owned())
         } else {

@@ -26,7 +26,7 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
         archive(wheel, findings);
     }
     for sdist in &set.sdists {
-        sdist_metadata(sdist, findings);
+        self::sdist(sdist, findings);
     }
     for wheel in &seen.all.wheels {
         if let (Some(name), Some(metadata)) = (wheel.identity(), wheel.metadata())
@@ -40,41 +40,10 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     }
     shared_paths(set, findings);
     long_paths(set, findings);
-    foreign(seen.all, findings);
-}
-
-/// Packages of other projects follow the rules of their own builders. They must be what their names
-/// say, and complete: what installers refuse, and what they would unpack outside of the
-/// environment, is never published beside our packages.
-fn foreign(set: &SetFacts, findings: &mut Findings) {
-    for package in set.packages().filter(|it| !it.is_ours()) {
-        let fact = "a package of another project";
-        findings.of(rule::FOREIGN_PACKAGE, &package.file, fact);
-    }
-    for wheel in set.wheels.iter().filter(|it| !it.is_ours()) {
-        let mut own = Findings::default();
-        archive(wheel, &mut own);
-        damaged(own, findings);
-    }
-    for sdist in set.sdists.iter().filter(|it| !it.is_ours()) {
-        let mut own = Findings::default();
-        sdist_metadata(sdist, &mut own);
-        damaged(own, findings);
-    }
-}
-
-/// Reports the defects of a package of another project.
-fn damaged(own: Findings, findings: &mut Findings) {
-    let mut own = own.into_vec();
-    own.retain(|it| it.rule.is_damage || it.rule == rule::METADATA_DISAGREES);
-    for finding in &mut own {
-        finding.rule = rule::DAMAGED_FOREIGN_PACKAGE;
-    }
-    findings.extend(own);
 }
 
 /// A wheel is an archive that installers read in one way, with all that it lists.
-fn archive(wheel: &WheelFile, findings: &mut Findings) {
+pub(super) fn archive(wheel: &WheelFile, findings: &mut Findings) {
     let file = &wheel.file;
     if let Err(why) = &wheel.name {
         findings.cause(rule::UNREADABLE_PACKAGE, file, None, why);
@@ -299,7 +268,7 @@ fn licenses(wheel: &WheelFile, findings: &mut Findings) {
 }
 
 /// Why no Python can install it. `None` if one can.
-fn requires_python(inside: &Metadata) -> Option<String> {
+pub(super) fn requires_python(inside: &Metadata) -> Option<String> {
     let text = inside.requires_python.as_deref()?;
     let Ok(wanted) = text.parse::<VersionSpecifiers>() else {
         return Some(format!("`{text}` is not understood"));
@@ -367,7 +336,9 @@ fn wheel_text(wheel: &WheelFile, findings: &mut Findings) {
     }
 }
 
-fn sdist_metadata(sdist: &SdistFile, findings: &mut Findings) {
+/// An sdist is an archive that stays in its directory, and its metadata is of the package that its name
+/// says.
+pub(super) fn sdist(sdist: &SdistFile, findings: &mut Findings) {
     let file = sdist.file.as_str();
     let project = sdist.identity().map(|it| &it.name);
     if let Err(why) = &sdist.name {
@@ -377,6 +348,10 @@ fn sdist_metadata(sdist: &SdistFile, findings: &mut Findings) {
         (Err(why), _) => findings.cause(rule::UNREADABLE_PACKAGE, file, project, why),
         (Ok(inside), Some(name)) => compare((file, "PKG-INFO"), inside, name, findings),
         (Ok(_), None) => {}
+    }
+    for path in &sdist.contents.escapes {
+        let fact = "a symbolic link that leads out of the directory of the sdist";
+        findings.at(rule::BAD_PATH, (file, path), fact);
     }
     if !sdist.copies_agree && sdist.is_ours() {
         let fact = "the copies of PKG-INFO differ";

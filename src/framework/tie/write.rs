@@ -11,14 +11,11 @@ use crate::{
     elf::{self, Patch, PatchedReader},
     error::{Context as _, Result, bail, ensure},
     framework::{
-        facts,
-        policy::Frameworks,
-        providers::Providers,
-        read::{FrameworkWheel, installed_path},
-        rocm::RocmLibraries,
+        facts, policy::Frameworks, providers::Providers, read::FrameworkWheel, rocm::RocmLibraries,
     },
     loader::{FileContents, InstalledTree, missing_libraries},
     package::assemble::{AssembleSettings, ChangedFile, EditedContent, WheelEdit},
+    wheel::installed_path,
 };
 
 /// Writes the wheel of a plan into a directory. What an earlier tie has recorded is left out.

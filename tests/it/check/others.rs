@@ -67,15 +67,158 @@ fn packages_of_other_projects_are_listed_and_not_judged_as_ours() {
 
 /// An sdist of another project with this PKG-INFO.
 fn foreign_sdist(set: &Set, name: &str, metadata: &str) {
+    sdist_of(set, name, &[("Jax-0.9/PKG-INFO", metadata)], &[]);
+}
+
+/// An sdist with these files and links.
+fn sdist_of(set: &Set, name: &str, files: &[(&str, &str)], links: &[(&str, &str)]) {
     let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
-    let mut header = tar::Header::new_gnu();
-    header.set_size(metadata.len() as u64);
-    header.set_mode(0o644);
-    let path = "Jax-0.9/PKG-INFO";
-    tar.append_data(&mut header, path, metadata.as_bytes())
-        .unwrap();
+    for (path, text) in files {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(text.len() as u64);
+        header.set_mode(0o644);
+        tar.append_data(&mut header, path, text.as_bytes()).unwrap();
+    }
+    for (path, target) in links {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(tar::EntryType::Symlink);
+        header.set_size(0);
+        tar.append_link(&mut header, path, target).unwrap();
+    }
     let bytes = tar.into_inner().unwrap().finish().unwrap();
     fs_err::write(set.0.path().join(name), bytes).unwrap();
+}
+
+const JAX: &str = "Metadata-Version: 2.1\nName: jax\nVersion: 0.9\n";
+
+/// The offsets of the local and the central header of the library in the wheel of `torch`.
+fn headers(bytes: &[u8]) -> [usize; 2] {
+    const NAME: &[u8] = b"torch/lib/libother.so.1";
+    [(b"PK\x03\x04", 30), (b"PK\x01\x02", 46)].map(|(magic, len)| {
+        let mut places = 0..bytes.len() - len;
+        let is_it =
+            |at: &usize| bytes[*at..].starts_with(magic) && bytes[at + len..].starts_with(NAME);
+        places.find(is_it).unwrap()
+    })
+}
+
+/// Changes the bytes of the wheel of `torch`, at its local and its central header.
+fn edit_zip(set: &Set, edit: fn(&mut Vec<u8>, [usize; 2])) {
+    torch(set).bytes("torch", |bytes| {
+        let places = headers(bytes);
+        edit(bytes, places);
+    });
+}
+
+#[rustfmt::skip]
+const BROKEN_ZIPS: &[Damage] = &[
+    ("another name in the local header", |set| edit_zip(set, |it, [local, _]| it[local + 30] = b'T')),
+    ("encrypted", |set| edit_zip(set, |it, [local, central]| { it[local + 6] |= 1; it[central + 8] |= 1; })),
+    ("a descriptor in one header only", |set| edit_zip(set, |it, [local, _]| it[local + 6] |= 8)),
+    ("another size in the local header", |set| edit_zip(set, |it, [local, _]| it[local + 22] ^= 1)),
+    ("an offset into nothing", |set| edit_zip(set, |it, [_, central]| it[central + 42] ^= 1)),
+    ("one member begins within another", |set| edit_zip(set, |it, [_, central]| it[central + 22] |= 0x40)),
+    ("stored instead of deflated", |set| edit_zip(set, |it, [local, central]| { it[local + 8] = 0; it[central + 10] = 0; })),
+    ("another checksum in both headers", |set| edit_zip(set, |it, [local, central]| { it[local + 14] ^= 1; it[central + 16] ^= 1; })),
+    ("other bytes", |set| edit_zip(set, |it, [local, _]| it[local + 80] ^= 0x10)),
+];
+
+/// Installers refuse each of them, and each was once published.
+#[test]
+fn a_broken_archive_of_another_project_is_an_error() {
+    insta::assert_snapshot!(found(BROKEN_ZIPS), @r#"
+    another name in the local header
+      error   RW124 damaged-foreign-package: `torch/lib/libother.so.1`: its local header names it "Torch/lib/libother.so.1"
+    encrypted
+      error   RW124 damaged-foreign-package: `torch/lib/libother.so.1`: it is encrypted
+    a descriptor in one header only
+      error   RW124 damaged-foreign-package: `torch/lib/libother.so.1`: other flags in its local header
+    another size in the local header
+      error   RW124 damaged-foreign-package: `torch/lib/libother.so.1`: other sizes or another checksum in its local header
+    an offset into nothing
+      error   RW124 damaged-foreign-package: 1 bytes before `torch/lib/libother.so.1` that belong to no member
+      error   RW124 damaged-foreign-package: `torch/lib/libother.so.1` overlaps what follows it
+      error   RW124 damaged-foreign-package: `torch/lib/libother.so.1`: no local header where it should begin
+    one member begins within another
+      error   RW124 damaged-foreign-package: `torch/lib/libother.so.1` overlaps what follows it
+      error   RW124 damaged-foreign-package: `torch/lib/libother.so.1`: other sizes or another checksum in its local header
+      error   RW124 damaged-foreign-package: `torch/lib/libother.so.1`: it overlaps what follows it
+    stored instead of deflated
+      error   RW124 damaged-foreign-package: `torch/lib/libother.so.1`: it has 322 bytes, and 1128 in the directory of the archive
+    another checksum in both headers
+      error   RW124 damaged-foreign-package: `torch/lib/libother.so.1`: its checksum is b2a4233f, and b2a4233e in the directory of the archive
+    other bytes
+      error   RW124 damaged-foreign-package: `torch/lib/libother.so.1`: corrupt deflate stream
+    "#);
+}
+
+fn add_to_torch(set: &Set, path: &str) {
+    torch(set).tamper("torch", |members| {
+        add(members, path, "print('evil')");
+        record(members);
+    });
+}
+
+fn edit_text(set: &Set, name: &str, from: &str, to: &str) {
+    torch(set).tamper("torch", |members| {
+        let path = format!("torch-2.9.0.dist-info/{name}");
+        replace(members, &path, from, to);
+        record(members);
+    });
+}
+
+#[rustfmt::skip]
+const BESIDE_OURS: &[Damage] = &[
+    ("a library of ROCm", |set| add_to_torch(set, "_rocm_sdk_core/lib/libamdhip64.so.7")),
+    ("a module of ROCm", |set| add_to_torch(set, "rocm_sdk/__init__.py")),
+    ("a module of ROCm, in another directory", |set| add_to_torch(set, "torch-2.9.0.data/purelib/Rocm_SDK/__init__.py")),
+    ("a command of ROCm", |set| add_to_torch(set, "torch-2.9.0.data/scripts/hipcc")),
+    ("a command of ROCm as an entry point", |set| torch(set).tamper("torch", |members| {
+        add(members, "torch-2.9.0.dist-info/entry_points.txt", "[console_scripts]\nrocm-sdk = torch:main\ntorchrun = torch:main\n");
+        record(members);
+    })),
+    ("a path file", |set| add_to_torch(set, "evil.pth")),
+    ("other tags in WHEEL", |set| edit_text(set, "WHEEL", "cp312-cp312", "cp313-cp313")),
+    ("no requirement", |set| edit_text(set, "METADATA", "Requires-Dist: numpy", "Requires-Dist: ;;;!!")),
+    ("a requirement that some understand", |set| edit_text(set, "METADATA", "numpy", "numpy>=1.0.*")),
+    ("no Python 3", |set| edit_text(set, "METADATA", "Requires-Dist: numpy", "Requires-Python: >=4")),
+    ("a link out of an sdist", |set| sdist_of(set, "jax-0.9.tar.gz", &[("jax-0.9/PKG-INFO", JAX)], &[("jax-0.9/x", "../../etc"), ("jax-0.9/y", "/etc"), ("jax-0.9/a/z", "../PKG-INFO")])),
+    ("another directory in an sdist", |set| sdist_of(set, "jax-0.9.tar.gz", &[("jax-main/PKG-INFO", JAX)], &[])),
+    ("two directories in an sdist", |set| sdist_of(set, "jax-0.9.tar.gz", &[("jax-0.9/PKG-INFO", JAX), ("evil/a.py", "")], &[])),
+];
+
+#[test]
+fn a_package_of_another_project_leaves_the_files_of_rocm_alone() {
+    insta::assert_snapshot!(found(BESIDE_OURS), @r#"
+    a library of ROCm
+      error   RW113 conflicting-path: `_rocm_sdk_core/lib/libamdhip64.so.7`: `_rocm_sdk_core` is a directory of ROCm's packages
+    a module of ROCm
+      error   RW113 conflicting-path: `rocm_sdk/__init__.py`: `rocm_sdk` is a directory of ROCm's packages
+    a module of ROCm, in another directory
+      error   RW113 conflicting-path: `torch-2.9.0.data/purelib/Rocm_SDK/__init__.py`: `Rocm_SDK` is a directory of ROCm's packages
+    a command of ROCm
+      error   RW113 conflicting-path: `torch-2.9.0.data/scripts/hipcc`: `hipcc` is a command of ROCm's packages
+    a command of ROCm as an entry point
+      error   RW113 conflicting-path: `torch-2.9.0.dist-info/entry_points.txt`: `rocm-sdk` is a command of ROCm's packages
+    a path file
+      warning RW127 odd-foreign-package: `evil.pth`: Python reads it each time it starts
+    other tags in WHEEL
+      warning RW127 odd-foreign-package: `torch-2.9.0.dist-info/WHEEL`: its tags are `cp313-cp313-linux_x86_64`, and those of the file name `cp312-cp312-linux_x86_64`
+    no requirement
+      error   RW124 damaged-foreign-package: `torch-2.9.0.dist-info/METADATA`: no requirement: ";;;!!"
+    a requirement that some understand
+      warning RW127 odd-foreign-package: `torch-2.9.0.dist-info/METADATA`: the requirement "numpy>=1.0.*": not every installer understands these versions
+    no Python 3
+      error   RW125 tag-and-python-disagree: its tag is `cp312-cp312-linux_x86_64`, and its Requires-Python `>=4`
+      error   RW124 damaged-foreign-package: `torch-2.9.0.dist-info/METADATA`: `>=4` is not for Python 3
+    a link out of an sdist
+      error   RW124 damaged-foreign-package: `jax-0.9/x`: a symbolic link that leads out of the directory of the sdist
+      error   RW124 damaged-foreign-package: `jax-0.9/y`: a symbolic link that leads out of the directory of the sdist
+    another directory in an sdist
+      warning RW127 odd-foreign-package: its directory is `jax-main`, and not `jax-0.9`
+    two directories in an sdist
+      error   RW124 damaged-foreign-package: it has `evil`, `jax-0.9` at its top, and not one directory
+    "#);
 }
 
 fn torch(set: &Set) -> &Set {
@@ -141,8 +284,8 @@ fn a_package_of_another_project_that_is_not_what_its_name_says_is_an_error() {
     "#);
     // A package in which nothing is wrong, whose directory is spelled in another way than its file.
     let set = Set::new();
-    let metadata = "Metadata-Version: 2.1\nName: jax\nVersion: 0.9\n";
-    foreign_sdist(&set, "jax-0.9.tar.gz", metadata);
+    foreign_sdist(&set, "jax-0.9.tar.gz", JAX);
+    add_to_torch(&set, "a1_torch.pth");
     assert_eq!(set.found(&["--ignore", "RW210"]), "exit 0\n");
 }
 

@@ -11,7 +11,7 @@ use crate::{
     error::Stop,
 };
 
-const FILE: &str = "a-1-py3-none-any.whl";
+const FILE: &str = "rocm_sdk_core-1-py3-none-any.whl";
 
 fn zipped(members: &[(&str, &[u8], CompressionMethod)]) -> Vec<u8> {
     let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
@@ -244,6 +244,8 @@ fn what_readers_see_in_different_ways_is_reported() {
     --
     3 members in the directory, and 2 in the end record
     --
+    `a/one` overlaps what follows it
+    a/one: it overlaps what follows it
     a/two: it overlaps the member before it
     --
     `a/one`: other sizes or another checksum in its local header

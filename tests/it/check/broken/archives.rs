@@ -74,10 +74,10 @@ const DAMAGES: &[Damage] = &[
     ("a file is writable to all", |set| mode(set, CORE, "hip_runtime.h", 0o100_666)),
 ];
 
-/// The local header of the first member gets an extra field of ZIP64.
+/// The local header of the first member gets an extra field of ZIP64 with other sizes.
 fn zip64_field(set: &crate::check::Set) {
     set.bytes(PROFILER, |bytes| {
-        let field = [&[1, 0, 16, 0][..], &[0; 16]].concat();
+        let field = [&[1, 0, 16, 0][..], &[1; 16]].concat();
         let name = usize::from(u16::from_le_bytes([bytes[26], bytes[27]]));
         bytes[28] = 20;
         bytes.splice(30 + name..30 + name, field);
