@@ -1,5 +1,5 @@
 //! Lists the code objects of any file that contains some: an archive, bundles or a fat binary. This
-//! is what `kpack ls` prints and `kpack extract` writes.
+//! is what `kpack ls` prints.
 
 use itertools::Itertools as _;
 use serde::Serialize;

@@ -271,7 +271,7 @@ fn each_command_in_the_hint_of_an_error_runs() {
 }
 
 /// Commands in texts of the program that are no whole command: the reader knows the rest.
-const NAMES: [&str; 28] = [
+const NAMES: [&str; 27] = [
     "rocwheel build",
     "rocwheel build --version",
     "rocwheel check",
@@ -283,7 +283,6 @@ const NAMES: [&str; 28] = [
     "rocwheel framework tie",
     "rocwheel framework tie --version-suffix",
     "rocwheel index",
-    "rocwheel kpack ls",
     "rocwheel place",
     "rocwheel promote --layout product",
     "rocwheel split",

@@ -1,4 +1,4 @@
-//! `kpack ls` and `kpack extract`.
+//! `kpack ls`.
 
 use rocwheel::kpack::archive::{ArchiveWriter, Packed, key};
 
@@ -53,66 +53,6 @@ fn an_archive_shows_its_code() {
 }
 
 #[test]
-fn code_is_written_to_files() {
-    let t = Sandbox::new();
-    t.write("libfat.so", library());
-    t.write("x.kpack", archive("stage/lib/libx.so"));
-    let extract = |what: &str| {
-        let line = format!("kpack extract {what} --output-dir out");
-        t.run(&line).all()
-    };
-    insta::assert_snapshot!(extract("libfat.so --target gfx90a"), @"
-    exit 0
-    out/libfat.so.0.gfx90a-xnack+.hsaco
-    out/libfat.so.0.gfx90a-xnack-.hsaco
-    out/libfat.so.1.gfx90a.hsaco
-       Extracted 3 code objects, 27.24 KiB
-    ");
-    insta::assert_snapshot!(extract("x.kpack"), @"
-    exit 0
-    out/stage/lib/libx.so.0.gfx942-xnack+.hsaco
-    out/stage/lib/libx.so.1.gfx942-xnack+.hsaco
-       Extracted 2 code objects, 13.08 KiB
-    ");
-    let read = |name: &str| fs_err::read(t.path("out").join(name)).unwrap();
-    let code = code_object(&["add", "scale"], 8_000);
-    assert!(read("libfat.so.0.gfx90a-xnack-.hsaco") == code);
-    let code = code_object(&["add"], 6000);
-    assert!(read("stage/lib/libx.so.1.gfx942-xnack+.hsaco") == code);
-    insta::assert_snapshot!(extract("libfat.so --target gfx906"), @"
-    exit 2
-    error: none of 4 code objects is for a wanted target
-
-    hint: `rocwheel kpack ls` lists the targets
-    ");
-}
-
-#[test]
-fn an_archive_writes_nothing_outside_of_the_directory() {
-    let t = Sandbox::new();
-    t.write("x.kpack", archive("../../escaped"));
-    insta::assert_snapshot!(t.run("kpack extract x.kpack --output-dir a/b").all(), @r#"
-    exit 2
-    error: failed to read `x.kpack`
-      caused by: failed to make a file name of a code object
-      caused by: a path with `..`: "../../escaped.0.gfx942-xnack+.hsaco"
-    "#);
-    assert!(!t.path("escaped.0.gfx942-xnack+.hsaco").exists());
-}
-
-#[test]
-fn no_file_of_an_archive_has_a_colon() {
-    let t = Sandbox::new();
-    t.write("x.kpack", archive("C:/x:y"));
-    insta::assert_snapshot!(t.run("kpack extract x.kpack --output-dir out").all(), @"
-    exit 0
-    out/C-/x-y.0.gfx942-xnack+.hsaco
-    out/C-/x-y.1.gfx942-xnack+.hsaco
-       Extracted 2 code objects, 13.08 KiB
-    ");
-}
-
-#[test]
 fn a_file_without_code_is_refused() {
     let t = Sandbox::new();
     t.write("text", "no code");
@@ -126,37 +66,10 @@ fn a_file_without_code_is_refused() {
       caused by: no device code: neither an archive, nor bundles, nor a fat binary
     error: a directory: `.`
 
-    hint: pass a file: a binary, a bundle, a `.kpack` archive or a wheel
+    hint: pass a file: a binary, a bundle or a `.kpack` archive
     error: failed to open file `nowhere`: No such file or directory (os error 2)
     error: invalid value 'sm_90' for '--target <TARGET>': not a processor such as `gfx942` or `gfx9-4-generic`: "sm_90"
 
     For more information, try '--help'.
     "#);
-}
-
-#[test]
-fn a_wheel_shows_the_code_of_its_archives_and_binaries() {
-    let t = Sandbox::new();
-    let members = [
-        ("x/.kpack/x.kpack", archive("lib/libx.so")),
-        ("x/lib/libfat.so.1", library()),
-        ("x/lib/libscript.so", b"INPUT(libx.so.1)".to_vec()),
-        ("x-1.dist-info/METADATA", Vec::new()),
-    ];
-    let members = members.map(|(name, bytes)| (name.to_owned(), 0o100_644, bytes));
-    t.write("x.whl", zipped(&members.to_vec()));
-    insta::assert_snapshot!(t.run("kpack ls x.whl --target gfx942,gfx1100").all(), @"
-    exit 0
-    x.whl: wheel, 3 code objects, 24.07 KiB
-    BUNDLE                          TARGET         SIZE   STORED  COMPRESSION  KERNELS
-    x/.kpack/x.kpack/lib/libx.so#0  gfx942:xnack+  6200   5420    zstd         add
-    x/.kpack/x.kpack/lib/libx.so#1  gfx942:xnack+  7192   6412    zstd         add
-    x/lib/libfat.so.1#0             gfx1100        11256  11256   none         add, scale
-    ");
-    insta::assert_snapshot!(t.run("kpack extract x.whl --target gfx942 --output-dir out").all(), @"
-    exit 0
-    out/x/.kpack/x.kpack/lib/libx.so.0.gfx942-xnack+.hsaco
-    out/x/.kpack/x.kpack/lib/libx.so.1.gfx942-xnack+.hsaco
-       Extracted 2 code objects, 13.08 KiB
-    ");
 }

@@ -18,7 +18,7 @@ fn every_command_of_the_page_runs() {
     put(&place, "librocblas.so.5", &rocblas());
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/kpack.md");
     let commands = commands(&page);
-    assert!(commands.len() > 5, "{commands:?}");
+    assert!(commands.len() >= 5, "{commands:?}");
     for command in commands {
         let words: Vec<&str> = command.split_whitespace().collect();
         let ["rocwheel", arguments @ ..] = words.as_slice() else {
