@@ -198,3 +198,36 @@ fn a_set_from_elsewhere_is_promoted_only_as_it_is_described() {
         }
     }
 }
+
+/// A directory has one set: with another one, its packages would be on no page.
+#[test]
+fn a_directory_with_another_version_keeps_it() {
+    let to = fresh("kept");
+    let earlier = built(sample(), "7.13.0rc1");
+    promote(&earlier, &format!("--to same --into {}", text(&to))).ok();
+    let before = contents(&to);
+    let refused = promote(&candidate(), &format!("--to release --into {}", text(&to)));
+    assert_eq!((refused.code, refused.stdout.as_str()), (1, ""));
+    let said = refused.stderr.replace(text(&to), "PLACE");
+    let said = said.lines().skip_while(|line| !line.starts_with("error"));
+    insta::assert_snapshot!(said.collect::<Vec<_>>().join("\n"), @"
+    error: `PLACE` has 7.13.0rc1 for linux: with 7.14.0 for linux, no page would name 7 packages that are there; nothing was changed
+
+    hint: publish at another place; `rocwheel promote --layout product` keeps the versions of a place side by side
+    ");
+    assert!(contents(&to) == before);
+    rocwheel(&["check", text(&to)]).ok();
+    // What the hint says: the versions of a place side by side.
+    let to = fresh("side-by-side");
+    for set in [&earlier, &candidate()] {
+        promote(
+            set,
+            &format!("--to same --layout product --into {}", text(&to)),
+        )
+        .ok();
+    }
+    let cores = tree(&to)
+        .into_iter()
+        .filter(|path| path.contains("rocm_sdk_core-") && path.ends_with(".whl"));
+    assert_eq!(cores.count(), 2);
+}
