@@ -21,4 +21,4 @@ pub use observe::facts_of_built;
 pub use read::facts_of;
 pub use report::{Report, annotations, level};
 pub use rule::{Finding, RULES, Rule, RulePattern, RuleSelection, Severity};
-pub use rules::{CheckOptions, beside_ours, installed, judge};
+pub use rules::{CheckOptions, Destination, beside_ours, installed, judge};

@@ -107,6 +107,7 @@ rules! {
     LOOSE_REQUIREMENT = Error "RW212" "loose-requirement";
     UNKEPT_PROMISE = Error "RW213" "unkept-promise";
     OTHER_BUILD = Error "RW214" "other-build";
+    OTHER_RUN = Error "RW215" "other-run";
 
     FOREIGN_DEVICE_FILE = Error "RW301" "foreign-device-file";
     DEVEL_LINKS_DISAGREE = Error "RW302" "devel-links-disagree" of_whole_set;
@@ -123,6 +124,8 @@ rules! {
     ONLY_WITH_XNACK = Error "RW314" "only-with-xnack";
     LOST_DEVICE_CODE = Error "RW315" "lost-device-code";
     UNCOVERED_IN_FAMILY = Warning "RW316" "uncovered-in-family" of_whole_set;
+    MISSING_IN_GROUP = Error "RW317" "missing-in-group" of_whole_set;
+    NOT_OF_GROUP = Warning "RW318" "not-of-group";
 
     MISSING_LIBRARY = Error "RW401" "missing-library" of_whole_set consequence;
     LUCKY_LIBRARY = Warning "RW402" "lucky-library" of_whole_set consequence;

@@ -149,9 +149,9 @@ pub fn run(args: &BuildArgs, world: &World) -> Result<()> {
         return world.console.answer(&build.plan);
     }
     let (plan, manifest) = (&build.plan, build.manifest()?);
-    let code = fetch::foreign_code(&args.artifact_dir)?;
+    let provenance = fetch::provenance(&args.artifact_dir)?;
     let made = build.make(dest, &args.what.reuse(), world)?;
-    LocalSet::built(dest, plan, &manifest, code, &made.packages, world)?;
+    LocalSet::built(dest, plan, &manifest, provenance, &made.packages, world)?;
     args.answer(&made, world)
 }
 

@@ -11,13 +11,13 @@ use super::{
     build::{self, BuildInputs, BuildSettings},
     check,
     fetch::{ChoiceArgs, FetchSettings},
-    publish::{Publication, PublisherSummary},
+    publish::{self, Publication, PublisherSummary},
     summary::changes_since,
 };
 use crate::{
     artifact::{ArchiveName, ArtifactName, ArtifactTree, TherockManifest, input, sample},
     atomic::lock::{Lock, LockPurpose},
-    check::{Report, SetFacts, facts_of_built},
+    check::{Destination, Report, SetFacts, facts_of_built},
     console::shell_word,
     diff::Difference,
     error::{Hint as _, Result, anyhow},
@@ -28,7 +28,7 @@ use crate::{
         build::{Build, BuildSelection},
     },
     report::{Forecast, PipelineAnswer, SummaryPage},
-    run::{Buckets, ForeignCode, Run},
+    run::{Buckets, Provenance, Run},
     set::{
         Existing, Layout, LocalSet, NamedPlace, PublishedUpload, SetPlace, Upload, UploadOptions,
     },
@@ -107,7 +107,7 @@ pub fn run(args: &PipelineArgs, world: &World) -> Result<()> {
     }
     // A place that cannot be written must not cost a build.
     let destination = args.destination(&origin, world)?;
-    destination.ensure_takes(origin.foreign_code()?.as_ref())?;
+    destination.ensure_takes(origin.provenance()?.foreign_code.as_ref())?;
     destination.ensure_writable()?;
     let baseline = args
         .summary
@@ -116,11 +116,13 @@ pub fn run(args: &PipelineArgs, world: &World) -> Result<()> {
     let _lock = Lock::to_write(&args.output_dir, LockPurpose::Pipeline)?;
     let (set, facts) = args.build(&origin, &unpacked, world)?;
     let changes = changes_since(baseline.as_ref(), &set, world)?;
-    let report = args.check(&set, &facts, changes.as_ref(), world)?;
+    let goes_to = Destination::of(&destination, set.document.identity.run_id.clone());
+    let report = args.check(&set, &facts, goes_to, changes.as_ref(), world)?;
+    let identity = publish::relabelled(&set.document.identity, &origin.run, world);
     let publication = Publication {
         upload: Upload {
             set: &set,
-            identity: &set.document.identity.clone().or_of(&origin.run),
+            identity: &identity,
             place: &destination,
             options: args.options(&destination),
             world,
@@ -156,8 +158,8 @@ impl PipelineArgs {
         let _lock = Lock::to_write(&packages, LockPurpose::BuildBelow)?;
         let made = build.make(&packages, &self.what.reuse(), world)?;
         let (plan, manifest) = (&build.plan, build.manifest()?);
-        let (code, made_packages) = (origin.foreign_code()?, &made.packages);
-        let set = LocalSet::built(&packages, plan, &manifest, code, made_packages, world)?;
+        let (provenance, made_packages) = (origin.provenance()?, &made.packages);
+        let set = LocalSet::built(&packages, plan, &manifest, provenance, made_packages, world)?;
         let facts = facts_of_built(&made.packages, options.settings.jobs, &world.stop)?;
         Ok((set, facts))
     }
@@ -208,11 +210,13 @@ impl PipelineArgs {
         &self,
         set: &LocalSet,
         facts: &SetFacts,
+        destination: Option<Destination>,
         changes: Option<&Difference>,
         world: &World,
     ) -> Result<Report> {
-        let report = self.policy.check(facts, world)?;
-        let verdict = self.policy.verdict(&report);
+        let policy = self.policy.going_to(destination);
+        let report = policy.check(facts, world)?;
+        let verdict = policy.verdict(&report);
         if verdict.is_err() {
             self.summary
                 .refuse(&set.document, &report, changes, world)?;
@@ -318,12 +322,15 @@ impl<'a> ArtifactsOrigin<'a> {
         Ok(self.run.python(&self.choice.selection.directory()?))
     }
 
-    /// Set if the code of the artifacts is not the repository's own, as far as it is known.
-    fn foreign_code(&self) -> Result<Option<ForeignCode>> {
+    /// Where the artifacts are from, as far as it is known.
+    fn provenance(&self) -> Result<Provenance> {
         match &self.artifacts {
-            Artifacts::Sample => Ok(None),
-            Artifacts::Directory(directory) => fetch::foreign_code(directory),
-            Artifacts::Run(job) => Ok(job.found.foreign.clone()),
+            Artifacts::Sample => Ok(Provenance::default()),
+            Artifacts::Directory(directory) => fetch::provenance(directory),
+            Artifacts::Run(job) => Ok(Provenance {
+                run_id: Some(job.found.run().id.clone()),
+                foreign_code: job.found.foreign.clone(),
+            }),
         }
     }
 

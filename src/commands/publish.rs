@@ -13,7 +13,8 @@ use crate::{
     diff::Difference,
     error::Result,
     report::{LIMIT, SummaryPage, Whereabouts},
-    set::{Places, ProductUpload, PublishedUpload, SetJson, SetPlace, Upload, Urls},
+    run::{Run, RunId},
+    set::{Identity, Places, ProductUpload, PublishedUpload, SetJson, SetPlace, Upload, Urls},
 };
 
 /// What a command that publishes says about the set: the same as `summary` says about it later.
@@ -69,6 +70,19 @@ impl PublisherSummary {
         }
         self.inputs.append_page(page, world)
     }
+}
+
+/// The identity of a set that this run publishes. Says so if the set is from a build outside of CI.
+pub fn relabelled(known: &Identity, run: &Run, world: &World) -> Identity {
+    let is_local = known.run_id.as_ref().is_some_and(RunId::is_local);
+    if is_local && !run.id.is_local() {
+        let note = format!(
+            "the set was built outside of CI: it is published as one of run {}",
+            run.id
+        );
+        world.console.note(note);
+    }
+    known.clone().or_of(run)
 }
 
 /// A set that was checked, the place that it goes to, and what is said about it.

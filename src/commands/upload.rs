@@ -13,7 +13,7 @@ use super::{
     summary::changes_since,
 };
 use crate::{
-    check::Report,
+    check::{Destination, Report},
     diff::Baseline,
     error::{Context as _, Hint as _, Result, Stop, anyhow},
     location::Location,
@@ -110,8 +110,8 @@ pub fn run(args: &UploadArgs, world: &World) -> Result<()> {
     let run = args.resolve(world)?;
     let place = args.destination(&run, &world.stop)?;
     let baseline = args.summary.inputs.baseline(&args.access, world)?;
-    let (set, report) = args.set(baseline.as_ref(), world)?;
-    let identity = args.identity(&set.document.identity, &run)?;
+    let (set, report) = args.set(Some(&place), baseline.as_ref(), world)?;
+    let identity = args.identity(&set.document.identity, &run, world)?;
     let upload = Upload {
         set: &set,
         identity: &identity,
@@ -172,7 +172,12 @@ impl UploadArgs {
     }
 
     /// Checks the set, and reads it. If it has errors, writes a summary that says so, and fails.
-    fn set(&self, since: Option<&Baseline>, world: &World) -> Result<(LocalSet, Option<Report>)> {
+    fn set(
+        &self,
+        to: Option<&SetPlace>,
+        since: Option<&Baseline>,
+        world: &World,
+    ) -> Result<(LocalSet, Option<Report>)> {
         let directory = &self.set.required()?.to_path();
         // Pages beside a part are those of the whole set.
         let depth = if self.part {
@@ -182,7 +187,18 @@ impl UploadArgs {
         };
         let place = SetPlace::directory(directory, &world.stop);
         let jobs = World::jobs();
-        let checked = self.gate.check(&place, depth, jobs, self.part, world)?;
+        // Another rule is about a page that cannot be read.
+        let known = place.find_set_json().ok().flatten();
+        let known = known.map(|it| it.identity).unwrap_or_default();
+        if let Some(to) = to {
+            to.ensure_takes(known.foreign_code.as_ref())?;
+        }
+        let destination = to.and_then(|to| Destination::of(to, known.run_id));
+        let gate = check::GateArgs {
+            policy: self.gate.policy.going_to(destination),
+            ..self.gate
+        };
+        let checked = gate.check(&place, depth, jobs, self.part, world)?;
         if let Some(report) = checked.report.as_ref().filter(|_| checked.verdict.is_err())
             && !self.part
             && !self.dry_run
@@ -199,7 +215,7 @@ impl UploadArgs {
     }
 
     /// The identity of the set: what its packages say, completed from the arguments and the run.
-    fn identity(&self, known: &Identity, run: &Run) -> Result<Identity> {
+    fn identity(&self, known: &Identity, run: &Run, world: &World) -> Result<Identity> {
         let platform = self.run.platform();
         if let Some(built) = known.platform.filter(|built| *built != platform) {
             return Err(anyhow!(
@@ -211,14 +227,14 @@ impl UploadArgs {
             platform: Some(platform),
             ..known.clone()
         };
-        Ok(identity.or_of(run))
+        Ok(publish::relabelled(&identity, run, world))
     }
 
     /// Publishes frameworks among those of other versions.
     fn publish_product(&self, product: &ProductName, world: &World) -> Result<()> {
         // A place that cannot be written must not cost a check.
         let place = self.product_place(product, &world.stop)?;
-        let (set, _) = self.set(None, world)?;
+        let (set, _) = self.set(None, None, world)?;
         let directories = ReleasePlaces::builtin().directories_of(&set.document, product)?;
         let upload = ProductUpload {
             set: &set,

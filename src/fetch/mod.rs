@@ -19,7 +19,7 @@ mod source;
 pub use self::{
     found::FoundRun,
     job::FetchJob,
-    output::{OutputForm, fetched_for, foreign_code},
+    output::{OutputForm, fetched_for, provenance},
     query::{FetchRequest, SourceKind},
     run_artifacts::{LazyGitHub, open_artifact, storage_client},
     search::Search,

@@ -8,6 +8,7 @@ use std::{
 };
 
 use fs_err as fs;
+use itertools::Itertools as _;
 use serde::{Deserialize, Serialize};
 use walkdir::WalkDir;
 
@@ -18,7 +19,7 @@ use crate::{
     console::{few, many},
     digest::Sha256,
     error::{Context as _, Hint as _, No, Result, anyhow, ensure, hinted},
-    run::ForeignCode,
+    run::{ForeignCode, Provenance, run_of_prefix},
 };
 
 /// The directory in an install tree where artifacts wait until they are merged into it.
@@ -271,14 +272,19 @@ impl FetchState {
     }
 }
 
-/// The run of an artifact in a directory whose code is not the repository's own, as far as `fetch` knows. A directory
-/// without a state was not filled by `fetch`.
-pub fn foreign_code(directory: &Path) -> Result<Option<ForeignCode>> {
+/// Where the artifacts in a directory are from. Nothing is known of a directory without a state: it was not filled
+/// by `fetch`.
+pub fn provenance(directory: &Path) -> Result<Provenance> {
     let Some(state) = read_state(directory)? else {
-        return Ok(None);
+        return Ok(Provenance::default());
     };
     let mut fetched = state.fetched.values();
-    Ok(fetched.find_map(|it| state.foreign.get(&it.from)).cloned())
+    let runs = fetched.clone().map(|it| run_of_prefix(&it.from));
+    let run = runs.dedup().exactly_one().ok().flatten();
+    Ok(Provenance {
+        run_id: run.map(|(id, _)| id),
+        foreign_code: fetched.find_map(|it| state.foreign.get(&it.from)).cloned(),
+    })
 }
 
 /// The packages that the artifacts in a directory were fetched for; empty if they are for all.

@@ -58,6 +58,15 @@ impl fmt::Display for ForeignCode {
     }
 }
 
+/// Where artifacts are from, as far as `fetch` knows. Their manifest may be the one of another run, whose artifacts
+/// were copied to this one; and the manifest of a fork's run is code of the fork.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Provenance {
+    /// The run that they were fetched from.
+    pub run_id: Option<RunId>,
+    pub foreign_code: Option<ForeignCode>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

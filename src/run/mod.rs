@@ -14,10 +14,10 @@ mod place;
 mod resolve;
 mod tarball;
 
-pub use foreign_code::ForeignCode;
+pub use foreign_code::{ForeignCode, Provenance};
 pub use github_names::{ApiUrl, Workflow};
 pub use group::ArtifactGroup;
-pub use place::RunPlace;
+pub use place::{RunPlace, run_of_prefix};
 pub use resolve::{Assumption, BucketFacts, Buckets, Environment, Run, RunContext};
 pub use tarball::TarballName;
 

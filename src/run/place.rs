@@ -1,5 +1,9 @@
 //! [`RunPlace`]: the place of a package set among the outputs of a run.
 
+use std::path::Path;
+
+use itertools::Itertools as _;
+
 use super::{ArtifactGroup, Platform, RunId};
 
 /// The place of a package set among the outputs of a run, which its key names:
@@ -20,13 +24,28 @@ impl RunPlace {
             [.., run, "python", group] => (run, group),
             _ => return None,
         };
-        let (id, platform) = run.rsplit_once('-')?;
+        let (id, platform) = run_of_prefix(run)?;
         Some(Self {
-            id: id.parse().ok()?,
-            platform: platform.parse().ok()?,
+            id,
+            platform,
             group: ArtifactGroup::of_directory(group).ok()?,
         })
     }
+
+    /// The same for a directory of a local tree that is laid out like a bucket.
+    pub fn of_path(path: &Path) -> Option<Self> {
+        let components = path.components();
+        let names = components.map(|it| it.as_os_str().to_string_lossy());
+        Self::of_key(&names.map(String::from).join("/"))
+    }
+}
+
+/// The run and the platform that the directory of its outputs names: `21440027240-linux`, at the end of a path
+/// or an address.
+pub fn run_of_prefix(prefix: &str) -> Option<(RunId, Platform)> {
+    let name = prefix.trim_end_matches('/').rsplit(['/', '\\']).next()?;
+    let (id, platform) = name.rsplit_once('-')?;
+    Some((id.parse().ok()?, platform.parse().ok()?))
 }
 
 #[cfg(test)]

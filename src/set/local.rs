@@ -24,7 +24,7 @@ use crate::{
     error::{Context as _, Error, Hint as _, No, Result, anyhow, one_line},
     io::{DigestCache, FileIdentity},
     package::{BuildPlan, assemble::MadePackage},
-    run::{ArtifactGroup, ForeignCode},
+    run::{ArtifactGroup, Provenance},
     store::CopySource,
 };
 
@@ -69,7 +69,7 @@ impl LocalSet {
         dest: &Path,
         plan: &BuildPlan,
         manifest: &TherockManifest,
-        foreign_code: Option<ForeignCode>,
+        provenance: Provenance,
         made: &[MadePackage],
         world: &World,
     ) -> Result<Self> {
@@ -83,9 +83,13 @@ impl LocalSet {
         atomic::clear(&page)?;
         let commit = known("the_rock_commit", manifest.commit.as_deref(), world);
         let run_id = known("github_run_id", manifest.run_id.as_deref(), world);
-        // The manifest of a fork's run is code of the fork, and `fetch` knows better.
+        let Provenance {
+            run_id: fetched,
+            foreign_code,
+        } = provenance;
         let foreign = foreign_code.as_ref();
-        let run_id = foreign.map(|it| it.run_id.clone()).or(run_id);
+        let told = foreign.map(|it| it.run_id.clone()).or(fetched);
+        let run_id = told.or(run_id);
         let path = |made: &MadePackage| format!("{}{}", Layout::Dist.files(), made.path);
         let known = made.iter().filter_map(|made| {
             let facts = KnownPackage {

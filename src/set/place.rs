@@ -353,7 +353,10 @@ impl SetPlace {
     /// The run whose outputs the place is among, as its key says. Such a place has the set of the newest attempt
     /// of the run. Other places have releases, whose files never change.
     pub fn run(&self) -> Option<RunPlace> {
-        RunPlace::of_key(&self.top)
+        match &self.kind {
+            PlaceKind::Directory(root) => RunPlace::of_path(root),
+            PlaceKind::Bucket(_) | PlaceKind::Web => RunPlace::of_key(&self.top),
+        }
     }
 
     /// Converts a path relative to the set into one relative to the top of the store.

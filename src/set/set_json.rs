@@ -65,10 +65,10 @@ impl Identity {
     #[must_use]
     pub fn or_of(mut self, run: &Run) -> Self {
         if self.run_id.as_ref().is_none_or(RunId::is_local) {
-            self.repository = self.repository.or(Some(run.repository.clone()));
             self.run_id = Some(run.id.clone());
         }
         if self.run_id.as_ref() == Some(&run.id) {
+            self.repository = self.repository.or(Some(run.repository.clone()));
             self.run_attempt = run.attempt.or(self.run_attempt);
         }
         self

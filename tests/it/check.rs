@@ -9,6 +9,7 @@ mod asserted;
 mod baseline;
 mod broken;
 mod causes;
+mod destination;
 mod device;
 mod fat;
 mod forms;

@@ -7,6 +7,7 @@
 //! as a set of its own.
 
 mod complete;
+mod destination;
 mod installed;
 mod kpack;
 mod others;
@@ -35,6 +36,8 @@ use crate::{
     target::Target,
 };
 
+pub use self::destination::Destination;
+
 /// The limits and requirements of a check, and which findings it reports.
 #[derive(Clone, Debug, Default)]
 pub struct CheckOptions {
@@ -48,6 +51,8 @@ pub struct CheckOptions {
     pub today: String,
     /// Whether this is only a part of a set (`--part`). Rules about whole sets are then skipped.
     pub is_part: bool,
+    /// The place of a run that the set goes to, or is at.
+    pub destination: Option<Destination>,
 }
 
 pub use others::beside_ours;
@@ -175,6 +180,9 @@ pub fn judge(
     if let Some(published) = &set.published {
         published::find(set, published, &mut of_all);
     }
+    if let Some(destination) = &options.destination {
+        destination::find(set, destination, &mut of_all);
+    }
     let (mut findings, coverage) = of_parts(set, options, of_all.into_vec());
     findings.extend(compared);
     findings.sort_by(|one, other| one.order().cmp(&other.order()));
@@ -185,9 +193,12 @@ pub fn judge(
     let found = findings.len();
     findings.retain(|finding| is_asked(finding.rule));
     let skipped = found - findings.len();
-    // Pages, a baseline and frameworks are not there in each check.
-    let is_always_asked =
-        |rule: &Rule| !matches!(rule.subject(), '7' | '8' | 'F') && is_asked(rule);
+    // Pages, a baseline, frameworks and a destination are not there in each check.
+    let is_always_asked = |rule: &Rule| {
+        let needs_more =
+            matches!(rule.subject(), '7' | '8' | 'F') || destination::RULES.contains(&rule);
+        !needs_more && is_asked(rule)
+    };
     let accept = &options.accept;
     let (accepted, unused) = accept.apply(&mut findings, &options.today, is_always_asked);
     let report = Report::new(set.count(), findings, coverage);

@@ -16,8 +16,8 @@ use self::with::WithArgs;
 use super::World;
 use crate::{
     check::{
-        self, AcceptList, CheckOptions, Finding, RULES, Report, RulePattern, RuleSelection,
-        SetFacts, Severity,
+        self, AcceptList, CheckOptions, Destination, Finding, RULES, Report, RulePattern,
+        RuleSelection, SetFacts, Severity,
     },
     commands::{
         args::{AccessArgs, Jobs, SetArg},
@@ -108,6 +108,9 @@ pub struct Policy {
     /// Whether only a part of a set is here, which cannot be judged as a whole.
     #[arg(skip)]
     pub is_part: bool,
+    /// Where the set goes, or is.
+    #[arg(skip)]
+    destination: Option<Destination>,
 }
 
 /// The check before a set is published.
@@ -209,6 +212,7 @@ impl CheckArgs {
             let baseline = summary::open_baseline(baseline, &self.access, world)?;
             compared.extend(baseline.changes(&place, None, world)?.findings());
         }
+        let policy = policy.going_to(Destination::of_set(&place, &place));
         policy.judge(&set, compared, world)
     }
 }
@@ -275,6 +279,15 @@ impl Policy {
         }
     }
 
+    /// The same policy for a set that goes to a place of a run.
+    #[must_use]
+    pub fn going_to(&self, destination: Option<Destination>) -> Self {
+        Self {
+            destination,
+            ..self.clone()
+        }
+    }
+
     /// Checks a set as a step of another command. Prints the findings as messages, not on stdout,
     /// which is for the answer of that command.
     pub fn check(&self, set: &SetFacts, world: &World) -> Result<Report> {
@@ -300,6 +313,7 @@ impl Policy {
             accept: self.accept.list()?,
             today: day(OffsetDateTime::now_utc()),
             is_part: self.is_part,
+            destination: self.destination.clone(),
         };
         let (report, unused) = check::judge(set, &options, compared);
         let packages = report.counted();

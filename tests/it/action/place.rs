@@ -303,6 +303,7 @@ fn whose_code_another_run_built_is_asked_of_github() {
     note: assumed that run 8 has release type `ci`; pass `--release-type` if it has another
     note: assumed that run 8 did not build the code of a fork
     note: assumed that run 8 is from after 2025-11-11T16:18:48Z
+    note: the set was built outside of CI: it is published as one of run 8
     ");
     let empty = Fake::start();
     empty.on(path, Reply::refusal(404, "Not Found"));

@@ -14,6 +14,7 @@ use rocwheel::{
         build::{Build, BuildSelection},
     },
     run::Platform,
+    run::Provenance,
     set::LocalSet,
     wheel::WheelCompression,
 };
@@ -166,7 +167,16 @@ fn a_package_that_changed_since_it_was_packed_is_refused() {
     let build = Build::plan(&tree, &options, &BuildSelection::All, place.path(), &world).unwrap();
     let made = build.make(place.path(), &Reuse::default(), &world).unwrap();
     let (manifest, packages) = (build.manifest().unwrap(), &made.packages);
-    let describe = || LocalSet::built(place.path(), &build.plan, &manifest, None, packages, &world);
+    let describe = || {
+        LocalSet::built(
+            place.path(),
+            &build.plan,
+            &manifest,
+            Provenance::default(),
+            packages,
+            &world,
+        )
+    };
     assert_eq!(describe().unwrap().document.files.len(), packages.len());
     // It keeps its length and the time of its last write.
     let wheel = packages.iter().find(|it| it.path.ends_with(".whl"));

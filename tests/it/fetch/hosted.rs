@@ -142,7 +142,8 @@ fn the_code_of_a_fork_is_known_as_such_until_it_is_published() {
     t.run("promote packages --to same --into promoted").ok();
     let line = "upload promoted --to s3://therock-release-python/x --quiet";
     assert_eq!(t.run(line).all(), refusal("therock-release-python"));
-    t.run(&format!("{upload} --output-dir published")).ok();
+    let elsewhere = "--output-dir published --ignore other-run";
+    t.run(&format!("{upload} {elsewhere}")).ok();
     let published = t.read("published/555-linux/python/set.json");
     assert_has!(published, "\"head-repository\": \"somebody/TheRock\"");
 

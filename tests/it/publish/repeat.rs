@@ -164,6 +164,7 @@ fn a_part_of_another_commit_is_refused_and_the_whole_says_what_all_parts_said() 
     insta::assert_snapshot!(fs_err::read_to_string(published.join("part.json")).unwrap(), @r#"
     {
       "schema": 1,
+      "repository": "ROCm/TheRock",
       "run-id": "42",
       "platform": "linux",
       "commit": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
@@ -176,7 +177,7 @@ fn a_part_of_another_commit_is_refused_and_the_whole_says_what_all_parts_said() 
     assert_eq!(refused.code, 1);
     insta::assert_snapshot!(refused.stderr, @"
     error: 1 file is in `out/42-linux/python` already, with other bytes; nothing was changed
-      caused by: `part.json`: here 164 bytes with sha256 d45506e94e29f167b9a5abf68fe967e634a15a54a4ffe52b02c3844e5cc0053e, there 164 bytes with sha256 3bfe502389a55ef510d39c08af55a64ea7344b56d1d290507ef2d0218af905b1
+      caused by: `part.json`: here 196 bytes with sha256 2dd9b1f92f2f496e06d4dba119874c01b8294db71fce0715cdb6994725cc85e2, there 196 bytes with sha256 9e87c2171def13a19f5412301d98b4a591562005c1d3709dc78f06a94f8bfcd8
 
     hint: start the run again on GitHub, because a later attempt replaces the set of an earlier one; or replace it with `rocwheel upload --overwrite`
     ");
