@@ -15,7 +15,7 @@ use std::num::NonZeroUsize;
 use self::observe::ObservedSet;
 pub use self::{
     difference::{ComparedSet, Difference, FileChange, FileFate, LineChange, PackageChange},
-    text::{DifferenceText, changed_size, file_notes},
+    text::{changed_size, file_notes},
 };
 use crate::{
     console::World,

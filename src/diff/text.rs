@@ -3,24 +3,17 @@
 use std::fmt::{self, Display};
 
 use itertools::Itertools as _;
-use serde::Serialize;
 
 use super::difference::{ComparedSet, Difference, FileChange, FileFate, LineChange, PackageChange};
 use crate::console::{few, growth, many, percent, size};
 
-/// A difference, of which at most `top` lines of each list are shown; all of them if it is 0.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[serde(transparent)]
-pub struct DifferenceText<'a> {
-    pub difference: &'a Difference,
-    #[serde(skip)]
-    pub top: usize,
-}
+/// How many lines of each list are shown. The JSON document has all of them.
+const MOST_LINES: usize = 20;
 
-impl Display for DifferenceText<'_> {
+impl Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Difference { before, after, .. } = self.difference;
-        if self.difference.is_empty() {
+        let Difference { before, after, .. } = self;
+        if self.is_empty() {
             let packages = many(after.packages, "package");
             let (before, after) = (&before.place, &after.place);
             return writeln!(
@@ -29,50 +22,19 @@ impl Display for DifferenceText<'_> {
             );
         }
         writeln!(f, "before: {before}\nafter:  {after}")?;
-        if let Some(path) = self.difference.source() {
+        if let Some(path) = self.source() {
             writeln!(f, "source: https://github.com/{path}")?;
         }
         self.packages(f)?;
         self.files(f)?;
-        let metadata = &self.difference.metadata;
-        self.section(f, "Metadata", metadata.iter().flat_map(line_facts))
+        let metadata = &self.metadata;
+        section(f, "Metadata", metadata.iter().flat_map(line_facts))
     }
 }
 
-impl DifferenceText<'_> {
-    fn section(
-        &self,
-        f: &mut fmt::Formatter<'_>,
-        title: &str,
-        lines: impl Iterator<Item = String>,
-    ) -> fmt::Result {
-        let mut lines = lines.peekable();
-        if lines.peek().is_none() {
-            return Ok(());
-        }
-        writeln!(f, "\n{title}")?;
-        self.some(f, lines)
-    }
-
-    /// The first lines, and how many more there are.
-    fn some(&self, f: &mut fmt::Formatter<'_>, lines: impl Iterator<Item = String>) -> fmt::Result {
-        let most = if self.top == 0 { usize::MAX } else { self.top };
-        let mut rest = 0_usize;
-        for (index, line) in lines.enumerate() {
-            if index < most {
-                writeln!(f, "  {line}")?;
-            } else {
-                rest += 1;
-            }
-        }
-        if rest > 0 {
-            writeln!(f, "  … and {rest} more: `--top 0` shows all")?;
-        }
-        Ok(())
-    }
-
+impl Difference {
     fn packages(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Difference { before, after, .. } = self.difference;
+        let Difference { before, after, .. } = self;
         let (old, new) = (before.size, after.size);
         let title = format!(
             "Packages: {} in {} before, {} in {} after: {}, {}",
@@ -83,11 +45,11 @@ impl DifferenceText<'_> {
             growth(old, new),
             percent(old, new),
         );
-        self.section(f, &title, self.difference.packages.iter().map(package))
+        section(f, &title, self.packages.iter().map(package))
     }
 
     fn files(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let files = &self.difference.files;
+        let files = &self.files;
         if files.is_empty() {
             return Ok(());
         }
@@ -97,10 +59,39 @@ impl DifferenceText<'_> {
         writeln!(f, "\nFiles: {}", counts.format(", "))?;
         let groups = files.iter().chunk_by(|it| it.fate);
         for (_, files) in &groups {
-            self.some(f, files.map(file))?;
+            some(f, files.map(file))?;
         }
         Ok(())
     }
+}
+
+fn section(
+    f: &mut fmt::Formatter<'_>,
+    title: &str,
+    lines: impl Iterator<Item = String>,
+) -> fmt::Result {
+    let mut lines = lines.peekable();
+    if lines.peek().is_none() {
+        return Ok(());
+    }
+    writeln!(f, "\n{title}")?;
+    some(f, lines)
+}
+
+/// The first lines, and how many more there are.
+fn some(f: &mut fmt::Formatter<'_>, lines: impl Iterator<Item = String>) -> fmt::Result {
+    let mut rest = 0_usize;
+    for (index, line) in lines.enumerate() {
+        if index < MOST_LINES {
+            writeln!(f, "  {line}")?;
+        } else {
+            rest += 1;
+        }
+    }
+    if rest > 0 {
+        writeln!(f, "  … and {rest} more: `--format json` has all")?;
+    }
+    Ok(())
 }
 
 /// Shows what is known of a set: `dist: 7.14.0, run 21440027240 of ROCm/TheRock, commit 5a6d91e`.
