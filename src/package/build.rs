@@ -79,13 +79,21 @@ impl<'a> Build<'a> {
     /// names the artifacts that should have it.
     pub fn ensure_complete(&self) -> Result<()> {
         let (catalog, plan) = (&self.options.catalog, &self.plan);
-        let mut missing = Vec::new();
+        let (mut missing, mut of_kept) = (Vec::new(), BTreeSet::new());
         for package in &plan.packages {
-            let spec = catalog.get(&package.label.package);
+            let Some(spec) = catalog.get(&package.label.package) else {
+                continue;
+            };
+            let (kept, broken) = required_files(spec, plan, package);
+            of_kept.extend(kept.into_iter().filter_map(|it| Some(it.artifact?.name)));
             missing.extend(
-                spec.into_iter()
-                    .flat_map(|spec| in_package(spec, plan, package)),
+                broken
+                    .into_iter()
+                    .map(|it| Missing::file(it, plan, package)),
             );
+        }
+        for one in &mut missing {
+            one.suggest_artifact(&of_kept);
         }
         if matches!(self.selection, BuildSelection::All) {
             missing.extend(packages(catalog, plan));
@@ -139,34 +147,46 @@ struct Missing {
     what: String,
     /// The artifact that should have it.
     artifact: Option<String>,
+    /// The name of this artifact, in all its components.
+    project: Option<String>,
     without: String,
 }
 
-/// What a package lacks of its required files.
-fn in_package(spec: &PackageSpec, plan: &BuildPlan, package: &PackagePlan) -> Vec<Missing> {
-    let paths = paths(package);
-    let is_kept = |file: &RequiredFile| paths.iter().any(|path| file.pattern.matches(path));
-    let required_files = spec.required_files(plan.platform).into_iter();
-    let (kept, broken): (Vec<_>, Vec<_>) = required_files.partition(is_kept);
-    let of_kept: BTreeSet<&str> = kept
-        .iter()
-        .filter_map(|file| Some(&*file.artifact.as_ref()?.name))
-        .collect();
-    let scope = match &package.label.scope {
-        Some(scope) if plan.mode == DistributionMode::Legacy => scope.to_string(),
-        _ => "generic".to_owned(),
-    };
-    let missing = broken.into_iter().map(|file| {
+impl Missing {
+    fn file(file: RequiredFile, plan: &BuildPlan, package: &PackagePlan) -> Self {
+        let scope = match &package.label.scope {
+            Some(scope) if plan.mode == DistributionMode::Legacy => scope.to_string(),
+            _ => "generic".to_owned(),
+        };
         let artifact = file.artifact.as_ref();
-        // Suggest the whole artifact for `--without` only if the wheel has nothing else of it.
-        let whole = artifact.filter(|part| !of_kept.contains(&*part.name));
-        Missing {
+        Self {
             what: file.to_string(),
             artifact: artifact.map(|part| format!("{part}_{scope}")),
-            without: whole.map_or(file.name(), |part| &part.name).to_owned(),
+            without: file.name().to_owned(),
+            project: file.artifact.map(|part| part.name),
         }
-    });
-    missing.collect()
+    }
+
+    /// Suggests the whole artifact for `--without`, but only if the set has nothing else of it: without the
+    /// headers of HIP its runtime is of use.
+    fn suggest_artifact(&mut self, of_kept: &BTreeSet<String>) {
+        if let Some(project) = self.project.take_if(|it| !of_kept.contains(it)) {
+            self.without = project;
+        }
+    }
+}
+
+/// The required files that a package has, and those that it lacks.
+fn required_files(
+    spec: &PackageSpec,
+    plan: &BuildPlan,
+    package: &PackagePlan,
+) -> (Vec<RequiredFile>, Vec<RequiredFile>) {
+    let paths = paths(package);
+    let is_kept = |file: &RequiredFile| paths.iter().any(|path| file.pattern.matches(path));
+    spec.required_files(plan.platform)
+        .into_iter()
+        .partition(is_kept)
 }
 
 /// Paths of a wheel's files, relative to the directory of the package, or to the root of the SDK
@@ -199,6 +219,7 @@ fn packages(catalog: &Catalog, plan: &BuildPlan) -> Vec<Missing> {
             package.artifacts().join("`, `")
         ),
         artifact: None,
+        project: None,
         without: package.name.clone(),
     });
     missing.collect()

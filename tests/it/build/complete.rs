@@ -26,15 +26,13 @@ fn artifact(path: &Path) -> String {
     name.split(".tar").next().unwrap().to_owned()
 }
 
-/// Nothing in a package names these: documents, tests, headers, and device code, whose coverage
-/// `check` knows.
-const UNNAMED: &str = "blas_dev_generic blas_doc_generic blas_lib_gfx1100 blas_lib_gfx942:xnack+ \
-                       blas_test_generic core-hip_dev_generic prim_dev_generic \
-                       rccl_lib_gfx1100 rccl_lib_gfx942";
+/// Nothing in a package names these: documents, tests, and device code, whose coverage `check` knows.
+const UNNAMED: &str = "blas_doc_generic blas_lib_gfx1100 blas_lib_gfx942:xnack+ \
+                       blas_test_generic rccl_lib_gfx1100 rccl_lib_gfx942";
 
-const ODD_UNNAMED: &str = "blas_dev_generic blas_doc_generic blas_lib_gfx1010:xnack+ \
+const ODD_UNNAMED: &str = "blas_doc_generic blas_lib_gfx1010:xnack+ \
                            blas_lib_gfx1012 blas_lib_gfx1100 blas_lib_gfx942:xnack+ \
-                           blas_test_generic core-hip_dev_generic prim_dev_generic \
+                           blas_test_generic \
                            rccl_lib_gfx1010 rccl_lib_gfx1012 rccl_lib_gfx1100 rccl_lib_gfx942";
 
 #[test]

@@ -8,6 +8,7 @@ const VERSION: &str = "1.2.0";
 /// What this small run has not.
 const NOT_BUILT: &str = "amd_comgr,amdclang,amdclang++,amdclang-cl,amdclang-cpp,amdflang,amdlld,\
     hipblas,hipblaslt,hipsparse,hipsolver,origami,lib/cmake/hip/hip-config.cmake,core-kpack,fft,\
+    lib/cmake/hip/hip-targets.cmake,lib/cmake/rocblas/rocblas-config.cmake,prim,\
     hipcc,hipconfig,hipdnn,hipify,hiprtc,host-blas,miopen,rand";
 
 fn library() -> Vec<u8> {
