@@ -33,6 +33,8 @@ pub struct SetFacts {
     pub sdists: Vec<Arc<SdistFile>>,
     /// The facts from the pages, if the set has any.
     pub published: Option<Arc<PublishedFacts>>,
+    /// Artifacts of the build that no package of the set takes, and no reason why.
+    pub unshipped: Vec<String>,
     /// The packages on this disk that were read from end to end, for a command that indexes or publishes
     /// them afterwards.
     pub read: KnownPackages,

@@ -55,7 +55,10 @@ pub fn facts_of(
     let began = identities(place, &found.packages)?;
     let mut set = read(place, &found.packages, (is_hashed, is_split), jobs, world)?;
     set.read = set.known_packages(&began);
-    set.published = found.published.map(Arc::new);
+    if let Some(published) = found.published {
+        set.unshipped.clone_from(&published.unshipped);
+        set.published = Some(Arc::new(published));
+    }
     Ok(set)
 }
 

@@ -108,6 +108,7 @@ rules! {
     UNKEPT_PROMISE = Error "RW213" "unkept-promise";
     OTHER_BUILD = Error "RW214" "other-build";
     OTHER_RUN = Error "RW215" "other-run";
+    UNSHIPPED_ARTIFACT = Warning "RW216" "unshipped-artifact";
 
     FOREIGN_DEVICE_FILE = Error "RW301" "foreign-device-file";
     DEVEL_LINKS_DISAGREE = Error "RW302" "devel-links-disagree" of_whole_set;

@@ -160,7 +160,8 @@ impl PipelineArgs {
         let (plan, manifest) = (&build.plan, build.manifest()?);
         let (provenance, made_packages) = (origin.provenance()?, &made.packages);
         let set = LocalSet::built(&packages, plan, &manifest, provenance, made_packages, world)?;
-        let facts = facts_of_built(&made.packages, options.settings.jobs, &world.stop)?;
+        let mut facts = facts_of_built(&made.packages, options.settings.jobs, &world.stop)?;
+        facts.unshipped.clone_from(&plan.unshipped);
         Ok((set, facts))
     }
 

@@ -43,8 +43,14 @@ pub struct Catalog {
     pub metadata: CommonMetadata,
     #[serde(default)]
     licenses: BTreeMap<String, String>,
+    /// Artifacts that no package takes, and why.
+    #[serde(default, rename = "not-shipped")]
+    not_shipped: BTreeMap<String, String>,
     #[serde(rename = "package")]
     packages: Vec<PackageSpec>,
+    /// The names of all artifacts in `take` rows, also of those that `without` removes.
+    #[serde(skip)]
+    taken: BTreeSet<String>,
     #[serde(default)]
     without: BTreeSet<String>,
 }
@@ -168,7 +174,7 @@ impl Catalog {
 
     /// Parses a policy.
     pub fn parse(text: &str) -> Result<Self> {
-        let catalog: Self =
+        let mut catalog: Self =
             toml::from_str(text).map_err(|error| anyhow!("{}", error.to_string().trim_end()))?;
         ensure!(
             catalog.schema == SCHEMA,
@@ -176,6 +182,8 @@ impl Catalog {
             catalog.schema
         );
         catalog.check()?;
+        let taken = catalog.packages.iter().flat_map(PackageSpec::artifacts);
+        catalog.taken = taken.map(str::to_owned).collect();
         let without = catalog.without.iter().cloned().collect_vec();
         catalog.without(&without).context("`without`")
     }
@@ -195,6 +203,16 @@ impl Catalog {
                 !license.is_empty() && license.chars().all(is_of),
                 "`licenses.{artifact}` is no SPDX expression: `{license}`"
             );
+        }
+        for (artifact, reason) in &self.not_shipped {
+            let mut packages = self.packages.iter();
+            let taker = packages.find(|it| it.artifacts().contains(&artifact.as_str()));
+            let at = || format!("`not-shipped.{artifact}`");
+            wheel::ensure_one_line(reason).with_context(at)?;
+            if let Some(taker) = taker {
+                return Err(anyhow!("package `{}` takes the artifact", taker.name))
+                    .with_context(at);
+            }
         }
         let (mut names, mut dists) = (BTreeSet::new(), BTreeMap::new());
         for package in &self.packages {
@@ -238,6 +256,11 @@ impl Catalog {
         let rows = &self.licenses;
         rows.values()
             .any(|it| it.split(' ').any(|term| term == reference))
+    }
+
+    /// Whether a row of a package names this artifact, or a reason says why none does.
+    pub fn knows_artifact(&self, name: &str) -> bool {
+        self.taken.contains(name) || self.not_shipped.contains_key(name)
     }
 
     pub fn packages(&self) -> &[PackageSpec] {

@@ -36,6 +36,9 @@ impl Serialize for BuildPlan {
         if !self.without.is_empty() {
             document["without"] = json!(self.without);
         }
+        if !self.unshipped.is_empty() {
+            document["unshipped"] = json!(self.unshipped);
+        }
         document["notes"] = json!(self.notes);
         document.serialize(to)
     }

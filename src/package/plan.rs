@@ -36,6 +36,8 @@ pub struct BuildPlan {
     pub packages: Vec<PackagePlan>,
     /// The names that `--without` or `without` in `packages.toml` leave out of the set.
     pub without: Vec<String>,
+    /// Artifacts with libraries or programs that no package takes: `brandnew_lib`.
+    pub unshipped: Vec<String>,
     /// What a user should know, such as files that were left out.
     pub notes: Vec<String>,
 }

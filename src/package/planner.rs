@@ -84,6 +84,7 @@ pub fn plan(tree: &ArtifactTree, request: &Request<'_>, same: Same<'_>) -> Resul
 impl<'a> Planner<'a> {
     /// Plans which files each package takes, then the metadata, in which packages name each other.
     fn whole(mut self) -> Result<BuildPlan> {
+        let unshipped = check::unshipped(self.catalog, self.tree);
         let mut claims = self.claims()?;
         let is_made = |kind| -> Result<bool> {
             let package = self.catalog.only(kind)?;
@@ -124,6 +125,7 @@ impl<'a> Planner<'a> {
             platform: self.request.options.platform,
             targets: self.scopes.into_iter().collect(),
             packages,
+            unshipped,
             without: self.catalog.omitted().iter().cloned().collect(),
             notes: self.notes,
         })

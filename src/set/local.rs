@@ -110,6 +110,7 @@ impl LocalSet {
                 targets: plan.targets.clone(),
                 repository: foreign.map(|it| it.repository.clone()),
                 without: plan.without.clone(),
+                unshipped: plan.unshipped.clone(),
                 promoted_from: None,
                 foreign_code,
             },

@@ -151,6 +151,7 @@ fn described(place: &SetPlace, packages: &[PackageFile]) -> Result<Option<Publis
     let is_described = !promises.is_empty() && !known.has_later_parts;
     Ok(is_described.then(|| PublishedFacts {
         promises,
+        unshipped: known.identity.unshipped,
         ..PublishedFacts::default()
     }))
 }
@@ -203,14 +204,16 @@ impl PageReader<'_> {
     fn read(&mut self) -> Result<()> {
         let place = self.place;
         let document = place.path("set.json");
-        let mut layout = None;
+        let (mut layout, mut unshipped) = (None, Vec::new());
         if let Some(text) = place.text(&document)? {
             let links = SetJson::parse(&text).map(|set| {
                 layout = (!set.files.is_empty()).then(|| set.layout());
+                unshipped.clone_from(&set.identity.unshipped);
                 set.files.iter().map(parse::file_link).collect()
             });
             self.links(&document, &Listing::SetJson.of(None), links);
         }
+        self.facts.unshipped = unshipped;
         let layout = layout.map_or_else(|| self.layout(), Ok)?;
         let page = |below: &str| place.path(&format!("{}{below}index.html", layout.files()));
         let urls = place.urls().ok().or_else(|| place.to_string().parse().ok());
@@ -529,6 +532,8 @@ impl PageReader<'_> {
 #[derive(Clone, Debug, Default)]
 pub struct PublishedFacts {
     pub promises: Vec<PageClaim>,
+    /// The artifacts that ship nowhere, according to `set.json`.
+    pub unshipped: Vec<String>,
     /// The listings that exist. One without a claim in `promises` names no package.
     pub listings: BTreeSet<ListingPlace>,
     /// Project pages that name no package of their project: page and project.

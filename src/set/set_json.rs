@@ -58,6 +58,10 @@ pub struct Identity {
     /// Packages that the set leaves out on purpose: the names passed to `build --without`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub without: Vec<String>,
+    /// Artifacts with libraries or programs that no package of the set takes, and no reason why:
+    /// `brandnew_lib`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unshipped: Vec<String>,
 }
 
 impl Identity {

@@ -30,6 +30,10 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     devices(set, findings);
     needed(set, findings);
     selected(set, findings);
+    for artifact in &set.unshipped {
+        let fact = format!("no package has the files of the artifact `{artifact}`");
+        findings.of_set(rule::UNSHIPPED_ARTIFACT, fact);
+    }
     // A job that builds on ROCm publishes its packages alone, into the place of ours.
     let has_only_others = set.packages().next().is_none() && seen.all.packages().next().is_some();
     if set.selector().is_none() && !has_only_others {

@@ -100,24 +100,28 @@ fn refusal(text: &str) -> String {
 fn a_mistake_in_the_policy_is_named() {
     let with = |from: &str, to: &str| refusal(&BUILT_IN.replacen(from, to, 1));
     insta::assert_snapshot!(with("kind = \"selector\"", "kind = \"selecter\""), @r#"
-    TOML parse error at line 79, column 8
-       |
-    79 | kind = "selecter"
-       |        ^^^^^^^^^^
+    TOML parse error at line 104, column 8
+        |
+    104 | kind = "selecter"
+        |        ^^^^^^^^^^
     unknown variant `selecter`, expected one of `selector`, `runtime`, `device`, `devel`
     "#);
     insta::assert_snapshot!(with("overlay = \"libraries\"", "overlay = \"librarys\""), @"package `device`: `overlay` names no runtime package: `librarys`");
     insta::assert_snapshot!(with("name = \"libraries\"", "name = \"core\""), @"two packages are called `core`");
     insta::assert_snapshot!(with("\"lib/llvm/lib\"", "\"/lib/llvm/lib\""), @r#"
-    TOML parse error at line 108, column 9
+    TOML parse error at line 133, column 9
         |
-    108 | rpath = ["/lib/llvm/lib", "lib/llvm/lib/*-linux-gnu", "lib/rocm_sysdeps/lib"]
+    133 | rpath = ["/lib/llvm/lib", "lib/llvm/lib/*-linux-gnu", "lib/rocm_sysdeps/lib"]
         |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
     an absolute path: "/lib/llvm/lib"
     "#);
     let inline = "schema = 2\nmetadata = { license = 'a', requires-python = 'a', urls = {} }\n\
         package = [{ name = 'a', kind = 'selector', dist = 'a', python = 'a', summary = '', platforms = [] }]";
     insta::assert_snapshot!(refusal(inline), @r#"package `a`: `summary`: an empty value: """#);
+    let taken = with("[not-shipped]\n", "[not-shipped]\nfft = \"\"\n");
+    insta::assert_snapshot!(taken, @r#"`not-shipped.fft`: an empty value: """#);
+    let taken = with("[not-shipped]\n", "[not-shipped]\nfft = \"tests\"\n");
+    insta::assert_snapshot!(taken, @"`not-shipped.fft`: package `libraries` takes the artifact");
     insta::assert_snapshot!(with("schema = 2", "schema = 3"), @"`schema` is 3, and this program reads 2");
 }
 

@@ -6,13 +6,15 @@ use std::{
     fmt::Display,
 };
 
+use itertools::Itertools as _;
+
 use crate::{
-    artifact::{ArtifactTree, Collision, Owned, TreeContent, TreeFile, same_entry},
+    artifact::{ArtifactTree, Collision, Component, Owned, TreeContent, TreeFile, same_entry},
     console::{few, many},
     elf::{ElfKind, Machine},
     error::{Error, Result, anyhow, hinted},
     package::{
-        catalog::{Catalog, PackageKind, PackageSpec},
+        catalog::{Catalog, PackageKind},
         naming::DistributionMode,
         planner::Same,
         request::{OnCollision, Request, Subset},
@@ -23,17 +25,22 @@ use crate::{
     target::{Scope, Target, missing},
 };
 
-/// A note about artifacts that no row of `packages.toml` names, such as those of a new project.
+/// The artifacts with libraries or programs that ship nowhere, such as those of a new project, and that
+/// `packages.toml` has no reason for: `brandnew_lib`.
+pub(super) fn unshipped(catalog: &Catalog, tree: &ArtifactTree) -> Vec<String> {
+    let artifacts = tree.artifacts.iter().filter(|it| !it.files.is_empty());
+    let names = artifacts.map(|it| &it.name).filter(|it| {
+        matches!(it.component, Component::Lib | Component::Run) && !catalog.knows_artifact(&it.name)
+    });
+    let parts = names.map(|it| format!("{}_{}", it.name, it.component));
+    parts.sorted().dedup().collect()
+}
+
+/// A note about all artifacts that `packages.toml` does not name, with tests and documents too.
 pub(super) fn untaken(catalog: &Catalog, tree: &ArtifactTree) -> Option<String> {
-    let known: BTreeSet<&str> = catalog
-        .packages()
-        .iter()
-        .flat_map(PackageSpec::artifacts)
-        .collect();
     let names = tree.artifacts.iter().map(|artifact| &artifact.name.name);
-    let unknown: BTreeSet<&String> = names
-        .filter(|name| !known.contains(name.as_str()))
-        .collect();
+    let unknown = names.filter(|name| !catalog.knows_artifact(name));
+    let unknown: BTreeSet<&String> = unknown.collect();
     let names = unknown.iter().map(|name| format!("`{name}`"));
     (!unknown.is_empty()).then(|| format!("artifacts that no package takes: {}", few(names)))
 }

@@ -414,7 +414,12 @@ fn unknown_artifacts_are_named() {
     let plan = Fixture::new()
         .artifact("brandnew_lib_generic")
         .file("lib/a", file())
+        .artifact("brandnew_doc_generic")
+        .file("share/a", file())
+        .artifact("hiptensor_lib_generic")
+        .file("lib/b", file())
         .plan();
+    assert_eq!(plan.unshipped, ["brandnew_lib"]);
     insta::assert_snapshot!(plan.notes.join("\n"), @"
     artifacts that no package takes: `brandnew`
     no artifacts for `rocm-sdk-libraries`: it is left out

@@ -15,6 +15,7 @@ fn sample() -> SetJson {
         promoted_from: None,
         foreign_code: None,
         without: Vec::new(),
+        unshipped: Vec::new(),
     };
     SetJson::new(identity, samples::files()).unwrap()
 }

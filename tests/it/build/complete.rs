@@ -80,6 +80,53 @@ fn not_needed(set: &TestSet) -> BTreeSet<String> {
     unnamed
 }
 
+/// An artifact of a new project ships nowhere. `check` says so, also of the directory alone, and `pipeline`.
+#[test]
+fn an_artifact_that_no_package_takes_is_found_by_each_check() {
+    let place = empty("build/unshipped");
+    let artifacts = place.join("in");
+    copy_tree(&sample().artifacts(), &artifacts);
+    let new = artifacts.join("rocnew_lib_generic");
+    fs_err::create_dir_all(new.join("math-libs/rocNEW/stage/lib")).unwrap();
+    fs_err::write(
+        new.join("artifact_manifest.txt"),
+        "math-libs/rocNEW/stage\n",
+    )
+    .unwrap();
+    fs_err::write(new.join("math-libs/rocNEW/stage/lib/rocnew.txt"), "new").unwrap();
+    succeed(&mut build(&place, "out"));
+    let said =
+        "warning RW216 unshipped-artifact: no package has the files of the artifact `rocnew_lib`";
+    let out = place.join("out");
+    let check = ["check", text(&out), "--fail-on", "warning"];
+    let found = rocwheel(&check);
+    assert_eq!(found.code, 1, "{}", found.stderr);
+    assert_has!(found.stdout, said);
+    // The pages do not change that.
+    rocwheel(&["index", text(&out)]).ok();
+    assert_has!(rocwheel(&check).stdout, said);
+    let accepted = place.join("accept.toml");
+    let list = "[[accept]]\nrule = \"RW216\"\nsays = \"`rocnew_lib`\"\n\
+                reason = \"packaged next month\"\nuntil = 2099-01-01\n";
+    fs_err::write(&accepted, list).unwrap();
+    rocwheel(&[&check[..], &["--accept", text(&accepted)]].concat()).ok();
+    let all = place.join("all");
+    let line = [
+        "pipeline",
+        "--artifact-dir",
+        text(&artifacts),
+        "--output-dir",
+        text(&all),
+    ];
+    let said = rocwheel(&line);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert_has!(
+        format!("{}{}", said.stdout, said.stderr),
+        "RW216",
+        "rocnew_lib"
+    );
+}
+
 /// What `check` says of a set without findings.
 fn checked(set: &Path) -> String {
     rocwheel(&["check", text(set), "--fail-on", "warning"]).ok()

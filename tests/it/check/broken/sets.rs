@@ -6,6 +6,12 @@ use crate::check::{Members, Set, member};
 #[rustfmt::skip]
 const DAMAGES: &[Damage] = &[
     ("the profiler is gone", |set| set.remove(PROFILER)),
+    ("the files of an artifact are in no package", |set| {
+        set.index();
+        let path = set.0.path().join("set.json");
+        let text = fs_err::read_to_string(&path).unwrap();
+        fs_err::write(path, text.replacen('{', "{\n  \"unshipped\": [\"rocnew_lib\"],", 1)).unwrap();
+    }),
     ("a device wheel is gone", |set| set.remove(DEVICE)),
     ("the libraries are gone", |set| set.remove(LIBRARIES)),
     ("devel is gone", |set| set.remove(DEVEL)),
@@ -81,6 +87,8 @@ fn packages_and_what_they_require() {
     insta::assert_snapshot!(found(DAMAGES), @r#"
     the profiler is gone
       error   RW201 unresolved-requirement: it requires `rocm-profiler`, which is not in the set
+    the files of an artifact are in no package
+      warning RW216 unshipped-artifact: no package has the files of the artifact `rocnew_lib`
     a device wheel is gone
       error   RW202 missing-device-wheel: it has an extra for `rocm-sdk-device-gfx942`, which is not in the set
     the libraries are gone
