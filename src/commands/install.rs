@@ -13,10 +13,11 @@ use super::{
     fetch::{FetchSettings, RunChoice},
 };
 use crate::{
-    error::{Context as _, Result},
+    error::{Context as _, Hint as _, Result, anyhow},
     install::{
         self, Action, Emit, Environment, InstallOrigin, Installer, SitePackages, TargetWish,
     },
+    package::DistNames,
     set::{OfferedSet, SetPlace, Urls},
     target::{Target, split_list},
     version::{ReleaseStream, Version},
@@ -148,6 +149,12 @@ impl InstallArgs {
         for text in &self.package {
             RequirementLine::parse(text)
                 .with_context(|| format!("`--package` with no requirement: {text:?}"))?;
+            if text.contains("://") {
+                return Err(anyhow!(
+                    "`--package` with an address, whose digest nobody promises"
+                ))
+                .hint("name the package, and the index that has it with `--deps`");
+            }
         }
         // The address reaches logs and lock files, so that it may have no password in it.
         let dependencies = self.deps.iter().filter(|it| *it != "none");
@@ -173,10 +180,20 @@ impl InstallArgs {
         })
     }
 
-    /// Where the packages of an environment came from, if no other source is named.
+    /// Where the packages of an environment came from, if no other source is named, and if no other program has
+    /// installed another version since.
     fn earlier(&self, environment: &Environment) -> Option<InstallOrigin> {
-        let is_named = self.set.is_some() || self.stream.is_some() || self.run.knows_a_run();
-        (!is_named).then(|| InstallOrigin::read(environment.root()))?
+        if self.set.is_some() || self.stream.is_some() || self.run.knows_a_run() {
+            return None;
+        }
+        let origin = InstallOrigin::read(environment.root())?;
+        let selector = &DistNames::built_in().selector;
+        let packages = install::metadata(environment.root());
+        let rocm = packages
+            .into_iter()
+            .find(|it| it.name.normalized() == selector);
+        rocm.is_none_or(|it| Some(it.version) == origin.version)
+            .then_some(origin)
     }
 
     /// Observes and decides. Changes nothing.

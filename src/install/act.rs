@@ -10,18 +10,21 @@ use itertools::Itertools as _;
 use serde::Serialize;
 
 use super::{
+    diagnosis,
     environment::{Action, Change, Environment},
     installer::{self, CommandLine, Installer, words},
     origin::InstallOrigin,
     plan::{Plan, PlannedFile},
     requirements::Requirements,
+    site_packages::SitePackages,
 };
 use crate::{
     atomic::lock::Lock,
-    console::{World, shell_word},
+    console::{World, few, shell_word},
     error::{Context as _, Exit, Hint as _, No, Result, anyhow, hinted, message},
     target::Target,
     version::Version,
+    wheel::DistName,
 };
 
 /// What was installed. Its text is the path of the interpreter.
@@ -65,6 +68,7 @@ impl Plan {
         if let Err(error) = self.install(&mut change, lock, world) {
             return Err(change.undo(error));
         }
+        self.ensure_whole(lock, world)?;
         let earlier = InstallOrigin::read(&self.environment);
         self.origin
             .clone()
@@ -137,6 +141,54 @@ impl Plan {
             }
             _ => error,
         })
+    }
+
+    /// Looks at what was installed. uv links packages from its cache, where another environment may have changed
+    /// them since they were verified: then they are downloaded and verified again.
+    fn ensure_whole(&self, lock: &Lock, world: &World) -> Result<()> {
+        let wanted = |it: &DistName| self.files.iter().any(|file| file.project == *it);
+        let broken = || -> Result<Vec<DistName>> {
+            let site = SitePackages::read(&self.environment, World::jobs(), &world.stop)?;
+            Ok(diagnosis::broken(&site)
+                .into_iter()
+                .filter(wanted)
+                .collect())
+        };
+        let damaged = broken()?;
+        if damaged.is_empty() {
+            return Ok(());
+        }
+        if let (Installer::Uv, Some(exact)) = (self.installer, &self.exact) {
+            let names = few(damaged.iter().map(|it| format!("`{it}`")));
+            world.console.warn(format!(
+                "the cache of uv has damaged files of {names}: they are read again"
+            ));
+            let work = tempfile::tempdir()?;
+            let file = work.path().join("requirements.txt");
+            fs::write(&file, exact.to_string())?;
+            let mut line = self.verb("install");
+            line.push("--no-cache".to_owned());
+            line.extend(exact.has_digests().then(|| "--require-hashes".to_owned()));
+            line.extend(
+                damaged
+                    .iter()
+                    .flat_map(|it| ["--reinstall-package".to_owned(), it.to_string()]),
+            );
+            line.extend(["--requirement".into(), file.to_string_lossy().into_owned()]);
+            self.run(
+                line,
+                "damaged packages were not replaced",
+                Some(lock),
+                world,
+            )?;
+        }
+        let left = few(broken()?.iter().map(|it| format!("`{it}`")));
+        if left.is_empty() {
+            return Ok(());
+        }
+        let text = format!("packages are not as they were built: {left}");
+        Err(anyhow!(No(text)))
+            .hint("`uv cache clean` removes what uv has unpacked; then install again")
     }
 
     /// The flags that make an installer replace packages of a right version that are stubs or damaged.

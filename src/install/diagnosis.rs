@@ -7,7 +7,7 @@ use itertools::Itertools as _;
 
 use super::{
     origin::InstallOrigin,
-    site_packages::{DEVICE, InstalledPackage, SitePackages},
+    site_packages::{DEVICE, DevelFiles, InstalledPackage, SitePackages},
 };
 use crate::{
     check::{CheckOptions, Finding, Rule, RuleSelection, SetFacts, judge},
@@ -72,7 +72,8 @@ pub fn diagnose(site: &SitePackages, targets: &[Target]) -> Vec<Diagnosis> {
 pub fn broken(site: &SitePackages) -> Vec<DistName> {
     let is_broken = |package: &&InstalledPackage| {
         let is_devel = package.name.normalized() == DistNames::built_in().devel;
-        let lacks_files = is_devel && site.devel.as_ref().is_some_and(|it| !it.is_complete());
+        let needs_archive = |it: &DevelFiles| !it.is_complete() && !it.has_archive();
+        let lacks_files = is_devel && site.devel.as_ref().is_some_and(needs_archive);
         is_stub(package)
             || !package.missing.is_empty()
             || !package.changed.is_empty()
@@ -112,8 +113,13 @@ impl<'a> Repair<'a> {
                 None => extras.push(extra.to_owned()),
             }
         }
+        let version = selector.map(|it| &it.version);
+        let origin = site.origin.as_ref();
+        // Another program may have installed another version since.
+        let origin =
+            origin.filter(|(_, origin)| version.is_none() || origin.version.as_ref() == version);
         Self {
-            origin: site.origin.as_ref().map(|(root, origin)| (&**root, origin)),
+            origin: origin.map(|(root, origin)| (&**root, origin)),
             targets,
             extras,
         }

@@ -26,19 +26,25 @@ use crate::{
     wheel::DistName,
 };
 
-/// What `python -m venv` and `uv venv` make in a new environment.
-const MADE_BY_VENV: [&str; 11] = [
-    ".gitignore",
-    ".lock",
-    "CACHEDIR.TAG",
-    "Include",
-    "Lib",
-    "Scripts",
-    "bin",
-    "include",
-    "lib",
-    "lib64",
-    "pyvenv.cfg",
+/// The beginnings of what `python -m venv` and `uv venv` make: in the environment itself, in the directory of its
+/// programs, and in `site-packages`. Everything else that is there came from somebody else.
+const MADE_BY_VENV: [&str; 4] = [".gitignore", ".lock", "CACHEDIR.TAG", "pyvenv.cfg"];
+const PROGRAMS_OF_VENV: [&str; 7] = [
+    "Activate",
+    "activate",
+    "deactivate",
+    "pip",
+    "pydoc",
+    "python",
+    "wheel",
+];
+const PACKAGES_OF_VENV: [&str; 6] = [
+    "_distutils_hack",
+    "_virtualenv",
+    "distutils-precedence",
+    "pip",
+    "pkg_resources",
+    "setuptools",
 ];
 
 /// What an install does with an environment.
@@ -183,11 +189,20 @@ impl Change {
     /// Remembers what a new environment has before the first package.
     pub fn created(&mut self) {
         let root = &self.environment.root;
+        let programs = self.environment.programs();
+        let begins = |name: &str, known: &[&str]| known.iter().any(|it| name.starts_with(it));
         let mut files = self.environment.files();
         files.retain(|file| {
-            let top = file.strip_prefix(root).ok().and_then(|it| it.iter().next());
-            top.and_then(|it| it.to_str())
-                .is_some_and(|it| MADE_BY_VENV.contains(&it))
+            let below = file.strip_prefix(root).unwrap_or(file);
+            let parts: Vec<&str> = below.iter().filter_map(|it| it.to_str()).collect();
+            let name = parts.last().copied().unwrap_or_default();
+            match parts.iter().position(|it| *it == "site-packages") {
+                Some(at) => parts
+                    .get(at + 1)
+                    .is_some_and(|it| begins(it, &PACKAGES_OF_VENV)),
+                None if file.parent() == Some(&programs) => begins(name, &PROGRAMS_OF_VENV),
+                None => parts == ["lib64"] || parts.len() == 1 && MADE_BY_VENV.contains(&name),
+            }
         });
         self.files = files;
     }
@@ -347,6 +362,7 @@ mod tests {
         assert_eq!(entries(), 1);
         for theirs in [
             "thesis.txt",
+            "lib/project/thesis.txt",
             "bin/mine",
             "lib/python3.12/site-packages/mine.py",
             "lib/python3.12/site-packages/theirs-1.0.dist-info/RECORD",

@@ -23,6 +23,8 @@ use crate::{
 /// `_dist_info.py`.
 const FILE: &str = "rocwheel-install.json";
 const SCHEMA: &str = "rocwheel-environment-v1";
+/// No path, address or requirement is longer.
+const LONGEST_VALUE: usize = 4096;
 
 /// What was installed, and from where.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,7 +66,24 @@ impl InstallOrigin {
     pub fn read(environment: &Path) -> Option<Self> {
         let text = read_small(&environment.join(FILE)).ok()?;
         let origin: Self = serde_json::from_slice(&text).ok()?;
-        (origin.schema == SCHEMA).then_some(origin)
+        (origin.schema == SCHEMA && origin.is_sound()).then_some(origin)
+    }
+
+    /// Whether every value may stand in a command that is printed. Anybody may have written the file.
+    fn is_sound(&self) -> bool {
+        let lists = [&self.targets, &self.extras, &self.packages];
+        let values = lists.into_iter().flatten().chain(&self.dependencies);
+        let mut values = values.chain([&self.source]);
+        let has_login = |value: &str| {
+            let host = value
+                .split_once("://")
+                .and_then(|it| it.1.split('/').next());
+            host.is_some_and(|it| it.contains('@'))
+        };
+        values.all(|value| {
+            let is_plain = !value.contains(char::is_control) && value.len() <= LONGEST_VALUE;
+            is_plain && !value.starts_with('-') && !value.is_empty() && !has_login(value)
+        })
     }
 
     /// The environment around a `site-packages` directory, or the directory itself.
@@ -173,6 +192,11 @@ mod tests {
         fs::create_dir_all(&site).unwrap();
         let around = InstallOrigin::environment_of(&site);
         assert_eq!(around, Some(fs::canonicalize(place.path()).unwrap()));
+        for source in ["--help", "a\u{1b}[2J", "https://user:password@host/", ""] {
+            let hostile = InstallOrigin::new(source.to_owned(), "1.0".parse().ok());
+            hostile.write(place.path()).unwrap();
+            assert_eq!(InstallOrigin::read(place.path()), None, "{source:?}");
+        }
         fs::write(place.path().join(FILE), "{}").unwrap();
         assert_eq!(InstallOrigin::read(place.path()), None);
     }

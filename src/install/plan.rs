@@ -13,13 +13,14 @@ use super::{
     origin::InstallOrigin,
     requirements::{Pinned, Requirements},
     select::{self, RocmSelection, no},
+    site_packages::DEVICE,
 };
 use crate::{
     digest::Sha256,
     error::Result,
     package::DistNames,
     run::ArtifactGroup,
-    set::OfferedSet,
+    set::{OfferedSet, is_ours},
     target::Target,
     version::Version,
     wheel::{DistName, Metadata, RequirementLine},
@@ -257,7 +258,17 @@ fn elsewhere(request: &Request, offered: &OfferedSet, text: &str) -> Result<Stri
             "name the index that has it with `--deps`",
         ));
     };
-    let is_pinned = RequirementLine::parse(text).is_some_and(|it| it.pin().is_some());
+    let line = RequirementLine::parse(text);
+    let is_of_rocm = |name: &DistName| is_ours(name) || name.normalized().contains(DEVICE);
+    if is_public(base) && line.as_ref().is_some_and(|it| is_of_rocm(&it.name)) {
+        return Err(no(
+            format!(
+                "`{place}` does not have `{text}`, and on {REGISTRY} it is a package of a stranger"
+            ),
+            "name a set or an index that has it",
+        ));
+    }
+    let is_pinned = line.is_some_and(|it| it.pin().is_some());
     if is_public(base) && !is_pinned {
         return Err(no(
             format!(

@@ -168,6 +168,63 @@ fn each_command_of_doctor_mends_what_it_was_printed_for() {
     assert!(!t.path("evil").exists());
 }
 
+/// uv links packages from its cache: who changes a file of an environment changes the cache.
+#[test]
+#[ignore = "slow"]
+fn damaged_files_of_the_cache_are_not_installed() {
+    let t = sandbox();
+    let cache = t.path("cache");
+    let t = t.with("UV_CACHE_DIR", cache);
+    let set = sample().root().join("packages");
+    let install = format!("install '{}' --target gfx942 --installer uv", set.display());
+    t.run(&format!("{install} --venv one")).ok();
+    let library = file(&t, "one", "lib/libamdhip64.so.7");
+    fs_err::write(&library, "damaged in place").unwrap();
+    t.run(&format!("{install} --venv two")).ok();
+    for (environment, count) in [("two", 0), ("one", 1)] {
+        let found = problems(&t, environment);
+        assert!(found.len() >= count, "{environment}: {found:?}");
+        for (_, command) in found
+            .iter()
+            .filter(|it| it.1.starts_with("rocwheel install "))
+        {
+            paste(&t, command);
+        }
+        assert_eq!(problems(&t, environment), [], "{environment}");
+    }
+}
+
+/// Another program has installed another version since: the record of the environment says nothing about it.
+#[test]
+#[ignore = "slow"]
+fn the_record_of_another_version_is_no_source() {
+    let t = sandbox();
+    let set = sample().root().join("packages");
+    t.run(&format!(
+        "install '{}' --target gfx942 --venv env",
+        set.display()
+    ))
+    .ok();
+    t.run("pipeline --sample --version 7.14.0 --output-dir later")
+        .ok();
+    let later =
+        "--no-index --find-links later/packages/dist 'rocm[libraries,device-gfx942]==7.14.0'";
+    paste(
+        &t,
+        &format!("uv pip install --quiet --python env/bin/python {later}"),
+    );
+    paste(
+        &t,
+        "uv pip uninstall --quiet --python env/bin/python rocm-sdk-device-gfx942",
+    );
+    let found = problems(&t, "env");
+    assert_has!(
+        found[0].1,
+        "install `rocm-sdk-device-gfx942` from the index that this ROCm came from"
+    );
+    assert_eq!(t.run("install --venv env --target gfx942").code, 2);
+}
+
 /// The next install, without a source, takes the one of the environment; and `rocm-sdk` names it.
 #[test]
 #[ignore = "slow"]
@@ -271,8 +328,9 @@ fn each_command_in_the_hint_of_an_error_runs() {
 }
 
 /// Commands in texts of the program that are no whole command: the reader knows the rest.
-const NAMES: [&str; 27] = [
+const NAMES: [&str; 28] = [
     "rocwheel build",
+    "rocwheel build --on-collision last",
     "rocwheel build --version",
     "rocwheel check",
     "rocwheel check --format json",

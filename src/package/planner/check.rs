@@ -205,7 +205,7 @@ pub(super) fn is_legacy(
 pub(super) fn collision(collision: &Collision<'_>) -> Error {
     hinted(
         anyhow!("two artifacts have different files at one path: {collision}"),
-        "build them so that one of them has it; `--on-collision last` takes the last by name",
+        "build them so that one of them has it; `rocwheel build --on-collision last` takes the last by name",
     )
 }
 
@@ -287,7 +287,7 @@ pub(super) fn overlaid<'a>(
             if on_collision == OnCollision::Refuse {
                 return Err(hinted(
                     anyhow!(what),
-                    "give the file a name of its own for each target; `--on-collision last` ships both",
+                    "give the file a name of its own for each target; `rocwheel build --on-collision last` ships both",
                 ));
             }
             notes.push(format!("{what}: the one installed last counts"));

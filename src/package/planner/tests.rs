@@ -400,7 +400,7 @@ fn two_artifacts_that_differ_about_a_path_are_refused_unless_the_last_counts() {
     insta::assert_snapshot!(two().refusal(), @"
     error: two artifacts have different files at one path: `share/a` differs between `core-hip_lib_generic/stage` and `core-ocl_lib_generic/stage`
 
-    hint: build them so that one of them has it; `--on-collision last` takes the last by name
+    hint: build them so that one of them has it; `rocwheel build --on-collision last` takes the last by name
     ");
     insta::assert_snapshot!(two().last_counts().plan().notes.join("\n"), @"
     `share/a` differs between `core-hip_lib_generic/stage` and `core-ocl_lib_generic/stage`: used the last

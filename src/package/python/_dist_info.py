@@ -351,8 +351,12 @@ def _command_of_origin(extras: tuple[str, ...]) -> str | None:
             words += ["--deps", origin["deps"]]
         if origin["no-check"]:
             words.append("--no-check")
+        # Anybody may have written the file.
+        values = [origin["source"], *origin["targets"], *origin["extras"], *origin["packages"]]
+        if any(value.startswith("-") or not value.isprintable() for value in values):
+            return None
         return shlex.join(words)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 

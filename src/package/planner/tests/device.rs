@@ -154,7 +154,7 @@ fn variants_that_differ_about_a_file_are_refused() {
     insta::assert_snapshot!(fixture.refusal(), @"
     error: two artifacts have different files at one path: `lib/k.co` differs between `blas_lib_gfx942/stage` and `blas_lib_gfx942:xnack+/stage`
 
-    hint: build them so that one of them has it; `--on-collision last` takes the last by name
+    hint: build them so that one of them has it; `rocwheel build --on-collision last` takes the last by name
     ");
 }
 
@@ -170,12 +170,12 @@ fn packages_over_one_directory_may_not_differ_about_a_file() {
     insta::assert_snapshot!(two().file("lib/k.dat", other()).refusal(), @"
     error: packages `device-gfx1100` and `device-gfx942` install `lib/k.dat`, which differs between `blas_lib_gfx1100/stage` and `blas_lib_gfx942/stage`
 
-    hint: give the file a name of its own for each target; `--on-collision last` ships both
+    hint: give the file a name of its own for each target; `rocwheel build --on-collision last` ships both
     ");
     insta::assert_snapshot!(two().file("lib/librocblas.so.5", other()).refusal(), @"
     error: packages `libraries` and `device-gfx942` install `lib/librocblas.so.5`, which differs between `blas_lib_generic/stage` and `blas_lib_gfx942/stage`
 
-    hint: give the file a name of its own for each target; `--on-collision last` ships both
+    hint: give the file a name of its own for each target; `rocwheel build --on-collision last` ships both
     ");
     insta::assert_snapshot!(two().file("lib/k.dat", other()).last_counts().plan().notes.join("\n"), @"
     no artifacts for `rocm-profiler`: it is left out

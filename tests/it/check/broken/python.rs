@@ -80,7 +80,7 @@ fn python_of_wheels() {
     insta::assert_snapshot!(found(WHEELS), @"
     _dist_info.py does not parse
       error   RW214 other-build: its `_dist_info.py` has `def (`, which others lack
-      error   RW117 broken-python: `rocm_sdk_core/_dist_info.py`: line 666: Expected an identifier
+      error   RW117 broken-python: `rocm_sdk_core/_dist_info.py`: line 674: Expected an identifier
     _dist_info.py is gone
       error   RW118 broken-import: `rocm_sdk_core/__init__.py`: it imports from `rocm_sdk_core/_dist_info.py`, which is not there
       error   RW118 broken-import: `rocm_sdk_core/_cli.py`: it imports `_dist_info` from `rocm_sdk_core`, which has no such name
