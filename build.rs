@@ -14,10 +14,8 @@ fn commit() -> String {
     for name in ["GITHUB_SHA", "GITHUB_REPOSITORY", "GITHUB_SERVER_URL"] {
         println!("cargo:rerun-if-env-changed={name}");
     }
-    let full = packaged_commit()
-        .or_else(checked_out_commit)
-        .or_else(workflow_commit)
-        .unwrap_or_default();
+    let full =
+        packaged_commit().or_else(checked_out_commit).or_else(workflow_commit).unwrap_or_default();
     full.chars().take(9).collect()
 }
 
@@ -35,10 +33,7 @@ fn checked_out_commit() -> Option<String> {
         return None;
     }
     let branch = git(&["symbolic-ref", "--quiet", "HEAD"]);
-    for watched in ["HEAD", "logs/HEAD", "packed-refs"]
-        .into_iter()
-        .chain(branch.as_deref())
-    {
+    for watched in ["HEAD", "logs/HEAD", "packed-refs"].into_iter().chain(branch.as_deref()) {
         // In a worktree these lie in different places, and cargo runs this again and again for a missing file.
         let path = git(&["rev-parse", "--git-path", watched])?;
         if Path::new(&path).exists() {

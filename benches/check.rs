@@ -55,9 +55,7 @@ fn main() -> Result<()> {
     let cores = thread::available_parallelism()?.get();
     for _ in 0..2 {
         on_all("libdeflate and SHA-256", cores, &members, with_libdeflate)?;
-        on_all("zlib-rs and SHA-256", cores, &members, |it, _| {
-            with_zlib(it)
-        })?;
+        on_all("zlib-rs and SHA-256", cores, &members, |it, _| with_zlib(it))?;
     }
     Ok(())
 }

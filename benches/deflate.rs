@@ -49,26 +49,17 @@ fn main() -> Result<()> {
     println!("{}: {} MB\n", file.display(), bytes.len() / 1_000_000);
     println!("| what | threads | MB/s | MB/s of CPU | ratio |");
     println!("|---|--:|--:|--:|--:|");
-    let part = Bench {
-        bytes: &bytes[..bytes.len().min(64 * MIB)].into(),
-        threads: NonZeroUsize::MIN,
-    };
+    let part =
+        Bench { bytes: &bytes[..bytes.len().min(64 * MIB)].into(), threads: NonZeroUsize::MIN };
     part.libdeflate("libdeflate, pieces of 1 MiB, level 6", 6)?;
     part.zlib("zlib-rs, pieces of 1 MiB with dictionary, level 6", 6)?;
     for kib in [1024, 2048, 6144, 9216] {
         part.blocks(&format!("blocks of {kib} KiB, level 5"), kib << 10, "5")?;
     }
     for level in ["1", "4", "6", "7", "9"] {
-        part.blocks(
-            &format!("blocks of 9216 KiB, level {level}"),
-            9 * MIB,
-            level,
-        )?;
+        part.blocks(&format!("blocks of 9216 KiB, level {level}"), 9 * MIB, level)?;
     }
-    let whole = Bench {
-        bytes: &bytes,
-        threads: thread::available_parallelism()?,
-    };
+    let whole = Bench { bytes: &bytes, threads: thread::available_parallelism()? };
     // Twice, because other programs disturb.
     for _ in 0..2 {
         whole.libdeflate("libdeflate, the whole file in pieces", 6)?;
@@ -84,10 +75,7 @@ fn alone(directory: &Path) -> Result<()> {
     read_all(directory, &mut files)?;
     let pieces: Vec<&[u8]> = files.iter().flat_map(|file| file.chunks(3 * MIB)).collect();
     let total: usize = files.iter().map(Vec::len).sum();
-    println!(
-        "| level | seconds | CPU seconds | MB of {} |",
-        total / 1_000_000
-    );
+    println!("| level | seconds | CPU seconds | MB of {} |", total / 1_000_000);
     println!("|--:|--:|--:|--:|");
     let mut levels: Vec<i32> = env::args().filter_map(|arg| arg.parse().ok()).collect();
     if levels.is_empty() {
@@ -129,18 +117,12 @@ fn read_all(directory: &Path, files: &mut Vec<Vec<u8>>) -> Result<()> {
 }
 
 fn largest_of_toolchain() -> Result<PathBuf> {
-    let output = Command::new("rustc")
-        .args(["--print", "sysroot"])
-        .output()?;
+    let output = Command::new("rustc").args(["--print", "sysroot"]).output()?;
     let lib = PathBuf::from(String::from_utf8(output.stdout)?.trim()).join("lib");
     let mut files = Vec::new();
     for entry in fs_err::read_dir(lib)? {
         let entry = entry?;
-        if entry
-            .file_name()
-            .to_string_lossy()
-            .starts_with("librustc_driver")
-        {
+        if entry.file_name().to_string_lossy().starts_with("librustc_driver") {
             files.push(entry.path());
         }
     }
@@ -201,9 +183,7 @@ impl Bench<'_> {
             let mut compressor = Compressor::new(CompressionLvl::new(level).unwrap_or_default());
             let mut room = vec![0; 2 * MIB];
             move |range| {
-                compressor
-                    .deflate_compress(&self.bytes[range], &mut room)
-                    .unwrap_or_default()
+                compressor.deflate_compress(&self.bytes[range], &mut room).unwrap_or_default()
             }
         })
     }

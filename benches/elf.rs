@@ -114,10 +114,7 @@ fn rows(found: &Measured<'_>) -> [String; 2] {
     let (facts, plan) = (found.facts.as_micros(), found.plan.as_micros());
     let planned = format!("`{file}` through its plan (headers {facts} µs, plan {plan} µs)");
     let read = format!("`{file}` read, {} MB", found.len / 1_000_000);
-    [
-        row(planned, "own", &found.streamed),
-        row(read, "limit", &found.read),
-    ]
+    [row(planned, "own", &found.streamed), row(read, "limit", &found.read)]
 }
 
 /// Nothing is written, so that what is measured is not the disk.
@@ -128,17 +125,14 @@ fn read_through(mut from: impl Read) {
 
 fn library(place: &Path) -> PathBuf {
     let path = place.join("libx.so.1");
-    let mut object = SharedObject::new("libx.so.1")
-        .needs("liby.so.2")
-        .runpath("$ORIGIN");
+    let mut object = SharedObject::new("libx.so.1").needs("liby.so.2").runpath("$ORIGIN");
     for index in 0..5000 {
         object = object.function(&format!("a_function_of_some_name_{index}"), index);
     }
     let mut file = fs_err::File::create(&path).unwrap();
     file.write_all(&object.build()).unwrap();
-    let noise: Vec<u8> = (0..1_u32 << 18)
-        .flat_map(|n| n.wrapping_mul(0x9e37_79b9).to_le_bytes())
-        .collect();
+    let noise: Vec<u8> =
+        (0..1_u32 << 18).flat_map(|n| n.wrapping_mul(0x9e37_79b9).to_le_bytes()).collect();
     for _ in 0..1024 {
         file.write_all(&noise).unwrap();
     }

@@ -139,11 +139,7 @@ impl StagedDir {
             let path = staging.path();
             let is_ours = lock.as_ref().map_or(exists(path), |it| is_held(it, path));
             if is_ours {
-                return Ok(Self {
-                    staging,
-                    target: target.to_owned(),
-                    _lock: lock,
-                });
+                return Ok(Self { staging, target: target.to_owned(), _lock: lock });
             }
         }
     }
@@ -338,11 +334,7 @@ fn directory_of(target: &Path) -> &Path {
 /// Removes a file, a symlink or a whole directory, if it exists.
 pub fn clear(path: &Path) -> io::Result<()> {
     let removed = fs::symlink_metadata(path).and_then(|found| {
-        if found.is_dir() {
-            fs::remove_dir_all(path)
-        } else {
-            fs::remove_file(path)
-        }
+        if found.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
     });
     match removed {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -403,10 +395,7 @@ fn exchange(_: &Path, _: &Path) -> io::Result<()> {
 
 /// Whether the file system or the operating system cannot exchange names.
 fn is_unknown(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput
-    )
+    matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput)
 }
 
 #[cfg(test)]

@@ -101,12 +101,10 @@ impl FromStr for Sha256 {
         let mut bytes = [0; 32];
         let is_lower = !text.bytes().any(|byte| byte.is_ascii_uppercase());
         let read = hex::decode_to_slice(text, &mut bytes);
-        read.is_ok_and(|()| is_lower)
-            .then_some(Self(bytes))
-            .ok_or_else(|| {
-                let shown: String = text.chars().take(80).collect();
-                Invalid::new("not a SHA-256 of 64 lower-case hexadecimal digits", shown)
-            })
+        read.is_ok_and(|()| is_lower).then_some(Self(bytes)).ok_or_else(|| {
+            let shown: String = text.chars().take(80).collect();
+            Invalid::new("not a SHA-256 of 64 lower-case hexadecimal digits", shown)
+        })
     }
 }
 
@@ -161,11 +159,7 @@ pub struct Checking {
 
 impl Checking {
     pub fn new(expected: Checksum) -> Self {
-        Self {
-            expected,
-            crc: crc_fast::Digest::new(CrcAlgorithm::Crc64Nvme),
-            md5: Md5::new(),
-        }
+        Self { expected, crc: crc_fast::Digest::new(CrcAlgorithm::Crc64Nvme), md5: Md5::new() }
     }
 
     pub fn update(&mut self, bytes: &[u8]) {
@@ -193,10 +187,7 @@ mod tests {
     #[test]
     fn a_digest_is_the_known_one_and_reads_back() {
         assert_eq!(Sha256::of(b"abc").to_string(), ABC);
-        assert_eq!(
-            Sha256::of_reader(&b"abc"[..]).unwrap(),
-            (Sha256::of(b"abc"), 3)
-        );
+        assert_eq!(Sha256::of_reader(&b"abc"[..]).unwrap(), (Sha256::of(b"abc"), 3));
         assert_eq!(ABC.parse(), Ok(Sha256::of(b"abc")));
     }
 
@@ -204,10 +195,7 @@ mod tests {
     fn a_digest_is_a_text_in_json() {
         let json = serde_json::to_string(&Sha256::of(b"abc")).unwrap();
         assert_eq!(json, format!("\"{ABC}\""));
-        assert_eq!(
-            serde_json::from_str::<Sha256>(&json).unwrap(),
-            Sha256::of(b"abc")
-        );
+        assert_eq!(serde_json::from_str::<Sha256>(&json).unwrap(), Sha256::of(b"abc"));
         assert!(serde_json::from_str::<Sha256>("\"ABC\"").is_err());
     }
 

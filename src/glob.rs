@@ -26,10 +26,7 @@ pub struct Glob {
 
 impl Glob {
     pub fn new(text: impl Into<String>) -> Self {
-        Self {
-            text: text.into(),
-            regex: OnceLock::new(),
-        }
+        Self { text: text.into(), regex: OnceLock::new() }
     }
 
     pub fn as_str(&self) -> &str {
@@ -112,10 +109,7 @@ mod tests {
         let table = [
             ("lib/**", "lib(?:/.*)?"),
             ("**/cmake/**", "(?:.*/)?cmake(?:/.*)?"),
-            (
-                "share/**/rocprofiler-systems/**",
-                r"share/(?:.*/)?rocprofiler\-systems(?:/.*)?",
-            ),
+            ("share/**/rocprofiler-systems/**", r"share/(?:.*/)?rocprofiler\-systems(?:/.*)?"),
             ("bin/rocprof-*", r"bin/rocprof\-[^/]*"),
             ("**", "[^/]*[^/]*"),
             ("**/*", "(?:.*/)?[^/]*"),
@@ -132,22 +126,11 @@ mod tests {
     #[test]
     fn a_pattern_matches_whole_paths() {
         let table: [(&str, &[&str], &[&str]); 12] = [
-            (
-                "lib/**",
-                &["lib", "lib/", "lib/a", "lib/a/b"],
-                &["libx", "x/lib", "li"],
-            ),
-            (
-                "**/cmake/**",
-                &["cmake", "lib/cmake", "lib/cmake/x"],
-                &["lib/xcmake/a", "cmakex"],
-            ),
+            ("lib/**", &["lib", "lib/", "lib/a", "lib/a/b"], &["libx", "x/lib", "li"]),
+            ("**/cmake/**", &["cmake", "lib/cmake", "lib/cmake/x"], &["lib/xcmake/a", "cmakex"]),
             (
                 "share/**/rocprofiler-systems/**",
-                &[
-                    "share/rocprofiler-systems",
-                    "share/a/b/rocprofiler-systems/x",
-                ],
+                &["share/rocprofiler-systems", "share/a/b/rocprofiler-systems/x"],
                 &["share/xrocprofiler-systems", "rocprofiler-systems"],
             ),
             (
@@ -205,11 +188,7 @@ mod tests {
         let table: [(Filter, &[&str], &[&str]); 4] = [
             (filter(&["lib/**"], &[], &[]), &["lib/a"], &["bin/a"]),
             (filter(&[], &["lib/**"], &[]), &["bin/a"], &["lib/a"]),
-            (
-                filter(&["lib/**"], &["**/*.a"], &[]),
-                &["lib/x.so"],
-                &["lib/x.a", "bin/x"],
-            ),
+            (filter(&["lib/**"], &["**/*.a"], &[]), &["lib/x.so"], &["lib/x.a", "bin/x"]),
             (
                 filter(&["lib/**"], &["**/*.a"], &["**/keep.*"]),
                 &["lib/keep.a", "bin/keep.a", "lib/x"],

@@ -74,10 +74,7 @@ pub fn detect(sys: &Path) -> Vec<Gpu> {
 /// The targets of GPUs for which there are packages, each once, in the order of the GPUs.
 pub fn targets(gpus: &[Gpu]) -> Vec<Target> {
     let supported = gpus.iter().filter(|gpu| gpu.is_supported());
-    supported
-        .filter_map(|gpu| gpu.target.clone())
-        .unique()
-        .collect()
+    supported.filter_map(|gpu| gpu.target.clone()).unique().collect()
 }
 
 impl Gpu {

@@ -61,21 +61,13 @@ impl<'a> InstalledFile<'a> {
     }
 
     fn also_of(&self, package: &'a str) -> Self {
-        Self {
-            package,
-            is_second_name: true,
-            ..*self
-        }
+        Self { package, is_second_name: true, ..*self }
     }
 }
 
 impl<'a> InstalledTree<'a> {
     pub fn add_file(&mut self, path: &str, package: &'a str, contents: FileContents<'a>) {
-        let file = InstalledFile {
-            package,
-            contents,
-            is_second_name: false,
-        };
+        let file = InstalledFile { package, contents, is_second_name: false };
         self.insert(path, file);
     }
 
@@ -185,11 +177,7 @@ fn load(
     missing: &mut Needs,
     found_with_others: &mut Needs,
 ) {
-    let mut loaded = vec![Loaded {
-        path: root.to_owned(),
-        elf,
-        loader: None,
-    }];
+    let mut loaded = vec![Loaded { path: root.to_owned(), elf, loader: None }];
     let mut names: BTreeSet<&str> = elf.soname.as_deref().into_iter().collect();
     // The loader loads breadth-first, and searches a name only once: a library that is loaded
     // already satisfies every file that needs its name or SONAME.
@@ -214,11 +202,7 @@ fn load(
             names.insert(name);
             if let Some((path, Some(elf))) = place {
                 names.extend(elf.soname.as_deref());
-                loaded.push(Loaded {
-                    path,
-                    elf,
-                    loader: Some(at),
-                });
+                loaded.push(Loaded { path, elf, loader: Some(at) });
             }
         }
         at += 1;
@@ -281,9 +265,7 @@ fn expand(file: &str, run_path: &str) -> Vec<String> {
 /// The directory that an entry of the run path of a file names, if it begins with `$ORIGIN`. `None`
 /// if it does not, or leaves the tree.
 pub fn origin(file: &str, entry: &str) -> Option<String> {
-    let rest = entry
-        .strip_prefix("$ORIGIN")
-        .or_else(|| entry.strip_prefix("${ORIGIN}"))?;
+    let rest = entry.strip_prefix("$ORIGIN").or_else(|| entry.strip_prefix("${ORIGIN}"))?;
     if !rest.is_empty() && !rest.starts_with('/') {
         return None;
     }

@@ -64,10 +64,7 @@ impl Key {
     }
 
     /// The key as a path, without the final `/` of a directory.
-    #[expect(
-        clippy::missing_panics_doc,
-        reason = "a key obeys every rule of a path"
-    )]
+    #[expect(clippy::missing_panics_doc, reason = "a key obeys every rule of a path")]
     pub fn to_path(&self) -> RelPath {
         self.trimmed().parse().expect("a key is a path")
     }
@@ -120,11 +117,7 @@ impl Location {
 
 /// All but the unreserved characters of RFC 3986: letters, digits, `-`, `.`, `_` and `~`. So `+`
 /// becomes `%2B`, because S3 decodes a plain `+` as a space.
-const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Percent-encodes one segment of a URL path.
 pub fn percent_encode(segment: &str) -> String {
@@ -241,18 +234,15 @@ mod tests {
     where
         T: FromStr<Err: Display> + Debug,
     {
-        let messages: Vec<String> = texts
-            .iter()
-            .map(|text| text.parse::<T>().err().unwrap().to_string())
-            .collect();
+        let messages: Vec<String> =
+            texts.iter().map(|text| text.parse::<T>().err().unwrap().to_string()).collect();
         messages.join("\n")
     }
 
     #[test]
     fn a_key_that_is_no_plain_path_is_refused_in_words() {
-        let refused = [
-            "", "/", "/a", "a//b", "a//", "./a", "a/..", "a/../b", "a\nb", "a\u{85}", "a\\b",
-        ];
+        let refused =
+            ["", "/", "/a", "a//b", "a//", "./a", "a/..", "a/../b", "a\nb", "a\u{85}", "a\\b"];
         insta::assert_snapshot!(refusals::<Key>(&refused), @r#"
         an empty key: ""
         a key that begins with `/`: "/"
@@ -369,10 +359,7 @@ mod tests {
         for (text, address) in table {
             assert_eq!(location(text).https(), address);
         }
-        assert_eq!(
-            percent_encode("a/b?c#d&(e)'~_"),
-            "a%2Fb%3Fc%23d%26%28e%29%27~_"
-        );
+        assert_eq!(percent_encode("a/b?c#d&(e)'~_"), "a%2Fb%3Fc%23d%26%28e%29%27~_");
     }
 
     #[test]

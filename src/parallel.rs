@@ -168,11 +168,7 @@ fn all_failures(mut failed: Vec<Error>, tried: usize) -> Result<()> {
     let text = format!("{} of {tried} failed{}", failed.len(), in_words(&failed));
     let advice: BTreeSet<String> = failed.iter().flat_map(hints).collect();
     let is_no = failed.iter().any(|error| Exit::of(error) == Exit::No);
-    let error = if is_no {
-        Error::new(No(text))
-    } else {
-        anyhow!(text)
-    };
+    let error = if is_no { Error::new(No(text)) } else { anyhow!(text) };
     Err(advice.into_iter().fold(error, hinted))
 }
 
@@ -188,11 +184,7 @@ fn in_words(failed: &[Error]) -> String {
     }
     for alike in failed.chunk_by(alike) {
         for error in alike.iter().take(MOST_ALIKE) {
-            let words = if is_one {
-                message(error)
-            } else {
-                one_line(error)
-            };
+            let words = if is_one { message(error) } else { one_line(error) };
             let _ = write!(text, "\n  {words}");
         }
         if let Some(more @ 1..) = alike.len().checked_sub(MOST_ALIKE) {
@@ -211,10 +203,7 @@ const NOTICE: Duration = Duration::from_millis(50);
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     let mut builder = Builder::new_multi_thread();
     let builder = builder.worker_threads(THREADS).thread_name("network");
-    builder
-        .enable_all()
-        .build()
-        .expect("threads can be started")
+    builder.enable_all().build().expect("threads can be started")
 });
 
 pub fn runtime() -> &'static Runtime {

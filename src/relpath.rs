@@ -38,16 +38,12 @@ impl RelPath {
 
     /// The parent directory; `None` at the top level.
     pub fn parent(&self) -> Option<Self> {
-        self.0
-            .rsplit_once('/')
-            .map(|(parent, _)| Self(parent.into()))
+        self.0.rsplit_once('/').map(|(parent, _)| Self(parent.into()))
     }
 
     /// All parent directories, outermost first.
     pub fn ancestors(&self) -> impl Iterator<Item = Self> + '_ {
-        self.0
-            .match_indices('/')
-            .map(|(at, _)| Self(self.0[..at].into()))
+        self.0.match_indices('/').map(|(at, _)| Self(self.0[..at].into()))
     }
 
     /// `self/other`.
@@ -119,10 +115,7 @@ impl FromStr for RelPath {
             "a backslash in a path"
         } else if text.split('/').any(|component| component == "..") {
             "a path with `..`"
-        } else if text
-            .split('/')
-            .any(|component| component.is_empty() || component == ".")
-        {
+        } else if text.split('/').any(|component| component.is_empty() || component == ".") {
             "a path that is not in its shortest form"
         } else {
             return Ok(Self(text.into()));
@@ -149,20 +142,9 @@ mod tests {
 
     #[test]
     fn a_path_that_could_leave_its_root_is_refused_in_words() {
-        let refused = [
-            "",
-            "/etc/passwd",
-            "a/../b",
-            "a//b",
-            "./a",
-            "a/",
-            "a\0b",
-            "C:\\x",
-        ];
-        let messages: Vec<String> = refused
-            .iter()
-            .map(|text| text.parse::<RelPath>().unwrap_err().to_string())
-            .collect();
+        let refused = ["", "/etc/passwd", "a/../b", "a//b", "./a", "a/", "a\0b", "C:\\x"];
+        let messages: Vec<String> =
+            refused.iter().map(|text| text.parse::<RelPath>().unwrap_err().to_string()).collect();
         insta::assert_snapshot!(messages.join("\n"), @r#"
         an empty path: ""
         an absolute path: "/etc/passwd"
@@ -178,15 +160,9 @@ mod tests {
     #[test]
     fn links_resolve_inside_the_root_or_not_at_all() {
         let from = path("lib/llvm/bin/clang");
-        assert_eq!(
-            from.resolve_link("clang-22"),
-            Some(path("lib/llvm/bin/clang-22"))
-        );
+        assert_eq!(from.resolve_link("clang-22"), Some(path("lib/llvm/bin/clang-22")));
         assert_eq!(from.resolve_link("../../x.so"), Some(path("lib/x.so")));
-        assert_eq!(
-            from.resolve_link("./../lib//y"),
-            Some(path("lib/llvm/lib/y"))
-        );
+        assert_eq!(from.resolve_link("./../lib//y"), Some(path("lib/llvm/lib/y")));
         assert_eq!(from.resolve_link("../../../../etc"), None);
         assert_eq!(from.resolve_link("../../.."), None);
         assert_eq!(from.resolve_link("/etc/passwd"), None);
@@ -202,10 +178,7 @@ mod tests {
         assert_eq!(path("top").parent(), None);
         let above: Vec<String> = file.ancestors().map(|path| path.to_string()).collect();
         assert_eq!(above, ["lib", "lib/rocblas", "lib/rocblas/library"]);
-        assert_eq!(
-            file.strip_prefix(&path("lib/rocblas")),
-            Some(path("library/x.dat"))
-        );
+        assert_eq!(file.strip_prefix(&path("lib/rocblas")), Some(path("library/x.dat")));
         assert_eq!(file.strip_prefix(&path("lib/roc")), None);
     }
 }

@@ -59,18 +59,12 @@ pub struct Failed<E> {
 impl<E> Failed<E> {
     /// Another attempt would fail in the same way.
     pub fn lasting(error: E) -> Self {
-        Self {
-            error,
-            may_pass: false,
-        }
+        Self { error, may_pass: false }
     }
 
     /// Another attempt may succeed.
     pub fn passing(error: E) -> Self {
-        Self {
-            error,
-            may_pass: true,
-        }
+        Self { error, may_pass: true }
     }
 }
 
@@ -222,18 +216,12 @@ mod tests {
     #[test]
     fn pauses_grow_and_have_a_bound() {
         let pause = Duration::from_millis(100);
-        let backoff = Backoff {
-            attempts: 40,
-            pause,
-        };
+        let backoff = Backoff { attempts: 40, pause };
         let mut failures = Failures::default();
         for count in 1..40 {
             let longest = pause * (1 << count.min(5));
             let pause = failures.pause(&backoff).unwrap();
-            assert!(
-                (longest / 2..=longest).contains(&pause),
-                "{count}: {pause:?}"
-            );
+            assert!((longest / 2..=longest).contains(&pause), "{count}: {pause:?}");
         }
         assert_eq!(failures.pause(&backoff), None);
         failures.forget();

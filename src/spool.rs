@@ -32,12 +32,7 @@ impl io::Write for Spool {
 
 impl Spool {
     pub fn new(most: usize) -> Self {
-        Self {
-            most,
-            memory: Vec::new(),
-            file: None,
-            len: 0,
-        }
+        Self { most, memory: Vec::new(), file: None, len: 0 }
     }
 
     pub fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -91,9 +86,8 @@ mod tests {
             let mut buffer = [0; 4];
             for (start, expected) in [(2, "cdef"), (7, "hi"), (9, "")] {
                 let mut read = Vec::new();
-                while let count @ 1.. = spool
-                    .read_at(start + read.len() as u64, &mut buffer)
-                    .unwrap()
+                while let count @ 1.. =
+                    spool.read_at(start + read.len() as u64, &mut buffer).unwrap()
                 {
                     read.extend(&buffer[..count]);
                 }

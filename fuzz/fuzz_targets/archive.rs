@@ -30,9 +30,7 @@ fuzz_target!(|data: &[u8]| {
         assert_eq!(bytes.len() as u64, code.size);
         let packed = Packed::new(&bytes).expect("a code object");
         let origin = code.origin.clone();
-        writer
-            .add(&code.key, &code.target, &packed, origin)
-            .expect("each once");
+        writer.add(&code.key, &code.target, &packed, origin).expect("each once");
         held.push((code.key.clone(), code.target.clone(), bytes));
     }
     let (out, _) = writer.finish().expect("an archive");

@@ -7,9 +7,7 @@
 use std::{io::Read as _, sync::LazyLock};
 
 use libfuzzer_sys::fuzz_target;
-use rocwheel::elf::{
-    self, PatchedReader, plan_rpath,
-};
+use rocwheel::elf::{self, PatchedReader, plan_rpath};
 
 #[allow(dead_code, unused_imports)]
 #[path = "../../tests/it/support/linker/mod.rs"]
@@ -31,10 +29,7 @@ static SEEDS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
         library.clone().rpath("/a").runpath("/b").build(),
         library.clone().without_section_headers().bss(5000).build(),
         library.clone().code_first().build(),
-        library
-            .hollow_section(".hip_fatbin", 0x5123)
-            .program_headers(end)
-            .build(),
+        library.hollow_section(".hip_fatbin", 0x5123).program_headers(end).build(),
         program.clone().spare_dynamic_entries(2).build(),
         program.clone().at_fixed_address().build(),
         program.program_headers(pinned).build(),
@@ -45,11 +40,7 @@ fuzz_target!(|data: &[u8]| {
     let Some((first, rest)) = data.split_first() else {
         return;
     };
-    let file = if *first >= 0xf0 {
-        rest.to_vec()
-    } else {
-        damaged(*first, rest)
-    };
+    let file = if *first >= 0xf0 { rest.to_vec() } else { damaged(*first, rest) };
     let facts = elf::read(&file);
     let goal = "$ORIGIN/../lib:/opt/rocm/lib".parse().expect("a run path");
     let Ok(plan) = plan_rpath(&file, &goal) else {
@@ -60,22 +51,14 @@ fuzz_target!(|data: &[u8]| {
     }
     let total = plan.total_len();
     let mut after = Vec::new();
-    PatchedReader::new(file, plan)
-        .read_to_end(&mut after)
-        .expect("a stream of bytes in memory");
+    PatchedReader::new(file, plan).read_to_end(&mut after).expect("a stream of bytes in memory");
     assert_eq!(after.len() as u64, total);
     if facts.is_ok() {
-        let facts = elf::read(&after)
-            .expect("facts as before")
-            .expect("an ELF file as before");
+        let facts = elf::read(&after).expect("facts as before").expect("an ELF file as before");
         assert_eq!(facts.rpath, Some(goal.to_string()));
         assert_eq!(facts.runpath, None);
     }
-    assert!(
-        plan_rpath(&after, &goal)
-            .expect("a file that is done")
-            .is_nothing()
-    );
+    assert!(plan_rpath(&after, &goal).expect("a file that is done").is_nothing());
 });
 
 fn damaged(seed: u8, changes: &[u8]) -> Vec<u8> {

@@ -37,9 +37,7 @@ static SEEDS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     vec![
         library(DeviceRelocations::Rela).build(),
         library(DeviceRelocations::Relr).build(),
-        Executable::new()
-            .device_code(&raw, &[0], DeviceRelocations::Rela)
-            .build(),
+        Executable::new().device_code(&raw, &[0], DeviceRelocations::Rela).build(),
         stored::stored(&KEYS.map(|key| (key, TARGET, key.as_bytes()))),
         archive(),
         packed(1, "zlib"),
@@ -53,11 +51,7 @@ fuzz_target!(|data: &[u8]| {
     let Some((first, rest)) = data.split_first() else {
         return;
     };
-    let file = if *first >= 0xf0 {
-        rest.to_vec()
-    } else {
-        damaged(*first, rest)
-    };
+    let file = if *first >= 0xf0 { rest.to_vec() } else { damaged(*first, rest) };
     let _ = contents::each(&file, |_, read| read().map(drop));
     let _ = (host::windows(&file), host::imports(&file));
     let Ok(FatFileKind::Fat(fat)) = host::look(&file) else {
@@ -69,9 +63,7 @@ fuzz_target!(|data: &[u8]| {
     };
     let total = plan.total_len();
     let mut after = Vec::new();
-    PatchedReader::new(file, plan)
-        .read_to_end(&mut after)
-        .expect("a stream of bytes in memory");
+    PatchedReader::new(file, plan).read_to_end(&mut after).expect("a stream of bytes in memory");
     assert_eq!(after.len() as u64, total);
     let references = host::references(&after).expect("markers");
     assert!(references.iter().all(|found| *found.marker == markers[0]));
@@ -85,9 +77,7 @@ fn archive() -> Vec<u8> {
     let mut writer = ArchiveWriter::new(out, "x", "gfx942").expect("an archive");
     for key in KEYS {
         let code = Packed::new(key.as_bytes()).expect("a code object");
-        writer
-            .add(key, &TARGET.parse().expect("a target"), &code, None)
-            .expect("an entry");
+        writer.add(key, &TARGET.parse().expect("a target"), &code, None).expect("an entry");
     }
     writer.finish().expect("an archive").0.into_inner()
 }

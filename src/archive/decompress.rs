@@ -58,10 +58,7 @@ const FRAME_HEAD: u64 = 5;
 impl<R: Read> Decompressor<R> {
     pub fn new(format: ArchiveFormat, source: R) -> io::Result<Self> {
         let source_failed = Arc::default();
-        let source = SourceErrors {
-            inner: source,
-            failed: Arc::clone(&source_failed),
-        };
+        let source = SourceErrors { inner: source, failed: Arc::clone(&source_failed) };
         let decoder = match format {
             ArchiveFormat::TarZst => Decoder::Zstd {
                 frame: None,
@@ -76,13 +73,7 @@ impl<R: Read> Decompressor<R> {
                 Decoder::Xz(XzDecoder::new_stream(BufReader::new(source), stream))
             }
         };
-        Ok(Self {
-            decoder,
-            source_failed,
-            begun: false,
-            ended: false,
-            all_have_checksums: true,
-        })
+        Ok(Self { decoder, source_failed, begun: false, ended: false, all_have_checksums: true })
     }
 
     /// Whether all data so far was protected by checksums. They are optional in both formats:
@@ -262,10 +253,7 @@ mod tests {
         let sound = compressed(ArchiveFormat::TarZst);
         let skipped = b"\x5a\x2a\x4d\x18\x03\0\0\0abc".to_vec();
         let has_checksum = |frames: &[&Vec<u8>]| {
-            let bytes: Vec<u8> = frames
-                .iter()
-                .flat_map(|frame| frame.iter().copied())
-                .collect();
+            let bytes: Vec<u8> = frames.iter().flat_map(|frame| frame.iter().copied()).collect();
             let mut decompressor =
                 Decompressor::new(ArchiveFormat::TarZst, bytes.as_slice()).unwrap();
             let len = io::copy(&mut decompressor, &mut io::sink()).unwrap();
@@ -376,10 +364,7 @@ mod tests {
             encoder.write_all(TEXT).unwrap();
             encoder.finish().unwrap()
         };
-        assert_eq!(
-            read(ArchiveFormat::TarZst, with_window(27).as_slice()).unwrap(),
-            TEXT
-        );
+        assert_eq!(read(ArchiveFormat::TarZst, with_window(27).as_slice()).unwrap(), TEXT);
         insta::assert_snapshot!(read(ArchiveFormat::TarZst, with_window(28).as_slice()).unwrap_err(), @"the zstd data needs more memory than 128 MiB to read");
     }
 
@@ -419,10 +404,7 @@ mod tests {
         impl Read for Broken<'_> {
             fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
                 match self.0.read(buf) {
-                    Ok(0) => Err(io::Error::new(
-                        io::ErrorKind::UnexpectedEof,
-                        "connection closed",
-                    )),
+                    Ok(0) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "connection closed")),
                     other => other,
                 }
             }

@@ -41,8 +41,7 @@ impl ArchiveFormat {
     /// extension.
     pub fn from_file_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| {
-            name.strip_suffix(format.extension())
-                .is_some_and(|stem| !stem.is_empty())
+            name.strip_suffix(format.extension()).is_some_and(|stem| !stem.is_empty())
         })
     }
 }

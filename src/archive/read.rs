@@ -33,13 +33,7 @@ pub struct TarReader<R> {
 
 impl<R: Read> TarReader<R> {
     pub fn new(source: R, max_len: u64) -> Self {
-        Self {
-            source,
-            max_len,
-            at: 0,
-            due: 0,
-            ended: false,
-        }
+        Self { source, max_len, at: 0, due: 0, ended: false }
     }
 
     /// The next member, after skipping the rest of the current one.
@@ -137,10 +131,7 @@ impl<R: Read> TarReader<R> {
                 return Ok(());
             }
             let (step, _) = step.split_at(read);
-            ensure!(
-                step.iter().all(|&byte| byte == 0),
-                "something follows the end of the tar"
-            );
+            ensure!(step.iter().all(|&byte| byte == 0), "something follows the end of the tar");
         }
     }
 
@@ -180,10 +171,7 @@ fn check_sum(header: &Header) -> Result<()> {
         .map(|(at, &byte)| u32::from(if (148..156).contains(&at) { b' ' } else { byte }))
         .sum();
     let stated = header.cksum().ok().context("this is not a tar header")?;
-    ensure!(
-        sum == stated,
-        "its checksum is {stated}, and should be {sum}"
-    );
+    ensure!(sum == stated, "its checksum is {stated}, and should be {sum}");
     Ok(())
 }
 
@@ -229,9 +217,7 @@ fn member(header: &Header, len: u64, extension: Extension) -> Result<Option<TarE
             TarKind::File { len, executable }
         }
         b'1' => TarKind::Hardlink(
-            from_root(&link()?)
-                .parse()
-                .with_context(|| format!("failed to hard link `{path}`"))?,
+            from_root(&link()?).parse().with_context(|| format!("failed to hard link `{path}`"))?,
         ),
         b'2' => {
             let text = link()?;
@@ -313,11 +299,7 @@ impl Extension {
         let is_sparse = key.starts_with(b"GNU.sparse.");
         // No archiver gives all members the same path, link target or size.
         let decides = is_sparse || matches!(key, b"path" | b"linkpath" | b"size");
-        ensure!(
-            !is_global || !decides,
-            "a global header with `{}`",
-            String::from_utf8_lossy(key)
-        );
+        ensure!(!is_global || !decides, "a global header with `{}`", String::from_utf8_lossy(key));
         ensure!(!is_sparse, "the next member is a sparse file");
         match key {
             b"path" => set(&mut self.path, "path", text(value)),

@@ -45,10 +45,7 @@ pub fn read_sdist(source: impl Read, top: &RelPath) -> Result<SdistFiles> {
         let TarKind::File { executable, .. } = kind else {
             bail!("a link, which no sdist of ours has: `{path}`");
         };
-        ensure!(
-            !executable,
-            "a program, which no sdist of ours has: `{path}`"
-        );
+        ensure!(!executable, "a program, which no sdist of ours has: `{path}`");
         let mut bytes = Vec::new();
         tar.read_to_end(&mut bytes)?;
         files.push((below, bytes));
@@ -81,20 +78,14 @@ pub fn write_sdist(
                 members.push((directory, TarKind::Directory, &[][..]));
             }
         }
-        ensure!(
-            made.insert(path.clone()),
-            "two members of one name: `{path}`"
-        );
+        ensure!(made.insert(path.clone()), "two members of one name: `{path}`");
         let (len, executable) = (content.len() as u64, false);
         members.push((path, TarKind::File { len, executable }, content));
     }
     let members = members.into_iter();
     let members = members.map(|(path, kind, content)| (TarEntry { path, kind }, content));
     let (entries, contents): (Vec<_>, Vec<&[u8]>) = members.unzip();
-    let mut gzip = GzBuilder::new()
-        .mtime(0)
-        .operating_system(255)
-        .write(out, Compression::best());
+    let mut gzip = GzBuilder::new().mtime(0).operating_system(255).write(out, Compression::best());
     let plan = TarPlan::new(entries, epoch)?;
     io::copy(&mut plan.stream(|index| Ok(contents[index])), &mut gzip)?;
     gzip.finish()?.flush()?;
@@ -187,18 +178,10 @@ mod tests {
     #[test]
     fn paths_of_any_length_survive() {
         let mut files = files();
-        let long = [
-            "d".repeat(90),
-            "e".repeat(100),
-            "f".repeat(101),
-            "g".repeat(300),
-        ];
+        let long = ["d".repeat(90), "e".repeat(100), "f".repeat(101), "g".repeat(300)];
         for (index, name) in long.iter().enumerate() {
             files.push((path(name), Vec::new()));
-            files.push((
-                path(&format!("x{}/{name}", long[(index + 1) % 4])),
-                vec![7; index],
-            ));
+            files.push((path(&format!("x{}/{name}", long[(index + 1) % 4])), vec![7; index]));
         }
         let found = names(&sdist(&files));
         let wanted: Vec<RelPath> = files.into_iter().map(|(name, _)| name).collect();
@@ -209,9 +192,7 @@ mod tests {
     fn names_that_readers_would_disagree_about_are_refused() {
         let messages = [["two\nlines", "b"], ["b", "b"], ["b/c", "b"]].map(|names| {
             let files = names.map(|name| (path(name), Vec::new()));
-            write_sdist(Vec::new(), &path("a"), &files, 0)
-                .unwrap_err()
-                .to_string()
+            write_sdist(Vec::new(), &path("a"), &files, 0).unwrap_err().to_string()
         });
         insta::assert_snapshot!(messages.join("\n"), @r#"
         a control character in a name: "a/two\nlines"

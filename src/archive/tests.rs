@@ -147,9 +147,7 @@ fn what_is_compressed_can_be_read_by_the_libraries() {
     assert_eq!(zstd::decode_all(zst.as_slice()).unwrap(), sample);
     let mut back = Vec::new();
     let xz = compressed(ArchiveFormat::TarXz, sample.as_slice());
-    xz2::read::XzDecoder::new(xz.as_slice())
-        .read_to_end(&mut back)
-        .unwrap();
+    xz2::read::XzDecoder::new(xz.as_slice()).read_to_end(&mut back).unwrap();
     assert_eq!(back, sample);
 }
 
@@ -189,10 +187,7 @@ fn an_error_of_the_reader_is_the_error() {
 #[test]
 fn the_file_name_says_the_format() {
     let format = ArchiveFormat::from_file_name;
-    assert_eq!(
-        format("blas_lib_gfx942.tar.zst"),
-        Some(ArchiveFormat::TarZst)
-    );
+    assert_eq!(format("blas_lib_gfx942.tar.zst"), Some(ArchiveFormat::TarZst));
     assert_eq!(format("blas_lib_gfx942.tar.xz"), Some(ArchiveFormat::TarXz));
     for other in ["a.tar.gz", "a.zst", ".tar.xz", "a.tar.zst.sha256sum", ""] {
         assert_eq!(format(other), None, "{other}");

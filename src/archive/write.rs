@@ -59,10 +59,7 @@ pub struct TarPlan {
 impl TarPlan {
     /// All members get the modification time `mtime`, in seconds since the Unix epoch.
     pub fn new(entries: Vec<TarEntry>, mtime: u64) -> Result<Self> {
-        ensure!(
-            mtime <= OCTAL_MAX,
-            "a time that no tar header can hold: {mtime}"
-        );
+        ensure!(mtime <= OCTAL_MAX, "a time that no tar header can hold: {mtime}");
         let mut len = END as u128;
         for entry in &entries {
             if let TarKind::Symlink(text) = &entry.kind {
@@ -93,13 +90,7 @@ impl TarPlan {
     ///
     /// If a file is shorter or longer than its entry says, the stream ends with an error.
     pub fn stream<R: Read, O: FnMut(usize) -> Result<R>>(&self, open: O) -> impl Read + use<R, O> {
-        TarStream {
-            plan: self.clone(),
-            open,
-            next: 0,
-            ready: io::Cursor::default(),
-            file: None,
-        }
+        TarStream { plan: self.clone(), open, next: 0, ready: io::Cursor::default(), file: None }
     }
 }
 

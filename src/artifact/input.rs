@@ -76,10 +76,7 @@ fn unpack(archives: &Archives, to: &Path, jobs: NonZeroUsize, world: &World) -> 
     if waiting.is_empty() {
         return Ok(());
     }
-    let names: Vec<&ArtifactName> = waiting
-        .iter()
-        .map(|(_, _, name, _)| &name.artifact)
-        .collect();
+    let names: Vec<&ArtifactName> = waiting.iter().map(|(_, _, name, _)| &name.artifact).collect();
     claim(to, &names)?;
     // An archive that was changed right now may change again and look the same.
     let began = SystemTime::now();
@@ -131,8 +128,7 @@ pub fn scan_only(
     world: &World,
 ) -> Result<ArtifactTree> {
     let mut tree = scan(directory, jobs, world)?;
-    tree.artifacts
-        .retain(|artifact| names.contains(&&artifact.name));
+    tree.artifacts.retain(|artifact| names.contains(&&artifact.name));
     Ok(tree)
 }
 
@@ -174,11 +170,8 @@ fn unpack_seen<T>(
     let seen = look(staged.path());
     let done = staged.commit()?;
     drop(progress);
-    let facts = format!(
-        "{name}: {}, {}",
-        many(usize::try_from(done.files)?, "file"),
-        size(done.bytes)
-    );
+    let facts =
+        format!("{name}: {}, {}", many(usize::try_from(done.files)?, "file"), size(done.bytes));
     world.console.debug(format!("unpacked {facts}"));
     Ok(seen)
 }
@@ -206,9 +199,7 @@ pub fn archives(directory: &Path) -> Result<(Archives, Vec<String>)> {
     let mut notes = Vec::new();
     let mut archives = Vec::new();
     for (path, name) in found {
-        let manifest = directory
-            .join(name.artifact.to_string())
-            .join(ArtifactManifest::FILE_NAME);
+        let manifest = directory.join(name.artifact.to_string()).join(ArtifactManifest::FILE_NAME);
         let Ok(unpacked) = fs_err::metadata(manifest).and_then(|found| found.modified()) else {
             archives.push((path, name));
             continue;
@@ -228,9 +219,7 @@ pub fn scan(directory: &Path, jobs: NonZeroUsize, world: &World) -> Result<Artif
     let tree = ArtifactTree::scan(directory, jobs, &world.stop)?;
     let files = tree.artifacts.iter().flat_map(|it| &it.files).count();
     let artifacts = many(tree.artifacts.len(), "artifact");
-    world
-        .console
-        .status("Scanned", format!("{artifacts}, {}", many(files, "entry")));
+    world.console.status("Scanned", format!("{artifacts}, {}", many(files, "entry")));
     for skipped in &tree.skipped {
         let text = format!("`{}` is not used: {}", skipped.name, skipped.reason);
         if skipped.is_directory && !skipped.name.starts_with('.') {

@@ -28,21 +28,14 @@ impl ArtifactManifest {
 
     /// Parses the file. Repeated lines are ignored.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
-        ensure!(
-            bytes.len() <= Self::MAX_LEN,
-            "more than {} bytes",
-            Self::MAX_LEN
-        );
+        ensure!(bytes.len() <= Self::MAX_LEN, "more than {} bytes", Self::MAX_LEN);
         let text = match std::str::from_utf8(bytes) {
             Ok(text) => text,
             Err(error) => bail!("not UTF-8 from byte {} on", error.valid_up_to()),
         };
         let mut manifest = Self::default();
         for (line, text) in (1..).zip(text.lines()).filter(|(_, text)| !text.is_empty()) {
-            ensure!(
-                !text.contains(char::is_control),
-                "line {line}: a control character: {text:?}"
-            );
+            ensure!(!text.contains(char::is_control), "line {line}: a control character: {text:?}");
             let basedir: Result<RelPath, Invalid> = text.parse();
             let basedir = basedir.map_err(|error| anyhow!("line {line}: {error}"))?;
             if manifest.known.insert(basedir.clone()) {
@@ -71,13 +64,10 @@ impl ArtifactManifest {
     /// Whether a path is a base directory or a directory above one.
     pub fn leads_to_basedir(&self, path: &RelPath) -> bool {
         let below = format!("{path}/");
-        let mut from = self
-            .known
-            .range::<str, _>((Bound::Included(below.as_str()), Bound::Unbounded));
+        let mut from =
+            self.known.range::<str, _>((Bound::Included(below.as_str()), Bound::Unbounded));
         self.known.contains(path)
-            || from
-                .next()
-                .is_some_and(|basedir| basedir.as_str().starts_with(&below))
+            || from.next().is_some_and(|basedir| basedir.as_str().starts_with(&below))
     }
 }
 
@@ -265,11 +255,7 @@ mod tests {
 
     #[test]
     fn a_manifest_without_flags_is_of_the_old_kind() {
-        for text in [
-            "{}",
-            r#"{"flags": null}"#,
-            r#"{"flags": {}, "the_rock_commit": null}"#,
-        ] {
+        for text in ["{}", r#"{"flags": null}"#, r#"{"flags": {}, "the_rock_commit": null}"#] {
             assert!(!build(text).kpack_split);
         }
     }

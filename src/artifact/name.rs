@@ -79,11 +79,7 @@ fn unknown_component(text: &str) -> Invalid {
 /// The file name of a name on this system. A `:`, as in the scope `gfx942:xnack+`, is written as
 /// `%3A` on Windows, where it starts the name of an alternate stream.
 pub(super) fn encode_colons(name: &str) -> String {
-    if cfg!(windows) {
-        name.replace(':', "%3A")
-    } else {
-        name.to_owned()
-    }
+    if cfg!(windows) { name.replace(':', "%3A") } else { name.to_owned() }
 }
 
 /// Decodes a file name. Both forms are accepted on every system, since the artifact may come from
@@ -101,11 +97,7 @@ pub fn local_path(directory: &Path, path: &RelPath) -> PathBuf {
 
 /// The inverse of [`local_path`], for relative paths and for the texts of symlinks.
 pub(super) fn from_local(path: &str) -> Cow<'_, str> {
-    if cfg!(windows) {
-        decode_colons(&path.replace('\\', "/")).into()
-    } else {
-        path.into()
-    }
+    if cfg!(windows) { decode_colons(&path.replace('\\', "/")).into() } else { path.into() }
 }
 
 impl ArtifactName {
@@ -142,10 +134,7 @@ pub(super) fn ensure_readable(file_name: &str, is_directory: bool) -> Result<()>
         None if is_directory => &name,
         None => return Ok(()),
     };
-    let is_ours = stem
-        .split('_')
-        .nth(1)
-        .is_some_and(|it| it.parse::<Component>().is_ok());
+    let is_ours = stem.split('_').nth(1).is_some_and(|it| it.parse::<Component>().is_ok());
     if !is_ours || stem.strip_suffix(".part").is_some() {
         return Ok(());
     }
@@ -171,11 +160,7 @@ impl FromStr for ArtifactName {
                 name,
             ));
         }
-        Ok(Self {
-            name: name.to_owned(),
-            component: component.parse()?,
-            scope: scope.parse()?,
-        })
+        Ok(Self { name: name.to_owned(), component: component.parse()?, scope: scope.parse()? })
     }
 }
 
@@ -186,10 +171,7 @@ impl FromStr for ArchiveName {
         let (stem, format) = ArchiveFormat::from_file_name(text)
             .and_then(|format| Some((text.strip_suffix(format.extension())?, format)))
             .ok_or_else(|| Invalid::new("neither a `.tar.zst` nor a `.tar.xz`", text))?;
-        Ok(Self {
-            artifact: stem.parse()?,
-            format,
-        })
+        Ok(Self { artifact: stem.parse()?, format })
     }
 }
 
@@ -232,11 +214,9 @@ mod tests {
         assert_eq!(encoded, "rccl_test_gfx942%3Axnack+.tar.zst");
         let here = [&encoded, &name.to_string()][usize::from(!cfg!(windows))].clone();
         assert_eq!(name.file_name(), here);
-        for text in [
-            &encoded,
-            "rccl_test_gfx942%3axnack+.tar.zst",
-            "rccl_test_gfx942:xnack+.tar.zst",
-        ] {
+        for text in
+            [&encoded, "rccl_test_gfx942%3axnack+.tar.zst", "rccl_test_gfx942:xnack+.tar.zst"]
+        {
             assert_eq!(ArchiveName::of_file(text).unwrap(), name);
         }
         let directory = ArtifactName::of_file("rccl_test_gfx942%3Axnack+").unwrap();
@@ -248,9 +228,7 @@ mod tests {
 
     #[test]
     fn the_place_of_a_file_is_read_back_as_its_path() {
-        let path: RelPath = "rocBLAS/.kpack/blas_lib_gfx942:xnack+.kpack"
-            .parse()
-            .unwrap();
+        let path: RelPath = "rocBLAS/.kpack/blas_lib_gfx942:xnack+.kpack".parse().unwrap();
         let place = local_path(Path::new("in"), &path);
         let place = place.strip_prefix("in").unwrap().to_str().unwrap();
         assert_eq!(from_local(place), path.as_str());
@@ -354,9 +332,8 @@ mod tests {
 
     #[test]
     fn names_are_ordered_by_their_text() {
-        let mut names: Vec<ArtifactName> = ["core_lib_generic", "core-hip_lib_generic"]
-            .map(|name| name.parse().unwrap())
-            .into();
+        let mut names: Vec<ArtifactName> =
+            ["core_lib_generic", "core-hip_lib_generic"].map(|name| name.parse().unwrap()).into();
         names.sort();
         assert_eq!(names[0].name, "core-hip");
     }

@@ -91,14 +91,9 @@ impl ArtifactOutput {
     ) -> Result<()> {
         let place = self.place(name);
         fs::create_dir_all(&place)?;
-        let lines = basedirs
-            .into_iter()
-            .flat_map(|basedir| [basedir.as_str(), "\n"]);
+        let lines = basedirs.into_iter().flat_map(|basedir| [basedir.as_str(), "\n"]);
         let manifest: String = lines.collect();
-        Ok(fs::write(
-            place.join(ArtifactManifest::FILE_NAME),
-            manifest,
-        )?)
+        Ok(fs::write(place.join(ArtifactManifest::FILE_NAME), manifest)?)
     }
 
     /// Renames all artifacts to their final names.
@@ -124,10 +119,7 @@ fn symlink(text: &str, place: &Path) -> Result<()> {
 
 #[cfg(not(unix))]
 fn symlink(text: &str, place: &Path) -> Result<()> {
-    crate::error::bail!(
-        "symlinks cannot be written here: `{}` to `{text}`",
-        place.display()
-    )
+    crate::error::bail!("symlinks cannot be written here: `{}` to `{text}`", place.display())
 }
 
 /// Fails if a split into this directory was killed before all of its artifacts had their names.
@@ -199,11 +191,7 @@ mod tests {
             fs::create_dir_all(theirs.parent().unwrap()).unwrap();
             fs::write(&theirs, "theirs").unwrap();
             let refused = ArtifactOutput::new(directory, names()).unwrap_err();
-            assert!(
-                refused
-                    .to_string()
-                    .contains("changed after a split was killed")
-            );
+            assert!(refused.to_string().contains("changed after a split was killed"));
             assert!(theirs.exists() && there(MARK));
             fs::remove_file(&theirs).unwrap();
         }

@@ -136,11 +136,7 @@ pub fn stage(
             has_checksum: decompressor.has_checksum(),
             ..unpacking.done
         };
-        Ok(Staged {
-            staging,
-            is_new,
-            unpacked,
-        })
+        Ok(Staged { staging, is_new, unpacked })
     };
     attempt().or_else(|error| {
         // `Tap` reports a stop as an I/O error. Report the stop itself, not a damaged archive.
@@ -156,10 +152,7 @@ pub fn stage(
 
 fn is_damage(cause: &(dyn StdError + 'static)) -> bool {
     let kind = cause.downcast_ref().map(io::Error::kind);
-    matches!(
-        kind,
-        Some(io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
-    )
+    matches!(kind, Some(io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof))
 }
 
 /// An artifact that is being unpacked.
@@ -230,19 +223,11 @@ impl<'a> Unpacking<'a> {
         kind: &TarKind,
         content: &mut impl Read,
     ) -> Result<()> {
-        ensure!(
-            matches!(kind, TarKind::File { .. }),
-            "`{path}` is not a regular file"
-        );
-        ensure!(
-            !self.seen.contains_key(path.as_str()),
-            "two members are called `{path}`"
-        );
+        ensure!(matches!(kind, TarKind::File { .. }), "`{path}` is not a regular file");
+        ensure!(!self.seen.contains_key(path.as_str()), "two members are called `{path}`");
         let mut text = Vec::new();
         // One byte more than allowed, so that `parse` sees that it is too long.
-        content
-            .take(ArtifactManifest::MAX_LEN as u64 + 1)
-            .read_to_end(&mut text)?;
+        content.take(ArtifactManifest::MAX_LEN as u64 + 1).read_to_end(&mut text)?;
         let manifest =
             ArtifactManifest::parse(&text).with_context(|| format!("failed to read `{path}`"))?;
         let strays = self.seen.iter();
@@ -376,11 +361,7 @@ impl<'a> Unpacking<'a> {
     /// Creates the symlinks. All paths are known now, so the end of each symlink can be checked.
     fn finish(&self, stop: &Stop) -> Result<()> {
         if self.manifest.is_none() {
-            return Err(anyhow!(
-                "the archive has no `{}`",
-                ArtifactManifest::FILE_NAME
-            ))
-            .hint(
+            return Err(anyhow!("the archive has no `{}`", ArtifactManifest::FILE_NAME)).hint(
                 "an artifact has a file of that name at its top, which lists its base directories",
             );
         }
@@ -407,10 +388,7 @@ fn is_listed(manifest: &ArtifactManifest, path: &RelPath, kind: &Node) -> bool {
 }
 
 fn stray_member(path: &RelPath) -> Error {
-    anyhow!(
-        "`{path}` lies in none of the directories that `{}` lists",
-        ArtifactManifest::FILE_NAME
-    )
+    anyhow!("`{path}` lies in none of the directories that `{}` lists", ArtifactManifest::FILE_NAME)
 }
 
 /// Fails if a symlink leads out of the artifact through `..`. Absolute targets are accepted here:
@@ -421,10 +399,7 @@ fn ensure_inside<'a>(
     at: impl Fn(&str) -> Option<&'a Node>,
 ) -> Result<ResolvedLink> {
     let end = resolve(path, text, at);
-    ensure!(
-        end != ResolvedLink::Outside,
-        "link `{path}` leads out of the artifact: `{text}`"
-    );
+    ensure!(end != ResolvedLink::Outside, "link `{path}` leads out of the artifact: `{text}`");
     Ok(end)
 }
 

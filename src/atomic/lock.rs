@@ -92,12 +92,7 @@ impl Lock {
         for _ in 0..ATTEMPTS {
             match attempt(&directory.join(work.file_name()), work.is_shared()) {
                 Ok(Some(hold)) => {
-                    return Ok(Self {
-                        hold,
-                        work,
-                        directory: directory.to_owned(),
-                        created,
-                    });
+                    return Ok(Self { hold, work, directory: directory.to_owned(), created });
                 }
                 Ok(None) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -108,12 +103,7 @@ impl Lock {
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(Self {
-            hold: Hold::Without,
-            work,
-            directory: directory.to_owned(),
-            created,
-        })
+        Ok(Self { hold: Hold::Without, work, directory: directory.to_owned(), created })
     }
 
     /// Like `take`, but also fails if the directory is not writable.
@@ -136,10 +126,7 @@ impl Lock {
     /// is then held until that program ends, even if this process is killed before.
     pub fn as_stdin(&self) -> Stdio {
         match &self.hold {
-            Hold::Held(file) => file
-                .file()
-                .try_clone()
-                .map_or_else(|_| Stdio::null(), Stdio::from),
+            Hold::Held(file) => file.file().try_clone().map_or_else(|_| Stdio::null(), Stdio::from),
             Hold::Without | Hold::Barred(_) => Stdio::null(),
         }
     }
@@ -158,9 +145,7 @@ impl Lock {
 /// Creates a directory, with those around it that are missing. Returns the ones that this process has created
 /// and no other one, innermost first.
 fn create_directories(directory: &Path) -> io::Result<Vec<PathBuf>> {
-    let ancestors = directory
-        .ancestors()
-        .filter(|it| !it.as_os_str().is_empty());
+    let ancestors = directory.ancestors().filter(|it| !it.as_os_str().is_empty());
     let missing: Vec<&Path> = ancestors.take_while(|it| !it.is_dir()).collect();
     let mut created = Vec::new();
     for place in missing.into_iter().rev() {
@@ -187,11 +172,7 @@ fn attempt(path: &Path, is_shared: bool) -> io::Result<Option<Hold>> {
         Err(error) if may_not(&error) || is_full(&error) => return Ok(Some(Hold::Without)),
         file => file?,
     };
-    let locked = if is_shared {
-        file.file().try_lock_shared()
-    } else {
-        file.try_lock()
-    };
+    let locked = if is_shared { file.file().try_lock_shared() } else { file.try_lock() };
     match locked.map_err(io::Error::from) {
         Ok(()) if is_at(&file, path)? => Ok(Some(Hold::Held(file))),
         Ok(()) => Ok(None),
@@ -202,17 +183,11 @@ fn attempt(path: &Path, is_shared: bool) -> io::Result<Option<Hold>> {
 }
 
 fn may_not(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
-    )
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }
 
 fn is_full(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-    )
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// Whether the path still names this file. The last holder removes the lock file, and a lock on a
@@ -274,11 +249,7 @@ mod tests {
         ");
         drop(lock);
         assert_eq!(directory.exists(), cfg!(not(unix)));
-        assert!(
-            Lock::take(&directory, LockPurpose::Fetch)
-                .unwrap()
-                .is_held()
-        );
+        assert!(Lock::take(&directory, LockPurpose::Fetch).unwrap().is_held());
     }
 
     #[cfg(unix)]
@@ -310,30 +281,20 @@ mod tests {
         let two = take(LockPurpose::Index).unwrap();
         drop(one);
         let refused = take(LockPurpose::Build).unwrap_err().to_string();
-        assert!(
-            refused.starts_with("another build, or an index, is running in "),
-            "{refused}"
-        );
+        assert!(refused.starts_with("another build, or an index, is running in "), "{refused}");
         drop(two);
         let build = take(LockPurpose::BuildBelow).unwrap();
         let refused = take(LockPurpose::Index).unwrap_err().to_string();
         assert!(refused.starts_with("a build is running in "), "{refused}");
         drop(build);
-        assert_eq!(
-            fs::read_dir(directory.path()).unwrap().count(),
-            usize::from(!cfg!(unix))
-        );
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), usize::from(!cfg!(unix)));
     }
 
     #[test]
     fn a_lock_file_that_a_killed_fetch_left_is_ignored() {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join(LockPurpose::Fetch.file_name()), "").unwrap();
-        assert!(
-            Lock::take(directory.path(), LockPurpose::Fetch)
-                .unwrap()
-                .is_held()
-        );
+        assert!(Lock::take(directory.path(), LockPurpose::Fetch).unwrap().is_held());
     }
 
     #[cfg(unix)]

@@ -78,10 +78,7 @@ fn what_came_into_a_directory_meanwhile_is_kept() {
         assert_eq!(kept.unwrap(), ["gfx942/torch.whl", "thesis.txt"]);
         assert_eq!(names(&target), ["gfx942", "ours.whl", "thesis.txt"]);
         assert_eq!(fs::read_to_string(target.join("ours.whl")).unwrap(), "ours");
-        assert_eq!(
-            fs::read_to_string(target.join("thesis.txt")).unwrap(),
-            "theirs"
-        );
+        assert_eq!(fs::read_to_string(target.join("thesis.txt")).unwrap(), "theirs");
         assert_eq!(names(place.path()), ["dist"]);
         fs::remove_dir_all(&target).unwrap();
     }
@@ -126,10 +123,7 @@ fn others_may_read_what_was_written() {
     use std::os::unix::fs::PermissionsExt as _;
     let directory = tempfile::tempdir().unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    let (plain, ours) = (
-        directory.path().join("plain"),
-        directory.path().join("ours"),
-    );
+    let (plain, ours) = (directory.path().join("plain"), directory.path().join("ours"));
     fs::write(&plain, "").unwrap();
     write(&ours, "").unwrap();
     assert_eq!(mode(&ours), mode(&plain));
@@ -149,17 +143,11 @@ fn what_has_no_writer_under_this_kernel_is_swept() {
         fs::write(at(&format!("{ours}killed.part")), "").unwrap();
         fs::create_dir_all(at(&format!("{ours}tree.part/a"))).unwrap();
     }
-    let (written, made) = (
-        file(&at("target"), "slow"),
-        StagedDir::beside(&at("slow")).unwrap(),
-    );
+    let (written, made) = (file(&at("target"), "slow"), StagedDir::beside(&at("slow")).unwrap());
     sweep(directory.path());
     assert!(written.0.path().exists() && made.path().exists());
     drop((written, made));
-    assert_eq!(
-        names(directory.path()),
-        [".rocwheel-fetch.lock", ".rocwheel-of-another.part"]
-    );
+    assert_eq!(names(directory.path()), [".rocwheel-fetch.lock", ".rocwheel-of-another.part"]);
 }
 
 /// Two writers with the same process id (in two containers) must get different names.

@@ -94,19 +94,14 @@ impl AcceptList {
                 return true;
             };
             *used = true;
-            accepted.push(AcceptedFinding {
-                finding: finding.clone(),
-                reason: entry.reason.clone(),
-            });
+            accepted
+                .push(AcceptedFinding { finding: finding.clone(), reason: entry.reason.clone() });
             false
         });
         for (entry, _) in self.accept.iter().zip(used).filter(|(_, used)| !used) {
             if entry.has_expired(today) {
                 unused.push(format!("{entry} was accepted until {}", entry.until));
-            } else if RULES
-                .iter()
-                .any(|rule| entry.rule.fits(rule) && is_asked(rule))
-            {
+            } else if RULES.iter().any(|rule| entry.rule.fits(rule) && is_asked(rule)) {
                 unused.push(format!("{entry} matches nothing"));
             }
         }
@@ -121,19 +116,13 @@ impl AcceptList {
         findings: &[Finding],
         until: &str,
     ) -> Result<String> {
-        self.accept
-            .retain(|entry| accepted.iter().any(|it| entry.matches(&it.finding)));
+        self.accept.retain(|entry| accepted.iter().any(|it| entry.matches(&it.finding)));
         let mut groups: BTreeMap<_, Vec<String>> = BTreeMap::new();
         let counted = findings.iter();
         for finding in counted.filter(|it| it.rule.severity > Severity::Note) {
             // An entry with paths does not match a finding about the whole package.
             let has_path = finding.member.is_some();
-            let key = (
-                finding.rule.id,
-                package_of(finding),
-                &finding.fact,
-                has_path,
-            );
+            let key = (finding.rule.id, package_of(finding), &finding.fact, has_path);
             let paths = groups.entry(key).or_default();
             paths.extend(finding.member.clone());
         }
@@ -148,9 +137,7 @@ impl AcceptList {
             });
         }
         let list = toml::to_string_pretty(&self)?;
-        Ok(format!(
-            "# Findings that are known: docs/checks.md says what each key means.\n\n{list}"
-        ))
+        Ok(format!("# Findings that are known: docs/checks.md says what each key means.\n\n{list}"))
     }
 }
 
@@ -224,9 +211,7 @@ mod tests {
 
     #[test]
     fn a_list_that_was_written_accepts_what_was_found() {
-        let text = AcceptList::default()
-            .renewed(&[], &found(), "2026-11-22")
-            .unwrap();
+        let text = AcceptList::default().renewed(&[], &found(), "2026-11-22").unwrap();
         insta::assert_snapshot!(text, @r#"
         # Findings that are known: docs/checks.md says what each key means.
 

@@ -122,8 +122,7 @@ impl Coverage {
     /// The number of libraries that have code for a target.
     pub fn count(&self, target: &Target) -> usize {
         let rows = self.libraries.values();
-        rows.filter(|row| row.cells.contains_key(target.as_str()))
-            .count()
+        rows.filter(|row| row.cells.contains_key(target.as_str())).count()
     }
 
     /// The libraries without code for this target, each with the targets for which it has code. Not
@@ -188,11 +187,7 @@ fn as_file(path: &str, content: Option<&ContentFacts>) -> LibraryCode {
             _ => path.contains("xnack+"),
         },
         is_optional: path.parse().is_ok_and(|it| databases::is_optional(&it)),
-        cell: Cell {
-            files: 1,
-            code_objects: 0,
-            bytes: content.map_or(0, |content| content.len),
-        },
+        cell: Cell { files: 1, code_objects: 0, bytes: content.map_or(0, |content| content.len) },
     }
 }
 
@@ -241,20 +236,15 @@ fn names_no_other(path: &str, target: &Target) -> bool {
 const LATER: &str = "amdgcnspirv";
 
 /// A host wheel, a library in it that contains its device code, and that code.
-type FatLibrary<'a> = (
-    &'a WheelFile,
-    &'a MemberFacts,
-    &'a BTreeMap<CodeTarget, Cell>,
-);
+type FatLibrary<'a> = (&'a WheelFile, &'a MemberFacts, &'a BTreeMap<CodeTarget, Cell>);
 
 pub(super) fn fat(set: &SetFacts) -> impl Iterator<Item = FatLibrary<'_>> {
-    set.contents()
-        .filter_map(|(wheel, member, content)| match &content.code {
-            DeviceCodeFacts::Fat(carried) if wheel.device_target().is_none() => {
-                Some((wheel, member, carried))
-            }
-            _ => None,
-        })
+    set.contents().filter_map(|(wheel, member, content)| match &content.code {
+        DeviceCodeFacts::Fat(carried) if wheel.device_target().is_none() => {
+            Some((wheel, member, carried))
+        }
+        _ => None,
+    })
 }
 
 /// The targets of the device wheels. Without device wheels, the targets of the families in the
@@ -266,9 +256,7 @@ pub(super) fn targets(set: &SetFacts) -> BTreeSet<Target> {
     }
     let promised = set.wheels.iter().flat_map(|it| promised(it));
     let carried = fat(set).flat_map(|(.., carried)| carried.keys());
-    promised
-        .chain(carried.filter_map(|it| it.base().target()))
-        .collect()
+    promised.chain(carried.filter_map(|it| it.base().target())).collect()
 }
 
 /// Whether it is a legacy set: no device wheels, and libraries for families.
@@ -280,9 +268,7 @@ pub(super) fn is_legacy(set: &SetFacts) -> bool {
 /// The targets of the family in the name of a package.
 pub(super) fn promised(wheel: &WheelFile) -> Vec<Target> {
     let table = TargetTable::builtin();
-    let own = wheel
-        .project()
-        .and_then(|name| name.strip_prefix(&NAMES.of_family));
+    let own = wheel.project().and_then(|name| name.strip_prefix(&NAMES.of_family));
     let is_it = |name: &str| own.is_some_and(|own| name.eq_ignore_ascii_case(own));
     let family = table.families().find(|it| is_it(it.as_str()));
     let targets = family.into_iter().flat_map(|it| table.targets(it));
@@ -324,26 +310,16 @@ mod tests {
 
     #[test]
     fn gaps_are_known_for_each_target() {
-        let cell = |bytes| Cell {
-            files: 1,
-            code_objects: 0,
-            bytes,
-        };
+        let cell = |bytes| Cell { files: 1, code_objects: 0, bytes };
         let row = |cells: &[(&str, u64)]| LibraryRow {
-            cells: cells
-                .iter()
-                .map(|(name, bytes)| ((*name).to_owned(), cell(*bytes)))
-                .collect(),
+            cells: cells.iter().map(|(name, bytes)| ((*name).to_owned(), cell(*bytes))).collect(),
             is_needed: true,
             ..LibraryRow::default()
         };
         let coverage = Coverage {
             targets: vec!["gfx1100".to_owned(), "gfx942".to_owned()],
             libraries: BTreeMap::from([
-                (
-                    "blas".to_owned(),
-                    row(&[("gfx1100", 4096), ("gfx942", 5 << 20)]),
-                ),
+                ("blas".to_owned(), row(&[("gfx1100", 4096), ("gfx942", 5 << 20)])),
                 ("hipblaslt".to_owned(), row(&[("gfx942", 3 << 30)])),
             ]),
         };

@@ -169,11 +169,7 @@ pub struct Cell {
 impl Cell {
     /// One code object.
     pub(super) fn of_code(bytes: u64) -> Self {
-        Self {
-            code_objects: 1,
-            bytes,
-            ..Self::default()
-        }
+        Self { code_objects: 1, bytes, ..Self::default() }
     }
 
     pub fn add(&mut self, part: Self) {
@@ -299,16 +295,13 @@ impl WheelFile {
 
     /// The text of its `_dist_info.py`, if rocwheel made the wheel. Device wheels have none.
     pub fn own_dist_info(&self) -> Option<&str> {
-        self.dist_info_py()
-            .filter(|text| text.contains(TABLES) || !self.is_made_by_others())
+        self.dist_info_py().filter(|text| text.contains(TABLES) || !self.is_made_by_others())
     }
 
     /// Whether another program than rocwheel made it, according to its WHEEL. TheRock's builder does
     /// without some of the files that ours adds, and its packages are known to have some defects.
     pub fn is_made_by_others(&self) -> bool {
-        let text = self
-            .dist_info("WHEEL")
-            .map(|(_, bytes)| String::from_utf8_lossy(bytes));
+        let text = self.dist_info("WHEEL").map(|(_, bytes)| String::from_utf8_lossy(bytes));
         let facts = text.and_then(|text| text.parse::<WheelFacts>().ok());
         facts.is_some_and(|facts| !facts.is_made_by_us())
     }

@@ -66,8 +66,7 @@ pub(super) fn file_name(path: &str) -> &str {
 
 /// Whether a path has this extension. The comparison is case-sensitive.
 pub(super) fn has_extension(path: &str, extension: &str) -> bool {
-    path.rsplit_once('.')
-        .is_some_and(|(_, end)| end == extension)
+    path.rsplit_once('.').is_some_and(|(_, end)| end == extension)
 }
 
 /// The path without features: that of the file for the plain target.
@@ -90,10 +89,7 @@ pub(super) fn library(path: &str) -> String {
         let stem = stem.rsplit_once('_').map_or(stem, |(stem, _)| stem);
         // The text after the component distinguishes archives of the same artifact.
         let name = stem.split_once("_lib_").map(|(name, _)| name);
-        return name
-            .or(stem.strip_suffix("_lib"))
-            .unwrap_or(stem)
-            .to_owned();
+        return name.or(stem.strip_suffix("_lib")).unwrap_or(stem).to_owned();
     }
     let mut parts = inside.split('/');
     let first = parts.next().unwrap_or_default();
@@ -154,19 +150,10 @@ mod tests {
     #[test]
     fn a_path_belongs_to_a_library() {
         assert_eq!(library("l/lib/libMIOpenCK_gfx942.so"), "libMIOpenCK_*.so");
-        assert_eq!(
-            library("_rocm_sdk_libraries/.kpack/blas_lib_gfx942-xnack+.kpack"),
-            "blas"
-        );
+        assert_eq!(library("_rocm_sdk_libraries/.kpack/blas_lib_gfx942-xnack+.kpack"), "blas");
         assert_eq!(library("l/.kpack/blas_lib_3f2a9c1d_7_gfx942.kpack"), "blas");
-        assert_eq!(
-            library("_rocm_sdk_libraries/lib/rocblas/library/a.dat"),
-            "rocblas"
-        );
-        assert_eq!(
-            library("_rocm_sdk_libraries/share/miopen/db/a.db"),
-            "miopen"
-        );
+        assert_eq!(library("_rocm_sdk_libraries/lib/rocblas/library/a.dat"), "rocblas");
+        assert_eq!(library("_rocm_sdk_libraries/share/miopen/db/a.db"), "miopen");
         assert_eq!(library("alone"), "alone");
     }
 

@@ -185,10 +185,7 @@ mod tests {
                 "a/b.py",
                 "from . import __version__, c, gone\nfrom .lost import x\nfrom .c import f, g\n",
             ),
-            (
-                "a/c.py",
-                "try:\n    import os.path\nexcept ImportError:\n    pass\ndef f(): ...\n",
-            ),
+            ("a/c.py", "try:\n    import os.path\nexcept ImportError:\n    pass\ndef f(): ...\n"),
         ];
         let modules: PythonModules<'_> = sources
             .iter()
@@ -196,19 +193,15 @@ mod tests {
             .collect();
         assert_eq!(modules["a/__init__.py"].text("__version__"), Some("2"));
         let calls = ["a.c:f", "a.c:os", "a.c:g", "a.d:f", "a:__version__"];
-        let why: Vec<String> = calls
-            .iter()
-            .filter_map(|call| unresolved(&modules, "", call))
-            .collect();
+        let why: Vec<String> =
+            calls.iter().filter_map(|call| unresolved(&modules, "", call)).collect();
         insta::assert_snapshot!(why.join("\n"), @"
         `a.c` has no `g`
         there is no module `a.d`
         ");
         let broken = broken_imports(&modules);
-        let broken: Vec<String> = broken
-            .iter()
-            .map(|(path, why)| format!("{path}: {why}"))
-            .collect();
+        let broken: Vec<String> =
+            broken.iter().map(|(path, why)| format!("{path}: {why}")).collect();
         insta::assert_snapshot!(broken.join("\n"), @"
         a/b.py: it imports `gone` from `a`, which has no such name
         a/b.py: it imports from `a/lost.py`, which is not there

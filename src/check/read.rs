@@ -129,11 +129,7 @@ fn read(
         let portions = portions.remove(&index).unwrap_or_default();
         Arc::new(outline.finish(portions))
     });
-    Ok(SetFacts {
-        wheels: wheels.collect(),
-        sdists,
-        ..SetFacts::default()
-    })
+    Ok(SetFacts { wheels: wheels.collect(), sdists, ..SetFacts::default() })
 }
 
 /// Reads the directory at the end of each wheel.

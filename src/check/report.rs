@@ -103,11 +103,7 @@ impl Report {
 /// `1 error, 2 warnings, 3 accepted, 4 findings skipped`
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let counts = [
-            (self.errors, "error"),
-            (self.warnings, "warning"),
-            (self.notes, "note"),
-        ];
+        let counts = [(self.errors, "error"), (self.warnings, "warning"), (self.notes, "note")];
         let counts = counts.into_iter().filter(|(count, _)| *count > 0);
         let mut counts: Vec<String> = counts.map(|(count, noun)| many(count, noun)).collect();
         if counts.is_empty() {

@@ -181,14 +181,7 @@ rules! {
 
 impl Rule {
     const fn new(id: &'static str, name: &'static str, severity: Severity) -> Self {
-        Self {
-            id,
-            name,
-            severity,
-            needs_whole_set: false,
-            is_damage: false,
-            is_consequence: false,
-        }
+        Self { id, name, severity, needs_whole_set: false, is_damage: false, is_consequence: false }
     }
 
     const fn of_whole_set(mut self) -> Self {
@@ -317,10 +310,7 @@ impl Findings {
         fact: impl Into<String>,
     ) {
         let lacks = project.map_or(String::new(), |it| it.normalized().to_owned());
-        self.0.push(Finding {
-            lacks: Some(lacks),
-            ..Finding::new(rule, fact).in_file(file)
-        });
+        self.0.push(Finding { lacks: Some(lacks), ..Finding::new(rule, fact).in_file(file) });
     }
 
     /// Adds a finding about a package and a path in it.
@@ -358,13 +348,7 @@ impl Findings {
 impl Finding {
     /// A finding about the whole set.
     pub fn new(rule: &'static Rule, fact: impl Into<String>) -> Self {
-        Self {
-            rule,
-            file: None,
-            member: None,
-            fact: one_line(&fact.into()),
-            lacks: None,
-        }
+        Self { rule, file: None, member: None, fact: one_line(&fact.into()), lacks: None }
     }
 
     #[must_use]
@@ -488,10 +472,7 @@ mod tests {
 
     fn selection(select: &[&str], ignore: &[&str]) -> RuleSelection {
         let parse = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
-        RuleSelection {
-            select: parse(select),
-            ignore: parse(ignore),
-        }
+        RuleSelection { select: parse(select), ignore: parse(ignore) }
     }
 
     #[test]

@@ -80,11 +80,7 @@ impl<R: ReadAt> Forward for ReadFrom<R> {
 
 impl SparseFile {
     fn new(memory: usize) -> Self {
-        Self {
-            len: 0,
-            bytes: Spool::new(memory),
-            parts: Vec::new(),
-        }
+        Self { len: 0, bytes: Spool::new(memory), parts: Vec::new() }
     }
 
     /// Keeps a whole file, of which at most `memory` bytes are in memory and the others in a temporary file.
@@ -143,11 +139,7 @@ impl SparseFile {
         this.keep(source, HEADER)?;
         let mut contents = [0; 8];
         let is_there = this.bytes.read_at(8, &mut contents)? == contents.len();
-        let contents = if is_there {
-            u64::from_le_bytes(contents)
-        } else {
-            0
-        };
+        let contents = if is_there { u64::from_le_bytes(contents) } else { 0 };
         let mut left = 0;
         if this.len + 4 <= contents {
             left = this.length(source)?.unwrap_or(0).min(MOST_FRAMES);
@@ -260,25 +252,18 @@ mod tests {
     #[test]
     fn an_archive_is_known_by_a_small_part_of_it() {
         let codes = KEYS.map(|(key, len)| (key, noise(len)));
-        let codes = codes
-            .each_ref()
-            .map(|(key, code)| (*key, "gfx942", &**code));
+        let codes = codes.each_ref().map(|(key, code)| (*key, "gfx942", &**code));
         for bytes in [stored(&codes), archive()] {
             let sparse = sifted(&bytes);
             assert_eq!(sparse.len(), bytes.len() as u64);
             assert!(sparse.bytes.size() < 1000, "{}", sparse.bytes.size());
-            let (whole, part) = (
-                KpackArchive::open(&bytes).unwrap(),
-                KpackArchive::open(&sparse).unwrap(),
-            );
+            let (whole, part) =
+                (KpackArchive::open(&bytes).unwrap(), KpackArchive::open(&sparse).unwrap());
             assert_eq!(part.codes(), whole.codes());
             assert_eq!(part.targets(), whole.targets());
             for code in part.codes() {
                 let refused = format!("{:#}", part.read(code).unwrap_err());
-                assert!(
-                    refused.contains("a part of it that was not kept"),
-                    "{refused}"
-                );
+                assert!(refused.contains("a part of it that was not kept"), "{refused}");
             }
         }
     }

@@ -16,10 +16,7 @@ const FLAG: &str = "`--";
 /// left out.
 pub(super) fn fit(error: Error, command: &Command, root: &Command) -> Error {
     let hints = error::hints(&error);
-    let fitting: Vec<String> = hints
-        .iter()
-        .filter_map(|it| fitted(it, command, root))
-        .collect();
+    let fitting: Vec<String> = hints.iter().filter_map(|it| fitted(it, command, root)).collect();
     if fitting == hints {
         return error;
     }
@@ -29,10 +26,7 @@ pub(super) fn fit(error: Error, command: &Command, root: &Command) -> Error {
 /// `None` for a hint that no user of the command can follow.
 fn fitted(hint: &str, command: &Command, root: &Command) -> Option<String> {
     // It is about the flags of another command, or of another program.
-    if ["`rocwheel ", "`auditwheel "]
-        .iter()
-        .any(|it| hint.contains(it))
-    {
+    if ["`rocwheel ", "`auditwheel "].iter().any(|it| hint.contains(it)) {
         return Some(hint.to_owned());
     }
     let (first, rest) = hint.split_once(FLAG).unwrap_or((hint, ""));

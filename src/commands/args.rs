@@ -60,12 +60,7 @@ pub struct SetArg {
     /// Directory with packages in it or in its `dist`, or `s3://bucket/directory`
     #[arg(value_name = "SET", required_unless_present = "packages_dir")]
     set: Option<NamedPlace>,
-    #[arg(
-        long,
-        alias = "input-packages-dir",
-        hide = true,
-        conflicts_with = "set"
-    )]
+    #[arg(long, alias = "input-packages-dir", hide = true, conflicts_with = "set")]
     packages_dir: Option<NamedPlace>,
 }
 
@@ -163,8 +158,7 @@ impl RunArgs {
     /// The run that the user named, or the run of GitHub Actions that this process is part of.
     pub fn run(&self) -> Result<&RunReference> {
         let run = self.run_id.as_ref().or(self.own_run.as_ref());
-        run.context("no run was named")
-            .hint("pass `--run-id` with an id or the address of a run")
+        run.context("no run was named").hint("pass `--run-id` with an id or the address of a run")
     }
 
     /// Whether the user named a run. If not, [`run`](Self::run) is the one that this process is
@@ -175,11 +169,7 @@ impl RunArgs {
 
     /// The platform that the packages are for.
     pub fn platform(&self) -> Platform {
-        self.platform.unwrap_or(if cfg!(windows) {
-            Platform::Windows
-        } else {
-            Platform::Linux
-        })
+        self.platform.unwrap_or(if cfg!(windows) { Platform::Windows } else { Platform::Linux })
     }
 
     /// The release type of the run, if a flag or the environment says it.
@@ -258,9 +248,7 @@ fn payload(variable: impl Fn(&str) -> Option<String>) -> Result<Option<String>> 
     let payload = fs_err::read_to_string(path);
     let name = variable("GITHUB_EVENT_NAME").unwrap_or_default();
     if Event::subject(&name).is_some() {
-        return payload
-            .map(Some)
-            .hint("`GITHUB_EVENT_PATH` names a file of JSON");
+        return payload.map(Some).hint("`GITHUB_EVENT_PATH` names a file of JSON");
     }
     let is_event = |payload: &String| Event::parse(payload).is_ok();
     Ok(payload.ok().filter(is_event))
@@ -366,11 +354,7 @@ impl AccessArgs {
             endpoint,
             region,
             profile: profile.map(|name| Profile { name, beats_keys }),
-            signing: if self.no_sign_request {
-                Signing::Never
-            } else {
-                Signing::Auto
-            },
+            signing: if self.no_sign_request { Signing::Never } else { Signing::Auto },
         };
         Ok(access.in_known_region(known)?)
     }

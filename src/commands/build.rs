@@ -136,9 +136,7 @@ pub struct BuildSettings {
 
 pub fn run(args: &BuildArgs, world: &World) -> Result<()> {
     args.ensure_apart()?;
-    let options = args
-        .what
-        .options(&args.settings, args.platform, args.release_type)?;
+    let options = args.what.options(&args.settings, args.platform, args.release_type)?;
     let selection = args.selection(&options)?;
     let _lock = args.lock()?;
     let (jobs, dest) = (options.settings.jobs, &args.output_dir);
@@ -157,16 +155,11 @@ pub fn run(args: &BuildArgs, world: &World) -> Result<()> {
 
 impl BuildArgs {
     fn answer(&self, made: &MadeSet, world: &World) -> Result<()> {
-        let answer = BuildAnswer {
-            packages: &made.packages,
-            reused: made.reused,
-        };
+        let answer = BuildAnswer { packages: &made.packages, reused: made.reused };
         if !world.console.is_watched() {
             return world.console.report("build", &answer, &answer);
         }
-        world
-            .console
-            .data(answer.sized(&self.output_dir.join("dist")))?;
+        world.console.data(answer.sized(&self.output_dir.join("dist")))?;
         let shown = shell_word(&self.output_dir.to_string_lossy());
         world.console.next(format!("rocwheel index {shown}"));
         Ok(())
@@ -180,10 +173,8 @@ impl BuildArgs {
             return Ok(());
         }
         let (artifacts, dest) = (self.artifact_dir.display(), self.output_dir.display());
-        Err(anyhow!(
-            "`--output-dir {dest}` is in or above `--artifact-dir {artifacts}`"
-        ))
-        .hint("name another directory for the packages, beside that of the artifacts")
+        Err(anyhow!("`--output-dir {dest}` is in or above `--artifact-dir {artifacts}`"))
+            .hint("name another directory for the packages, beside that of the artifacts")
     }
 
     /// The packages to build. Fails if the artifacts were fetched for other packages: the build
@@ -273,11 +264,7 @@ impl BuildInputs {
 
     /// What an existing set is used for.
     pub fn reuse(&self) -> Reuse {
-        Reuse {
-            clean: self.clean,
-            from: self.reuse.clone(),
-            program: program(),
-        }
+        Reuse { clean: self.clean, from: self.reuse.clone(), program: program() }
     }
 
     fn catalog(&self, file: Option<&Path>) -> Result<Catalog> {
@@ -285,9 +272,7 @@ impl BuildInputs {
             None => Catalog::built_in(),
             Some(file) => read_catalog(file),
         };
-        catalog?
-            .without(&self.without)
-            .context("failed to apply `--without`")
+        catalog?.without(&self.without).context("failed to apply `--without`")
     }
 }
 

@@ -147,17 +147,11 @@ impl DepsUpdateArgs {
         world.console.status("Wrote", to.display());
         let (old, new) = (earlier.map(|it| it.versions()), lock.versions());
         let old = old.unwrap_or_default();
-        let removed = old
-            .difference(&new)
-            .map(|(name, it)| format!("{name} {it}"));
-        let added = new
-            .difference(&old)
-            .map(|(name, it)| format!("{name} {it}"));
+        let removed = old.difference(&new).map(|(name, it)| format!("{name} {it}"));
+        let added = new.difference(&old).map(|(name, it)| format!("{name} {it}"));
         let (removed, added): (Vec<_>, Vec<_>) = (removed.collect(), added.collect());
         let lines = removed.iter().map(|it| format!("- {it}\n"));
-        let text: String = lines
-            .chain(added.iter().map(|it| format!("+ {it}\n")))
-            .collect();
+        let text: String = lines.chain(added.iter().map(|it| format!("+ {it}\n"))).collect();
         let facts = json!({ "removed": removed, "added": added });
         world.console.report("deps update", &facts, text)
     }

@@ -57,18 +57,10 @@ impl FromStr for NamedSet {
         // A user name in a URL ends with `@`, too, but no version follows it.
         let named = text.rsplit_once('@').and_then(|(place, version)| {
             let version = version.parse().ok()?;
-            Some(Self {
-                place: place.into(),
-                version: Some(version),
-            })
+            Some(Self { place: place.into(), version: Some(version) })
         });
-        let whole = || Self {
-            place: text.into(),
-            version: None,
-        };
-        Ok(named
-            .filter(|_| !Path::new(text).exists())
-            .unwrap_or_else(whole))
+        let whole = || Self { place: text.into(), version: None };
+        Ok(named.filter(|_| !Path::new(text).exists()).unwrap_or_else(whole))
     }
 }
 
@@ -99,18 +91,12 @@ mod tests {
     fn a_set_is_a_place_or_a_version_on_an_index() {
         let named = |text: &str| {
             let NamedSet { place, version } = text.parse().unwrap();
-            (
-                place.display().to_string(),
-                version.map(|it| it.to_string()),
-            )
+            (place.display().to_string(), version.map(|it| it.to_string()))
         };
         assert_eq!(named("a/dist"), ("a/dist".to_owned(), None));
         assert_eq!(
             named("https://example.com/simple/@7.14.0rc1"),
-            (
-                "https://example.com/simple/".to_owned(),
-                Some("7.14.0rc1".to_owned())
-            )
+            ("https://example.com/simple/".to_owned(), Some("7.14.0rc1".to_owned()))
         );
         assert_eq!(named("s3://b/x@y"), ("s3://b/x@y".to_owned(), None));
     }

@@ -59,12 +59,7 @@ pub struct DoctorArgs {
     #[arg(value_name = "ENVIRONMENT")]
     environment: Option<PathBuf>,
     /// Targets that the environment is for, comma-separated (default: those of the GPUs here)
-    #[arg(
-        long = "target",
-        value_name = "LIST",
-        value_delimiter = ',',
-        requires = "environment"
-    )]
+    #[arg(long = "target", value_name = "LIST", value_delimiter = ',', requires = "environment")]
     targets: Vec<Target>,
     /// Bucket to read (default: that of TheRock's CI runs)
     #[arg(long, value_name = "BUCKET")]
@@ -134,19 +129,11 @@ pub fn run(args: &DoctorArgs, world: &World) -> Result<()> {
 
 impl Check {
     fn ok(name: &'static str, found: impl Into<String>) -> Self {
-        Self {
-            name,
-            status: Status::Ok,
-            found: found.into(),
-            way_out: None,
-        }
+        Self { name, status: Status::Ok, found: found.into(), way_out: None }
     }
 
     fn note(name: &'static str, found: impl Into<String>, way_out: &str) -> Self {
-        Self {
-            status: Status::Note,
-            ..Self::problem(name, found, way_out)
-        }
+        Self { status: Status::Note, ..Self::problem(name, found, way_out) }
     }
 
     fn problem(name: &'static str, found: impl Into<String>, way_out: impl Into<String>) -> Self {
@@ -241,17 +228,11 @@ impl DoctorArgs {
         }
         let region = buckets.find(&bucket).map(|it| it.region.as_str());
         let access = self.access.access(region)?;
-        let once = Backoff {
-            attempts: 1,
-            pause: Duration::ZERO,
-        };
+        let once = Backoff { attempts: 1, pause: Duration::ZERO };
         // Opening sends nothing to the bucket: what can fail is the search for credentials.
         let open = || {
             let (stop, backoff) = (world.stop.clone(), once);
-            let limits = S3Limits {
-                backoff,
-                ..S3Limits::default()
-            };
+            let limits = S3Limits { backoff, ..S3Limits::default() };
             Ok(S3Store::with_limits(bucket, &access, stop, limits)?)
         };
         let store = match world.stop.within(PATIENCE, open) {
@@ -294,9 +275,7 @@ fn in_one_line(text: &str) -> String {
 
 /// `AKIA…WXYZ`: enough to tell two keys apart.
 fn masked(key_id: &str) -> String {
-    let ends = key_id
-        .get(..4)
-        .zip(key_id.get(key_id.len().saturating_sub(4)..));
+    let ends = key_id.get(..4).zip(key_id.get(key_id.len().saturating_sub(4)..));
     let ends = ends.filter(|_| key_id.len() >= 12);
     ends.map_or("…".to_owned(), |(first, last)| format!("{first}…{last}"))
 }

@@ -49,12 +49,7 @@ pub struct FetchArgs {
     components: Vec<Component>,
     /// Fetch only the artifacts that `build --only` needs for these packages: `core`,
     /// `device-gfx942`, `rocm-sdk-devel`
-    #[arg(
-        long,
-        value_name = "PACKAGE",
-        value_delimiter = ',',
-        conflicts_with = "all_artifacts"
-    )]
+    #[arg(long, value_name = "PACKAGE", value_delimiter = ',', conflicts_with = "all_artifacts")]
     only: Vec<String>,
     /// Directory for the artifacts
     #[arg(long, value_name = "DIR", default_value = "build/artifacts")]
@@ -137,9 +132,9 @@ pub fn run(args: &FetchArgs, world: &World) -> Result<()> {
     world.console.data(job.in_short())?;
     if form != OutputForm::Merged {
         let artifacts = shell_word(&args.output_dir.to_string_lossy());
-        world.console.next(format!(
-            "rocwheel build --artifact-dir {artifacts} --output-dir packages"
-        ));
+        world
+            .console
+            .next(format!("rocwheel build --artifact-dir {artifacts} --output-dir packages"));
     }
     Ok(())
 }
@@ -294,10 +289,7 @@ impl RunChoice {
         );
         if let Some(search) = &search {
             let flag = search.flag();
-            ensure!(
-                !self.run.names_a_run(),
-                "`--run-id` cannot be used with `{flag}`"
-            );
+            ensure!(!self.run.names_a_run(), "`--run-id` cannot be used with `{flag}`");
         }
         // A search asks the default server, even if the environment names another one for this run.
         let named = run.clone().filter(|_| search.is_none());
@@ -319,10 +311,7 @@ impl RunChoice {
             source_kind: settings.source_kind,
             access: settings.access.access(None)?,
             github: LazyGitHub::new(github),
-            wish: Wish {
-                required: settings.require_artifact.clone(),
-                ..wish
-            },
+            wish: Wish { required: settings.require_artifact.clone(), ..wish },
             allow_incomplete,
             downloads: settings.downloads,
         })
@@ -362,11 +351,9 @@ impl RunChoice {
         if self.input_dir.is_some() {
             return Ok(());
         }
-        self.run
-            .ensure_online("fetching from a bucket or from GitHub")
-            .hint(
-                "fetch from `--input-dir`, or ask `rocwheel place` where a run keeps its packages",
-            )
+        self.run.ensure_online("fetching from a bucket or from GitHub").hint(
+            "fetch from `--input-dir`, or ask `rocwheel place` where a run keeps its packages",
+        )
     }
 
     /// The flag that searches for a run, if one was given.

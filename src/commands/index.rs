@@ -76,18 +76,12 @@ pub fn run(args: &IndexArgs, world: &World) -> Result<()> {
     };
     let options = args.options(args.check(world)?)?;
     if args.dry_run {
-        return world
-            .console
-            .answer(&set::plan_index(&site, &options, world)?);
+        return world.console.answer(&set::plan_index(&site, &options, world)?);
     }
     let Indexed { set, changed } = set::index(&site, &options, world)?;
     world.console.status("Indexed", facts(&set));
     let addresses = Addresses::new(&site.urls()?.in_layout(set.layout()), &set.families());
-    let answer = IndexAnswer {
-        addresses: &addresses,
-        files: set.files.len(),
-        changed,
-    };
+    let answer = IndexAnswer { addresses: &addresses, files: set.files.len(), changed };
     world.console.report("index", &answer, &addresses)?;
     let shown = shell_word(&args.set.required()?.to_path().to_string_lossy());
     world.console.next(format!("rocwheel summary {shown}"));
@@ -151,15 +145,9 @@ impl IndexArgs {
                 .hint("leave `--yank` out; the pages keep the yanks that they have");
         }
         if self.dry_run {
-            return world
-                .console
-                .answer(&set::plan_index_products(site, world)?);
+            return world.console.answer(&set::plan_index_products(site, world)?);
         }
-        let IndexedProducts {
-            products,
-            files,
-            changed,
-        } = set::index_products(site, world)?;
+        let IndexedProducts { products, files, changed } = set::index_products(site, world)?;
         let facts = format!("{}, {}", many(files, "file"), many(changed, "change"));
         world.console.status("Indexed", facts);
         let facts = json!({ "files": files, "changed": changed });
@@ -171,11 +159,7 @@ impl IndexArgs {
             let list = YankList::parse(&fs::read_to_string(file)?);
             list.with_context(|| format!("failed to read `{}`", file.display()))
         });
-        Ok(IndexOptions {
-            read,
-            yank: yank.transpose()?,
-            jobs: self.jobs.count(),
-        })
+        Ok(IndexOptions { read, yank: yank.transpose()?, jobs: self.jobs.count() })
     }
 }
 

@@ -25,13 +25,7 @@ use crate::{
 };
 
 /// What few need, and `--help` has.
-const UNUSUAL: [&str; 5] = [
-    "repository",
-    "release_type",
-    "bucket",
-    "offline",
-    "input_dir",
-];
+const UNUSUAL: [&str; 5] = ["repository", "release_type", "bucket", "offline", "input_dir"];
 
 /// Install a package set into a virtual environment
 ///
@@ -130,10 +124,7 @@ pub fn run(args: &InstallArgs, world: &World) -> Result<()> {
     args.outputs.append(&[
         ("venv", environment.root().display().to_string()),
         ("python", report.python.display().to_string()),
-        (
-            "version",
-            report.version.map_or_else(String::new, Version::to_string),
-        ),
+        ("version", report.version.map_or_else(String::new, Version::to_string)),
         ("targets", report.targets.iter().join(",")),
     ])?;
     world.console.next(environment.activation());
@@ -150,10 +141,8 @@ impl InstallArgs {
             RequirementLine::parse(text)
                 .with_context(|| format!("`--package` with no requirement: {text:?}"))?;
             if text.contains("://") {
-                return Err(anyhow!(
-                    "`--package` with an address, whose digest nobody promises"
-                ))
-                .hint("name the package, and the index that has it with `--deps`");
+                return Err(anyhow!("`--package` with an address, whose digest nobody promises"))
+                    .hint("name the package, and the index that has it with `--deps`");
             }
         }
         // The address reaches logs and lock files, so that it may have no password in it.
@@ -172,9 +161,7 @@ impl InstallArgs {
             targets,
             extras: self.extras.as_deref().map(list),
             packages: self.package.clone(),
-            dependencies: dependencies
-                .context("failed to read `--deps`")?
-                .map(|it| it.to_string()),
+            dependencies: dependencies.context("failed to read `--deps`")?.map(|it| it.to_string()),
             no_check: self.no_check,
             platform: self.run.platform(),
         })
@@ -189,11 +176,8 @@ impl InstallArgs {
         let origin = InstallOrigin::read(environment.root())?;
         let selector = &DistNames::built_in().selector;
         let packages = install::metadata(environment.root());
-        let rocm = packages
-            .into_iter()
-            .find(|it| it.name.normalized() == selector);
-        rocm.is_none_or(|it| Some(it.version) == origin.version)
-            .then_some(origin)
+        let rocm = packages.into_iter().find(|it| it.name.normalized() == selector);
+        rocm.is_none_or(|it| Some(it.version) == origin.version).then_some(origin)
     }
 
     /// Observes and decides. Changes nothing.

@@ -135,8 +135,7 @@ impl CodeRow {
             format!("{}#{}", code.name, code.bundle),
             code.target.to_string(),
             code.size.to_string(),
-            code.packed
-                .map_or("-".to_owned(), |stored| stored.to_string()),
+            code.packed.map_or("-".to_owned(), |stored| stored.to_string()),
             code.compression.clone(),
             kernels,
         ]

@@ -60,10 +60,7 @@ const COMMANDS: [(&str, &[(&str, &str)]); 5] = [
     (
         "Run",
         &[
-            (
-                "pipeline",
-                "Every step, from artifacts to packages that pip and uv can install",
-            ),
+            ("pipeline", "Every step, from artifacts to packages that pip and uv can install"),
             ("install", "Install packages into a virtual environment"),
         ],
     ),
@@ -73,10 +70,7 @@ const COMMANDS: [(&str, &[(&str, &str)]); 5] = [
             ("fetch", "Find a run, download and unpack its artifacts"),
             ("split", "Take the device code out of artifacts"),
             ("build", "Build Python packages from artifacts"),
-            (
-                "check",
-                "Find errors in a package set before anyone installs it",
-            ),
+            ("check", "Find errors in a package set before anyone installs it"),
             ("index", "Write the pages that pip and uv read"),
             ("upload", "Publish a package set to the place of its run"),
             ("summary", "Say what a set has and how to install it"),
@@ -228,9 +222,7 @@ fn obey(cli: &Cli, line: &[OsString]) -> Exit {
 /// The command that a command line names.
 fn named<'a>(root: &'a clap::Command, line: &[OsString]) -> &'a clap::Command {
     let words = line.iter().skip(1);
-    words.fold(root, |command, word| {
-        command.find_subcommand(word).unwrap_or(command)
-    })
+    words.fold(root, |command, word| command.find_subcommand(word).unwrap_or(command))
 }
 
 /// Prints what clap returned instead of a parsed command line: help, the version, or an error.
@@ -245,10 +237,7 @@ fn refuse(refusal: &clap::Error, line: &[OsString]) -> Exit {
         // To clap, everything below the options is plain text.
         let header = STYLES.get_header();
         let examples = format!("\n{header}Examples:{header:#}\n");
-        let text = rendered
-            .ansi()
-            .to_string()
-            .replace("\nExamples:\n", &examples);
+        let text = rendered.ansi().to_string().replace("\nExamples:\n", &examples);
         let text = match env!("ROCWHEEL_REPOSITORY") {
             "" => text,
             repository => text.replace(DOCUMENTATION, repository),

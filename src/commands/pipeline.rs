@@ -109,10 +109,7 @@ pub fn run(args: &PipelineArgs, world: &World) -> Result<()> {
     let destination = args.destination(&origin, world)?;
     destination.ensure_takes(origin.provenance()?.foreign_code.as_ref())?;
     destination.ensure_writable()?;
-    let baseline = args
-        .summary
-        .inputs
-        .baseline(&args.origin.settings.access, world)?;
+    let baseline = args.summary.inputs.baseline(&args.origin.settings.access, world)?;
     let _lock = Lock::to_write(&args.output_dir, LockPurpose::Pipeline)?;
     let (set, facts) = args.build(&origin, &unpacked, world)?;
     let changes = changes_since(baseline.as_ref(), &set, world)?;
@@ -198,11 +195,7 @@ impl PipelineArgs {
         UploadOptions {
             is_part: false,
             layout: self.layout,
-            existing: if replaces {
-                Existing::Replace
-            } else {
-                Existing::Refuse
-            },
+            existing: if replaces { Existing::Replace } else { Existing::Refuse },
         }
     }
 
@@ -219,8 +212,7 @@ impl PipelineArgs {
         let report = policy.check(facts, world)?;
         let verdict = policy.verdict(&report);
         if verdict.is_err() {
-            self.summary
-                .refuse(&set.document, &report, changes, world)?;
+            self.summary.refuse(&set.document, &report, changes, world)?;
         }
         let packages = self.packages();
         verdict.map(|()| report).hint(format!(
@@ -308,12 +300,7 @@ impl OriginArgs {
                 "leave out `{selection}`; `--linux-amdgpu-families` says which families `rocm` offers"
             ));
         }
-        Ok(ArtifactsOrigin {
-            artifacts,
-            run: choice.named_run(settings, world)?,
-            choice,
-            settings,
-        })
+        Ok(ArtifactsOrigin { artifacts, run: choice.named_run(settings, world)?, choice, settings })
     }
 }
 
@@ -432,10 +419,7 @@ impl<'a> ArtifactsOrigin<'a> {
             }
             Artifacts::Run(job) => {
                 let manifest = format!("^{}", TherockManifest::ARTIFACT);
-                let wish = Wish {
-                    include: vec![manifest.parse()?],
-                    ..Wish::default()
-                };
+                let wish = Wish { include: vec![manifest.parse()?], ..Wish::default() };
                 let quiet = world.quiet();
                 let request = self.choice.request(wish, self.settings, &quiet)?;
                 let base = request.decide(place, OutputForm::Unpacked, false, &quiet)?;
@@ -469,9 +453,7 @@ fn planned(directory: &Path, options: &BuildOptions, world: &World) -> Result<Ve
 /// The archives of the built-in sample.
 fn sample_archives() -> Result<Vec<(ArchiveName, Vec<u8>)>> {
     let archives = sample::archives()?.into_iter();
-    archives
-        .map(|archive| Ok((archive.file_name.parse()?, archive.bytes)))
-        .collect()
+    archives.map(|archive| Ok((archive.file_name.parse()?, archive.bytes))).collect()
 }
 
 fn unpack_sample(archives: &[(ArchiveName, Vec<u8>)], to: &Path, world: &World) -> Result<()> {

@@ -123,11 +123,8 @@ impl PlaceCommandArgs {
             release.hint("pass `--release-type nightly`, `prerelease`, `dev` or `dev-bkc`")?;
         let place = ReleasePlaces::builtin().place(product, release)?;
         let no_role = fork_of_event()?;
-        let credentials = if no_role.is_some() {
-            UploadCredentials::None
-        } else {
-            UploadCredentials::Role
-        };
+        let credentials =
+            if no_role.is_some() { UploadCredentials::None } else { UploadCredentials::Role };
         let outputs = PlaceOutputs {
             bucket: place.address.bucket.to_string(),
             set_url: place.address.to_string(),
@@ -180,9 +177,7 @@ impl PlaceCommandArgs {
             index_url: urls.index(),
             find_links_url: urls.find_links(),
             credentials: if run.role.is_none() && self.run.is_offline() {
-                world
-                    .console
-                    .note("assumed that this machine has no credentials of its own");
+                world.console.note("assumed that this machine has no credentials of its own");
                 UploadCredentials::None
             } else {
                 UploadCredentials::of(&run, &access, world)
@@ -242,10 +237,7 @@ impl fmt::Display for PlaceReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.set_url)?;
         writeln!(f, "index:  {}", self.index_url)?;
-        let region = self
-            .region
-            .as_deref()
-            .unwrap_or("not known, as this is no bucket of TheRock");
+        let region = self.region.as_deref().unwrap_or("not known, as this is no bucket of TheRock");
         writeln!(f, "region: {region}")?;
         if let Some(role) = &self.role {
             return write!(f, "role:   {role}");

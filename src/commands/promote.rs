@@ -56,12 +56,7 @@ pub struct PromoteArgs {
     to: PromotionGoal,
     /// Directory or `s3://bucket/directory` for the promoted set and its index
     // Most commands call it `--output-dir`.
-    #[arg(
-        long,
-        value_name = "PLACE",
-        alias = "output-dir",
-        required_unless_present = "dry_run"
-    )]
+    #[arg(long, value_name = "PLACE", alias = "output-dir", required_unless_present = "dry_run")]
     into: Option<NamedPlace>,
     /// Keep only the device packages of these families or targets, comma-separated
     #[arg(long = "target", alias = "targets", value_name = "LIST")]
@@ -111,9 +106,7 @@ pub fn run(args: &PromoteArgs, world: &World) -> Result<()> {
     let mut place = args.access.place(&args.source, &world.stop)?;
     place.directory_pages = !args.pages.no_directory_pages;
     let source = SourceSet::fetch(&place, world)?;
-    let (set, _) = args
-        .check(source.path(), world)?
-        .set(source.path(), world)?;
+    let (set, _) = args.check(source.path(), world)?.set(source.path(), world)?;
     let jobs = args.jobs.count();
     let candidate = CandidateSet::read(&set, jobs, world)?;
     let directories = match args.layout {
@@ -137,9 +130,7 @@ pub fn run(args: &PromoteArgs, world: &World) -> Result<()> {
     let temporary = tempfile::tempdir()?;
     let directory = staged.as_ref().map_or(temporary.path(), StagedDir::path);
     let record = promote::write(&candidate, ties.as_ref(), &plan, directory, jobs, world)?;
-    let Checked {
-        report, verdict, ..
-    } = args.check(directory, world)?;
+    let Checked { report, verdict, .. } = args.check(directory, world)?;
     verdict?;
     let written = record.files.iter();
     let written: Vec<_> = written.map(|it| (it.path.clone(), it.sha256)).collect();
@@ -147,12 +138,8 @@ pub fn run(args: &PromoteArgs, world: &World) -> Result<()> {
     promoted.attach(PromotionRecord::FILE, record.render()?);
     source.name_copies(&record, &mut promoted);
     if let Some(directories) = directories {
-        let upload = ProductUpload {
-            set: &promoted,
-            directories: &directories,
-            place: &into,
-            world,
-        };
+        let upload =
+            ProductUpload { set: &promoted, directories: &directories, place: &into, world };
         return publish::products("promote", &upload);
     }
     let changes = changes_since(baseline.as_ref(), &promoted, world)?;
@@ -196,8 +183,7 @@ impl PromoteArgs {
     fn check(&self, root: &Path, world: &World) -> Result<Checked> {
         let place = SetPlace::directory(root, &world.stop);
         let jobs = self.jobs.count();
-        self.gate
-            .check(&place, PlaceDepth::Pages, jobs, false, world)
+        self.gate.check(&place, PlaceDepth::Pages, jobs, false, world)
     }
 
     /// How the frameworks of the set are tied to what it becomes, if there are any.

@@ -76,10 +76,8 @@ impl PublisherSummary {
 pub fn relabelled(known: &Identity, run: &Run, world: &World) -> Identity {
     let is_local = known.run_id.as_ref().is_some_and(RunId::is_local);
     if is_local && !run.id.is_local() {
-        let note = format!(
-            "the set was built outside of CI: it is published as one of run {}",
-            run.id
-        );
+        let note =
+            format!("the set was built outside of CI: it is published as one of run {}", run.id);
         world.console.note(note);
     }
     known.clone().or_of(run)

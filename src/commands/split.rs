@@ -51,13 +51,9 @@ pub fn run(args: &SplitArgs, world: &World) -> Result<()> {
     let artifacts = split_all(&splittings, &output, args, world)?;
     output.finish()?;
     let facts = json!({ "artifacts": artifacts });
-    world
-        .console
-        .report("split", &facts, artifacts.iter().join("\n"))?;
+    world.console.report("split", &facts, artifacts.iter().join("\n"))?;
     let shown = shell_word(&args.output_dir.to_string_lossy());
-    world.console.next(format!(
-        "rocwheel build --artifact-dir {shown} --output-dir packages"
-    ));
+    world.console.next(format!("rocwheel build --artifact-dir {shown} --output-dir packages"));
     Ok(())
 }
 
@@ -94,17 +90,13 @@ fn split_one(
     world: &World,
 ) -> Result<Vec<WrittenArtifact>> {
     let source = &splitting.artifact.name;
-    let progress = world
-        .console
-        .progress("Splitting", source, split_size(splitting));
+    let progress = world.console.progress("Splitting", source, split_size(splitting));
     let inc = |bytes| progress.inc(bytes);
     let written = split::write(splitting, output, args.jobs.count(), &world.stop, &inc);
     let written = written.with_context(|| format!("failed to split `{source}`"))?;
     drop(progress);
     let total = written.iter().map(|artifact| artifact.size).sum();
     let count = many(written.len(), "artifact");
-    world
-        .console
-        .status("Split", format!("{source}: {count}, {}", size(total)));
+    world.console.status("Split", format!("{source}: {count}, {}", size(total)));
     Ok(written)
 }

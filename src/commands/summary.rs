@@ -93,12 +93,7 @@ pub struct SummaryInputs {
     #[command(flatten)]
     outputs: StepOutputs,
     // For links to runs and commits.
-    #[arg(
-        long,
-        hide = true,
-        env = "GITHUB_SERVER_URL",
-        default_value = "https://github.com"
-    )]
+    #[arg(long, hide = true, env = "GITHUB_SERVER_URL", default_value = "https://github.com")]
     pub server: String,
 }
 
@@ -328,10 +323,7 @@ pub fn open_baseline(named: &NamedPlace, access: &AccessArgs, world: &World) -> 
             let place = access.place(path, &world.stop)?;
             let document = place.local().map(|root| root.join("set.json"));
             let document = document.filter(|file| file.exists());
-            Ok(Baseline::Place(
-                place,
-                document.map(|file| read(&file)).transpose()?,
-            ))
+            Ok(Baseline::Place(place, document.map(|file| read(&file)).transpose()?))
         }
     }
 }

@@ -65,11 +65,7 @@ fn the_variables_are_few_and_documented() {
             if variable.starts_with("ROCWHEEL_") {
                 assert!(page.contains(&format!("| `{variable}` |")), "{variable}");
                 let first = own.entry(variable.to_owned()).or_insert(flag.to_string());
-                assert_eq!(
-                    *first,
-                    flag.to_string(),
-                    "{name}: {variable} is for two flags"
-                );
+                assert_eq!(*first, flag.to_string(), "{name}: {variable} is for two flags");
             }
         }
     }
@@ -80,15 +76,9 @@ fn the_variables_are_few_and_documented() {
 fn every_flag_and_every_command_says_what_it_is_without_a_full_stop() {
     for (name, command) in tree() {
         let about = command.get_about().map(ToString::to_string);
-        let shown = command
-            .get_arguments()
-            .filter(|argument| !argument.is_hide_set());
-        let helps = shown.map(|argument| {
-            (
-                argument.to_string(),
-                argument.get_help().map(ToString::to_string),
-            )
-        });
+        let shown = command.get_arguments().filter(|argument| !argument.is_hide_set());
+        let helps = shown
+            .map(|argument| (argument.to_string(), argument.get_help().map(ToString::to_string)));
         for (argument, help) in helps.chain([(String::new(), about)]) {
             let help = help.unwrap_or_default();
             let fine = help.starts_with(|c: char| c.is_uppercase()) && !help.ends_with('.');
@@ -110,14 +100,8 @@ fn nothing_strays_below_the_heading_of_another_group() {
         ("S3 options", names(AccessArgs::augment_args(none()))),
         ("GitHub options", names(GitHubArgs::augment_args(none()))),
         ("Global options", names(Options::augment_args(none()))),
-        (
-            "Build options",
-            names(build::BuildInputs::augment_args(none())),
-        ),
-        (
-            "Check options",
-            names(check::Policy::augment_args(none().arg(no_check))),
-        ),
+        ("Build options", names(build::BuildInputs::augment_args(none()))),
+        ("Check options", names(check::Policy::augment_args(none().arg(no_check)))),
     ];
     for (name, command) in tree() {
         for flag in flags(&command) {
@@ -163,17 +147,11 @@ fn the_end_of_a_help_is_not_wrapped_twice() {
         let text = text.unwrap_or_default();
         let mut examples = text.lines().filter(|it| it.starts_with("  rocwheel"));
         let long = examples.find(|it| it.len() > 100);
-        assert!(
-            long.is_none(),
-            "an example of `{name}` is too long: {long:?}"
-        );
+        assert!(long.is_none(), "an example of `{name}` is too long: {long:?}");
         let is_text = |it: &&str| !it.is_empty() && !it.starts_with(' ') && !it.ends_with(':');
         let mut pairs = text.lines().zip(text.lines().skip(1));
         let broken = pairs.find(|(one, next)| is_text(one) && is_text(next));
-        assert!(
-            broken.is_none(),
-            "a paragraph of `{name}` is broken: {broken:?}"
-        );
+        assert!(broken.is_none(), "a paragraph of `{name}` is broken: {broken:?}");
     }
 }
 
@@ -231,9 +209,7 @@ fn is_known(line: &[OsString]) -> Result<(), clap::Error> {
             })
             .mut_subcommands(lenient)
     }
-    lenient(args::tree::<Cli>())
-        .try_get_matches_from(line)
-        .map(drop)
+    lenient(args::tree::<Cli>()).try_get_matches_from(line).map(drop)
 }
 
 #[test]
@@ -241,10 +217,7 @@ fn every_input_of_the_action_is_a_flag_of_some_command() {
     let action = include_str!("../../action.yml");
     let (_, flags) = action.split_once("# Flags of the commands").unwrap();
     let (flags, _) = flags.split_once("\n\n").unwrap();
-    let names = flags
-        .lines()
-        .skip(1)
-        .map(|line| line.split_once(':').unwrap().0);
+    let names = flags.lines().skip(1).map(|line| line.split_once(':').unwrap().0);
     for name in names {
         let name = name.trim();
         let is_named = |it: &Arg| {
@@ -294,10 +267,8 @@ fn every_step_of_the_workflows_is_a_command_line() {
 
 #[test]
 fn the_help_of_the_program_has_every_command_once() {
-    let mut listed: Vec<&str> = COMMANDS
-        .iter()
-        .flat_map(|(_, commands)| commands.iter().map(|(name, _)| *name))
-        .collect();
+    let mut listed: Vec<&str> =
+        COMMANDS.iter().flat_map(|(_, commands)| commands.iter().map(|(name, _)| *name)).collect();
     listed.sort_unstable();
     let root = Cli::command();
     let shown = root.get_subcommands().filter(|it| !it.is_hide_set());
@@ -314,10 +285,8 @@ fn the_help_of_large_commands_is_short() {
         let mut root = args::tree::<Cli>();
         root.build();
         let command = root.find_subcommand_mut(name).unwrap();
-        let count = command
-            .get_arguments()
-            .filter(|it| !it.is_hide_set() && !it.is_positional())
-            .count();
+        let count =
+            command.get_arguments().filter(|it| !it.is_hide_set() && !it.is_positional()).count();
         assert!(count <= most, "`{name}` has {count} flags");
         // What is hidden is a name of TheRock, or a variable of the runner.
         let is_trick =

@@ -47,12 +47,7 @@ pub struct UploadArgs {
     #[command(flatten)]
     set: SetArg,
     /// Family of the set, which names its directory; with `--multi-target` only a name
-    #[arg(
-        long,
-        value_name = "GROUP",
-        env = "ARTIFACT_GROUP",
-        group = "destination"
-    )]
+    #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP", group = "destination")]
     artifact_group: Option<ArtifactGroup>,
     /// The set is for all targets and goes directly into `python/`
     #[arg(long, alias = "multiarch", group = "destination")]
@@ -112,23 +107,14 @@ pub fn run(args: &UploadArgs, world: &World) -> Result<()> {
     let baseline = args.summary.inputs.baseline(&args.access, world)?;
     let (set, report) = args.set(Some(&place), baseline.as_ref(), world)?;
     let identity = args.identity(&set.document.identity, &run, world)?;
-    let upload = Upload {
-        set: &set,
-        identity: &identity,
-        place: &place,
-        options: args.options(),
-        world,
-    };
+    let upload =
+        Upload { set: &set, identity: &identity, place: &place, options: args.options(), world };
     if args.dry_run {
         return world.console.answer(&upload.plan()?);
     }
     let changes = changes_since(baseline.as_ref(), &set, world)?;
-    let publication = Publication {
-        upload,
-        group: None,
-        report: report.as_ref(),
-        changes: changes.as_ref(),
-    };
+    let publication =
+        Publication { upload, group: None, report: report.as_ref(), changes: changes.as_ref() };
     let answer = |published: &PublishedUpload, _: SummaryPage<'_>| {
         if !args.part {
             return world.console.answer(published);
@@ -148,11 +134,7 @@ impl UploadArgs {
         UploadOptions {
             is_part: self.part,
             layout: self.layout,
-            existing: if self.overwrite {
-                Existing::Replace
-            } else {
-                Existing::Refuse
-            },
+            existing: if self.overwrite { Existing::Replace } else { Existing::Refuse },
         }
     }
 
@@ -194,10 +176,7 @@ impl UploadArgs {
             to.ensure_takes(known.foreign_code.as_ref())?;
         }
         let destination = to.and_then(|to| Destination::of(to, known.run_id));
-        let gate = check::GateArgs {
-            policy: self.gate.policy.going_to(destination),
-            ..self.gate
-        };
+        let gate = check::GateArgs { policy: self.gate.policy.going_to(destination), ..self.gate };
         let checked = gate.check(&place, depth, jobs, self.part, world)?;
         if let Some(report) = checked.report.as_ref().filter(|_| checked.verdict.is_err())
             && !self.part
@@ -223,10 +202,7 @@ impl UploadArgs {
             ))
             .hint("pass the right `--platform`");
         }
-        let identity = Identity {
-            platform: Some(platform),
-            ..known.clone()
-        };
+        let identity = Identity { platform: Some(platform), ..known.clone() };
         Ok(publish::relabelled(&identity, run, world))
     }
 
@@ -236,12 +212,7 @@ impl UploadArgs {
         let place = self.product_place(product, &world.stop)?;
         let (set, _) = self.set(None, None, world)?;
         let directories = ReleasePlaces::builtin().directories_of(&set.document, product)?;
-        let upload = ProductUpload {
-            set: &set,
-            directories: &directories,
-            place: &place,
-            world,
-        };
+        let upload = ProductUpload { set: &set, directories: &directories, place: &place, world };
         if self.dry_run {
             return world.console.answer(&upload.plan()?);
         }
@@ -256,11 +227,7 @@ impl UploadArgs {
             let place = ReleasePlaces::builtin().place(product, release);
             Ok(place.hint("pass `--to` for a product of your own")?.address)
         };
-        self.open(
-            bucket,
-            |directory| SetPlace::directory(directory, stop),
-            stop,
-        )
+        self.open(bucket, |directory| SetPlace::directory(directory, stop), stop)
     }
 
     fn destination(&self, run: &Run, stop: &Stop) -> Result<SetPlace> {

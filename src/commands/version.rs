@@ -110,10 +110,8 @@ impl VersionArgs {
         match (&self.suffix, self.release_type.or(self.own_release_type)) {
             (Some(suffix), _) => Ok(VersionScheme::Suffix(suffix.clone())),
             (None, Some(kind)) => Ok(VersionScheme::Type(kind)),
-            (None, None) => Err(anyhow!(
-                "no release type was given, so the suffix is unknown"
-            ))
-            .hint("pass `--release-type`, or `--suffix` for one of your own"),
+            (None, None) => Err(anyhow!("no release type was given, so the suffix is unknown"))
+                .hint("pass `--release-type`, or `--suffix` for one of your own"),
         }
     }
 

@@ -36,10 +36,7 @@ pub(crate) const GITHUB: ConsoleSettings = ConsoleSettings {
 };
 
 /// With results in JSON.
-pub(crate) const JSON: ConsoleSettings = ConsoleSettings {
-    format: OutputFormat::Json,
-    ..PLAIN
-};
+pub(crate) const JSON: ConsoleSettings = ConsoleSettings { format: OutputFormat::Json, ..PLAIN };
 
 /// The output of a console so far.
 #[derive(Debug, Default)]

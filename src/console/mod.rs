@@ -57,10 +57,7 @@ impl World {
     /// A copy for a step that only looks something up. It prints errors only.
     #[must_use]
     pub fn quiet(&self) -> Self {
-        Self {
-            console: Console::of_this_process(&Options::silent()),
-            stop: self.stop.clone(),
-        }
+        Self { console: Console::of_this_process(&Options::silent()), stop: self.stop.clone() }
     }
 
     /// The default number of threads: one for each processor.
@@ -88,11 +85,7 @@ impl Console {
             .then(|| MultiProgress::with_draw_target(ProgressDrawTarget::stderr()));
         // A Windows console that does not understand color codes gets system calls instead.
         let choice = |color| {
-            if color {
-                anstream::ColorChoice::Always
-            } else {
-                anstream::ColorChoice::AlwaysAnsi
-            }
+            if color { anstream::ColorChoice::Always } else { anstream::ColorChoice::AlwaysAnsi }
         };
         let stdout = AutoStream::new(stdout, choice(settings.stdout_color));
         let stderr = AutoStream::new(stderr, choice(settings.stderr_color));
@@ -140,11 +133,9 @@ impl Console {
             facts: &'a T,
         }
         match self.talk.settings.format {
-            OutputFormat::Json => self.json(&PlainReport {
-                schema: "rocwheel-report-v1",
-                command,
-                facts,
-            }),
+            OutputFormat::Json => {
+                self.json(&PlainReport { schema: "rocwheel-report-v1", command, facts })
+            }
             OutputFormat::Text | OutputFormat::Github => self.data(text),
         }
     }
@@ -392,12 +383,7 @@ impl Console {
         parts: usize,
         total_bytes: u64,
     ) -> Progress {
-        Progress::new(
-            &self.talk,
-            verb,
-            &what.to_string(),
-            (parts, Some(total_bytes)),
-        )
+        Progress::new(&self.talk, verb, &what.to_string(), (parts, Some(total_bytes)))
     }
 }
 
@@ -483,11 +469,7 @@ impl Talk {
 
     /// Adds a style to a text if colors are on.
     fn paint(&self, style: Style, text: &str) -> String {
-        if self.settings.stderr_color {
-            format!("{style}{text}{style:#}")
-        } else {
-            text.to_owned()
-        }
+        if self.settings.stderr_color { format!("{style}{text}{style:#}") } else { text.to_owned() }
     }
 
     /// Prints a line. Untrusted text in it must have been through `visible` already.

@@ -117,10 +117,7 @@ impl Progress {
         (parts, total): (usize, Option<u64>),
     ) -> Self {
         let what = one_line(what);
-        let parts = Arc::new(Parts {
-            all: parts,
-            finished: AtomicUsize::new(0),
-        });
+        let parts = Arc::new(Parts { all: parts, finished: AtomicUsize::new(0) });
         let bar = total.map_or_else(ProgressBar::no_length, ProgressBar::new);
         let (bar, lines) = match (talk.settings.progress, &talk.bars) {
             (Show::Bars, Some(bars)) => {
@@ -139,12 +136,7 @@ impl Progress {
                 (bar, (show != Show::Nothing).then(|| Arc::new(lines)))
             }
         };
-        Self {
-            bar,
-            parts,
-            lines,
-            is_part: false,
-        }
+        Self { bar, parts, lines, is_part: false }
     }
 
     /// A handle for a part of this work, which is done when the handle is dropped.
@@ -264,10 +256,7 @@ mod tests {
 
     #[test]
     fn a_line_shows_every_tenth_but_not_in_a_flood() {
-        assert_eq!(
-            lines(100, Some(1000)),
-            [10, 20, 30, 40, 50, 60, 70, 80, 90, 100]
-        );
+        assert_eq!(lines(100, Some(1000)), [10, 20, 30, 40, 50, 60, 70, 80, 90, 100]);
         assert_eq!(lines(10, Some(1000)), [3, 6, 9]);
         assert_eq!(lines(2, Some(1000)), [0; 0]);
     }

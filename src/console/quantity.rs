@@ -11,11 +11,7 @@ pub fn size(bytes: u64) -> impl Display {
 
 /// How much more or less there is: `+1.20 MiB`, `−3.00 KiB`, `±0 B`.
 pub fn growth(before: u64, after: u64) -> String {
-    format!(
-        "{}{}",
-        sign(before.cmp(&after)),
-        size(before.abs_diff(after))
-    )
+    format!("{}{}", sign(before.cmp(&after)), size(before.abs_diff(after)))
 }
 
 /// A change in percent: `+12.0 %`, `−0.3 %`, or `±0.0 %` if it is too small to show.
@@ -154,9 +150,8 @@ mod tests {
 
     #[test]
     fn sizes_and_times_are_short() {
-        let sizes: Vec<String> = [0, 999, 1024, 641_728_512, u64::MAX]
-            .map(|bytes| size(bytes).to_string())
-            .into();
+        let sizes: Vec<String> =
+            [0, 999, 1024, 641_728_512, u64::MAX].map(|bytes| size(bytes).to_string()).into();
         insta::assert_snapshot!(sizes.join(", "), @"0 B, 999 B, 1.00 KiB, 612.00 MiB, 16.00 EiB");
         let times: Vec<String> = [0, 449, 9_999, 41_000, 192_000, 3_720_000]
             .map(|millis| took(Duration::from_millis(millis)))

@@ -37,10 +37,7 @@ pub struct Options {
 impl Options {
     /// To print errors only.
     pub(crate) fn silent() -> Self {
-        Self {
-            quiet: 2,
-            ..Self::default()
-        }
+        Self { quiet: 2, ..Self::default() }
     }
 }
 
@@ -161,10 +158,7 @@ fn color(choice: ColorChoice, variable: &impl Fn(&str) -> Option<String>, is_usu
 
 fn is_on(variable: &impl Fn(&str) -> Option<String>, name: &str) -> bool {
     variable(name).is_some_and(|value| {
-        !matches!(
-            value.to_ascii_lowercase().as_str(),
-            "" | "0" | "false" | "no" | "off"
-        )
+        !matches!(value.to_ascii_lowercase().as_str(), "" | "0" | "false" | "no" | "off")
     })
 }
 
@@ -201,12 +195,7 @@ mod tests {
             (Auto, "TERM=dumb", true, false),
             (Auto, "NO_COLOR=1", true, false),
             (Auto, "NO_COLOR=", true, true),
-            (
-                Auto,
-                "NO_COLOR=1 CLICOLOR_FORCE=1 FORCE_COLOR=1",
-                true,
-                false,
-            ),
+            (Auto, "NO_COLOR=1 CLICOLOR_FORCE=1 FORCE_COLOR=1", true, false),
             (Auto, "CLICOLOR_FORCE=1", false, true),
             (Auto, "CLICOLOR_FORCE=0", false, false),
             (Auto, "FORCE_COLOR=3", false, true),
@@ -220,10 +209,7 @@ mod tests {
             (Never, "CLICOLOR_FORCE=1 GITHUB_ACTIONS=true", true, false),
         ];
         for (color, environment, terminal, expected) in rows {
-            let options = Options {
-                color: Some(color),
-                ..Options::default()
-            };
+            let options = Options { color: Some(color), ..Options::default() };
             let settings = settings(options, environment, terminal);
             assert_eq!(
                 (settings.stdout_color, settings.stderr_color),
@@ -248,10 +234,7 @@ mod tests {
             (true, 1, "", true, Show::Nothing),
         ];
         for (no_progress, verbosity, environment, terminal, expected) in rows {
-            let options = Options {
-                no_progress,
-                ..at(verbosity)
-            };
+            let options = Options { no_progress, ..at(verbosity) };
             assert_eq!(
                 settings(options, environment, terminal).progress,
                 expected,
@@ -265,26 +248,13 @@ mod tests {
         let rows = [
             (None, "", OutputFormat::Text, false),
             (None, "GITHUB_ACTIONS=true", OutputFormat::Github, true),
-            (
-                Some(OutputFormat::Text),
-                "GITHUB_ACTIONS=true",
-                OutputFormat::Text,
-                false,
-            ),
-            (
-                Some(OutputFormat::Json),
-                "GITHUB_ACTIONS=true",
-                OutputFormat::Json,
-                true,
-            ),
+            (Some(OutputFormat::Text), "GITHUB_ACTIONS=true", OutputFormat::Text, false),
+            (Some(OutputFormat::Json), "GITHUB_ACTIONS=true", OutputFormat::Json, true),
             (Some(OutputFormat::Json), "", OutputFormat::Json, false),
             (Some(OutputFormat::Github), "", OutputFormat::Github, true),
         ];
         for (format, environment, expected, commands) in rows {
-            let options = Options {
-                format,
-                ..Options::default()
-            };
+            let options = Options { format, ..Options::default() };
             let settings = settings(options, environment, false);
             assert_eq!(
                 (settings.format, settings.commands),
@@ -296,10 +266,7 @@ mod tests {
 
     #[test]
     fn plain_text_in_actions_is_still_read_by_actions() {
-        let options = Options {
-            format: Some(OutputFormat::Text),
-            ..Options::default()
-        };
+        let options = Options { format: Some(OutputFormat::Text), ..Options::default() };
         let reader = |environment, terminal| settings(options, environment, terminal).reader;
         assert_eq!(reader("GITHUB_ACTIONS=true", true), LogReader::Workflow);
         assert_eq!(reader("", true), LogReader::Terminal);

@@ -71,10 +71,7 @@ fn verbs_stand_in_a_column() {
 
 #[test]
 fn colors_mark_verbs_and_labels() {
-    let settings = ConsoleSettings {
-        stderr_color: true,
-        ..PLAIN
-    };
+    let settings = ConsoleSettings { stderr_color: true, ..PLAIN };
     insta::assert_snapshot!(talk(settings, everything).replace('\u{1b}', "^"), @"
     ^[1m^[32m     Scanned^[0m 214 artifacts, 61,402 files
     ^[1m^[32m       Built^[0m rocm-7.0.tar.gz: 12 files
@@ -202,10 +199,7 @@ fn a_group_folds_in_github_and_does_not_nest() {
          Checked b.whl
     upload
     ");
-    let quiet = ConsoleSettings {
-        verbosity: Verbosity::Warnings,
-        ..GITHUB
-    };
+    let quiet = ConsoleSettings { verbosity: Verbosity::Warnings, ..GITHUB };
     assert_eq!(talk(quiet, speak), "");
 }
 
@@ -227,31 +221,21 @@ fn relay(console: &Console, text: &str) {
 #[test]
 fn no_text_from_outside_is_obeyed_by_the_runner() {
     let hostile = "\n::add-mask::x\r::error::y\n \u{feff}::stop-commands::z\n##[add-path]w";
-    let settings = ConsoleSettings {
-        verbosity: Verbosity::Debug,
-        progress: Show::Lines,
-        ..GITHUB
-    };
+    let settings = ConsoleSettings { verbosity: Verbosity::Debug, progress: Show::Lines, ..GITHUB };
     let (stdout, stderr) = said(settings, |console| relay(console, hostile));
     for line in stdout.split(['\n', '\r']).chain(stderr.split(['\n', '\r'])) {
         let ours = ["::group::", "::endgroup::", "::error "]
             .iter()
             .any(|command| line.starts_with(command));
-        let obeyed = line
-            .trim_start()
-            .trim_start_matches('\u{feff}')
-            .starts_with("::");
+        let obeyed = line.trim_start().trim_start_matches('\u{feff}').starts_with("::");
         assert!(ours || !(obeyed || line.contains("##[")), "{line:?}");
     }
 }
 
 #[test]
 fn no_text_from_outside_moves_the_cursor() {
-    let settings = ConsoleSettings {
-        verbosity: Verbosity::Debug,
-        reader: LogReader::Terminal,
-        ..PLAIN
-    };
+    let settings =
+        ConsoleSettings { verbosity: Verbosity::Debug, reader: LogReader::Terminal, ..PLAIN };
     let (stdout, stderr) = said(settings, |console| relay(console, "a\u{1b}[2K\r\u{9b}b"));
     assert!(!(stdout + &stderr).contains(|c: char| c.is_control() && c != '\n'));
 }
@@ -276,11 +260,7 @@ fn a_name_with_a_line_feed_stays_in_its_line() {
 
 #[test]
 fn secrets_are_masked_in_all_talk() {
-    let settings = ConsoleSettings {
-        verbosity: Verbosity::Debug,
-        progress: Show::Lines,
-        ..GITHUB
-    };
+    let settings = ConsoleSettings { verbosity: Verbosity::Debug, progress: Show::Lines, ..GITHUB };
     let (_, stderr) = said(settings, |console| {
         let secret = "https://h/k?X-Amz-Signature=hush";
         console.status("Read", secret);
@@ -313,10 +293,7 @@ fn a_reader_who_left_is_no_error_but_a_full_disk_is() {
 
 #[test]
 fn a_bar_makes_room_for_lines_and_leaves_nothing_behind() {
-    let settings = ConsoleSettings {
-        progress: Show::Bars,
-        ..PLAIN
-    };
+    let settings = ConsoleSettings { progress: Show::Bars, ..PLAIN };
     let talk = talk(settings, |console| {
         let progress = console.progress("Building", "a\n.whl", 2048);
         progress.inc(1024);
@@ -344,11 +321,7 @@ fn a_terminal_shows_the_parts_in_one_bar_and_not_each_in_a_line() {
         console.status("Built", "2 packages");
         console.next("rocwheel index packages");
     };
-    let watched = ConsoleSettings {
-        progress: Show::Bars,
-        reader: LogReader::Terminal,
-        ..PLAIN
-    };
+    let watched = ConsoleSettings { progress: Show::Bars, reader: LogReader::Terminal, ..PLAIN };
     let shown = talk(watched, speak);
     assert!(shown.contains("[1/2] 50 % of 2.00 KiB"), "{shown}");
     assert!(!shown.contains("Packed"), "{shown}");
@@ -361,10 +334,7 @@ fn a_terminal_shows_the_parts_in_one_bar_and_not_each_in_a_line() {
 
 #[test]
 fn many_threads_advance_one_progress() {
-    let settings = ConsoleSettings {
-        progress: Show::Lines,
-        ..PLAIN
-    };
+    let settings = ConsoleSettings { progress: Show::Lines, ..PLAIN };
     let talk = talk(settings, |console| {
         let progress = console.progress("Building", "a.whl", None);
         std::thread::scope(|scope| {

@@ -31,11 +31,7 @@ impl Annotation {
         title: impl Into<String>,
         message: impl Into<String>,
     ) -> Self {
-        Self {
-            level,
-            title: title.into(),
-            message: message.into(),
-        }
+        Self { level, title: title.into(), message: message.into() }
     }
 
     /// The workflow command, without a line feed.
@@ -72,9 +68,7 @@ fn property(text: &str) -> String {
 
 /// The escapes that the runner decodes.
 fn escape(text: &str) -> String {
-    text.replace('%', "%25")
-        .replace('\r', "%0D")
-        .replace('\n', "%0A")
+    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
 /// Inserts a backslash into every line that the runner would execute.
@@ -89,9 +83,7 @@ pub(super) fn defang(text: &str) -> Cow<'_, str> {
     for line in text.split_inclusive(['\n', '\r']) {
         // Skips more than white space: also characters that a runner might drop, such as a byte
         // order mark.
-        let start = line
-            .find(|c: char| c.is_ascii_graphic())
-            .unwrap_or(line.len());
+        let start = line.find(|c: char| c.is_ascii_graphic()).unwrap_or(line.len());
         let (margin, rest) = line.split_at(start);
         out.push_str(margin);
         if rest.starts_with("::") {
@@ -151,9 +143,7 @@ mod tests {
     fn obeyed(output: &str) -> bool {
         output.split(['\n', '\r']).any(|line| {
             line.trim_start().starts_with("::")
-                || line
-                    .split_once("##[")
-                    .is_some_and(|(_, rest)| rest.contains(']'))
+                || line.split_once("##[").is_some_and(|(_, rest)| rest.contains(']'))
         })
     }
 

@@ -65,11 +65,7 @@ pub fn open_requirements(lock: &Lock, wishes: &Wishes, sets: &[SetPackage]) -> V
         }
         for package in sets.iter().filter(|it| environment.fits(&it.name)) {
             let by = format!("{} {}", package.name.name, package.name.version);
-            for line in package
-                .requires
-                .iter()
-                .filter_map(|it| RequirementLine::parse(it))
-            {
+            for line in package.requires.iter().filter_map(|it| RequirementLine::parse(it)) {
                 let applies = line.applies(&environment, &BTreeSet::new());
                 if applies.unwrap_or(true) && !is_of_runs(&line.name) {
                     ask(&by, &line.name, line.specifier);
@@ -91,10 +87,8 @@ fn lacks(
     specifier: &str,
 ) -> Option<String> {
     let all = lock.packages.iter().filter(|it| it.name == *name);
-    let fitting: Vec<&LockedPackage> = all
-        .clone()
-        .filter(|it| it.wheels_for(environment).next().is_some())
-        .collect();
+    let fitting: Vec<&LockedPackage> =
+        all.clone().filter(|it| it.wheels_for(environment).next().is_some()).collect();
     let is_wanted = |it: &&LockedPackage| it.version.fulfils(specifier).unwrap_or(true);
     if fitting.iter().any(is_wanted) {
         return None;
@@ -119,11 +113,7 @@ mod tests {
             [[dependency]]\nname = 'numpy'\nreason = 'x'\n[[dependency]]\nname = 'b'\nreason = 'x'\n";
         let wishes = Wishes::parse(wishes).unwrap();
         let lock = Lock::parse(&lock(&[
-            (
-                "numpy",
-                "",
-                "numpy-2.5.5-cp312-cp312-manylinux_2_28_x86_64.whl",
-            ),
+            ("numpy", "", "numpy-2.5.5-cp312-cp312-manylinux_2_28_x86_64.whl"),
             ("setuptools", "", "setuptools-82.0.1-py3-none-any.whl"),
         ]));
         let torch = SetPackage {

@@ -99,10 +99,8 @@ mod tests {
 
     fn fits(environment: &str, tag: &str) -> bool {
         let (python, platform) = environment.split_once('-').unwrap();
-        let environment = PythonPlatform {
-            python: python.parse().unwrap(),
-            platform: platform.parse().unwrap(),
-        };
+        let environment =
+            PythonPlatform { python: python.parse().unwrap(), platform: platform.parse().unwrap() };
         environment.fits(&format!("a-1.0-{tag}.whl").parse().unwrap())
     }
 

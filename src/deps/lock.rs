@@ -59,10 +59,7 @@ struct Document {
 
 impl Lock {
     pub fn parse(text: &str) -> Result<Self> {
-        let Document {
-            lock_version,
-            packages,
-        } = toml::from_str(text)?;
+        let Document { lock_version, packages } = toml::from_str(text)?;
         ensure!(
             lock_version == FORMAT,
             "it has the format {lock_version:?}, and this version reads {FORMAT}"
@@ -72,10 +69,7 @@ impl Lock {
         for package in &packages {
             let (name, version) = (&package.name, &package.version);
             ensure_of_others(name)?;
-            ensure!(
-                !package.wheels.is_empty(),
-                "`{name}` {version} has no wheel"
-            );
+            ensure!(!package.wheels.is_empty(), "`{name}` {version} has no wheel");
             for wheel in &package.wheels {
                 let file = wheel.name()?;
                 ensure!(

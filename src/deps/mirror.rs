@@ -42,18 +42,13 @@ impl<'a> Mirror<'a> {
         let environments = wishes.environments().into_iter();
         let wheels = environments.cartesian_product(&lock.packages);
         let wheels = wheels.flat_map(|(environment, it)| it.wheels_for(environment));
-        let wheels: BTreeMap<String, &LockedWheel> = wheels
-            .map(|it| Ok((it.name()?.to_string(), it)))
-            .collect::<Result<_>>()?;
+        let wheels: BTreeMap<String, &LockedWheel> =
+            wheels.map(|it| Ok((it.name()?.to_string(), it))).collect::<Result<_>>()?;
         let wheels = wheels.into_iter().map(|(name, wheel)| {
             let (size, sha256) = (wheel.size.unwrap_or(0), wheel.sha256());
             (MirroredPackage { name, size, sha256 }, wheel)
         });
-        Ok(Self {
-            wheels: wheels.collect(),
-            place,
-            world,
-        })
+        Ok(Self { wheels: wheels.collect(), place, world })
     }
 
     /// Compares the files with those of the place.
@@ -72,9 +67,7 @@ impl<'a> Mirror<'a> {
         }
         let missing: Vec<&str> = plan.missing().collect();
         let is_missing = |it: &&(MirroredPackage, &LockedWheel)| {
-            missing
-                .iter()
-                .any(|path| path.ends_with(&format!("/{}", it.0.name)))
+            missing.iter().any(|path| path.ends_with(&format!("/{}", it.0.name)))
         };
         let missing: Vec<_> = self.wheels.iter().filter(is_missing).collect();
         let work = tempfile::tempdir()?;
@@ -88,11 +81,7 @@ impl<'a> Mirror<'a> {
             Ok(MirroredPackage { size, ..package })
         })?;
         set::mirror(&fetched, work.path(), place, world)?;
-        let options = IndexOptions {
-            read: KnownPackages::new(),
-            yank: None,
-            jobs,
-        };
+        let options = IndexOptions { read: KnownPackages::new(), yank: None, jobs };
         set::index(place, &options, world)
     }
 }

@@ -65,9 +65,7 @@ impl Wishes {
 
     pub(super) fn environments(&self) -> BTreeSet<PythonPlatform> {
         let pairs = self.pythons.iter().cartesian_product(&self.platforms);
-        pairs
-            .map(|(&python, &platform)| PythonPlatform { python, platform })
-            .collect()
+        pairs.map(|(&python, &platform)| PythonPlatform { python, platform }).collect()
     }
 
     /// The projects that an environment needs.
@@ -111,10 +109,8 @@ pub(super) fn is_of_runs(name: &DistName) -> bool {
 
 pub(super) fn ensure_of_others(name: &DistName) -> Result<()> {
     if is_of_runs(name) {
-        return Err(anyhow!(
-            "the base index cannot have `{name}`, which runs build"
-        ))
-        .hint("remove it: an installer takes it from the index of the run");
+        return Err(anyhow!("the base index cannot have `{name}`, which runs build"))
+            .hint("remove it: an installer takes it from the index of the run");
     }
     Ok(())
 }
@@ -135,9 +131,7 @@ mod tests {
     fn a_project_that_runs_build_is_refused() {
         let list = |rows: &str| {
             let text = format!("pythons = ['3.12']\nplatforms = ['linux']\n{rows}");
-            Wishes::parse(&text)
-                .err()
-                .map_or("read\n".to_owned(), |it| render(&it))
+            Wishes::parse(&text).err().map_or("read\n".to_owned(), |it| render(&it))
         };
         let row = |name: &str| format!("[[dependency]]\nname = '{name}'\nreason = 'x'\n");
         let said = [
@@ -182,10 +176,8 @@ mod tests {
             [[dependency]]\nname = 'tomli'\nreason = 'x'\npythons = ['3.10']\n";
         let wishes = Wishes::parse(text).unwrap();
         let having = wishes.environments().into_iter();
-        let having: Vec<String> = having
-            .filter(|it| wishes.of(*it).count() == 1)
-            .map(|it| format!("{it}"))
-            .collect();
+        let having: Vec<String> =
+            having.filter(|it| wishes.of(*it).count() == 1).map(|it| format!("{it}")).collect();
         assert_eq!(having, ["3.10-linux", "3.10-windows"]);
     }
 }

@@ -20,10 +20,7 @@ pub(super) fn packages(place: &SetPlace) -> Result<Vec<PackageFile>> {
     let found = find(place, depth)?;
     let mut packages = found.packages;
     let gone: Vec<&String> = found.published.iter().flat_map(|it| &it.gone).collect();
-    let names = packages
-        .iter()
-        .map(|it| &it.name)
-        .chain(gone.iter().copied());
+    let names = packages.iter().map(|it| &it.name).chain(gone.iter().copied());
     let newest = NewestVersions::of(names.map(String::as_str));
     let is_wanted = |name: &str| match &place.version {
         Some(wanted) => our_version(name).as_ref() == Some(wanted),

@@ -118,10 +118,7 @@ impl Difference {
     /// The versions of the sets do not count as differences.
     pub(super) fn between(mut before: ObservedSet, mut after: ObservedSet) -> Self {
         ObservedSet::name_alike(&mut before, &mut after);
-        let sets = ComparedSets {
-            before: &before,
-            after: &after,
-        };
+        let sets = ComparedSets { before: &before, after: &after };
         let files = sets.files();
         Self {
             schema: "rocwheel-diff-v1",
@@ -256,12 +253,7 @@ impl<'a> ComparedSets<'a> {
                     continue;
                 }
             }
-            found.push(MatchedFile {
-                package,
-                path: path.clone(),
-                before: one,
-                after: other,
-            });
+            found.push(MatchedFile { package, path: path.clone(), before: one, after: other });
         }
         found
     }
@@ -293,10 +285,7 @@ impl<'a> ComparedSets<'a> {
         // The version has another length in texts, and is compressed with them.
         let packed = |package: &ObservedPackage| -> u64 {
             let files = package.files.values();
-            files
-                .filter(|it| it.text.is_none())
-                .map(|it| it.packed)
-                .sum()
+            files.filter(|it| it.text.is_none()).map(|it| it.packed).sum()
         };
         let is_changed = |name: &str, before: &ObservedPackage, after: &ObservedPackage| {
             let digests = before.sha256.zip(after.sha256);
@@ -404,9 +393,7 @@ impl<'a> ComparedSets<'a> {
 fn placed(set: &ObservedSet) -> BTreeMap<(&str, String), &ObservedFile> {
     let packages = set.packages.iter();
     let files = packages.flat_map(|(package, it)| it.files.iter().map(move |it| (package, it)));
-    files
-        .map(|(package, (path, file))| ((package.as_str(), set.fold.text(path)), file))
-        .collect()
+    files.map(|(package, (path, file))| ((package.as_str(), set.fold.text(path)), file)).collect()
 }
 
 /// The lines of a file with metadata, such as `Requires-Dist: numpy`. `None` for other files.

@@ -14,9 +14,7 @@ pub(super) struct VersionFold(Vec<String>);
 impl VersionFold {
     pub(super) fn of(versions: impl Iterator<Item = Version>) -> Self {
         // A version such as `2` could be any number.
-        let versions = versions
-            .map(|it| it.to_string())
-            .filter(|it| it.contains('.'));
+        let versions = versions.map(|it| it.to_string()).filter(|it| it.contains('.'));
         // The longest first: `7.14.0` is the beginning of `7.14.0rc1`.
         let longest = |text: &String| (std::cmp::Reverse(text.len()), text.clone());
         Self(versions.unique().sorted_by_key(longest).collect())
@@ -56,9 +54,7 @@ fn is_end(before: &str, after: &str) -> bool {
         None => false,
     };
     let is_part = before.ends_with(is_number)
-        || before
-            .strip_suffix('.')
-            .is_some_and(|before| before.ends_with(is_number));
+        || before.strip_suffix('.').is_some_and(|before| before.ends_with(is_number));
     !is_longer && !is_part
 }
 

@@ -37,10 +37,8 @@ pub fn compare(
 
 /// Compares the packages of two sets by their `set.json`. Each has the place that it was read from.
 pub(crate) fn compare_documents(before: (&str, &SetJson), after: (&str, &SetJson)) -> Difference {
-    let (before, after) = (
-        ObservedSet::described(before.0, before.1),
-        ObservedSet::described(after.0, after.1),
-    );
+    let (before, after) =
+        (ObservedSet::described(before.0, before.1), ObservedSet::described(after.0, after.1));
     Difference::between(before, after)
 }
 
@@ -72,17 +70,12 @@ impl Baseline {
                 };
                 world.stop.check()?;
                 let why = one_line(error);
-                world
-                    .console
-                    .note(format!("only packages are compared, by `set.json`: {why}"));
+                world.console.note(format!("only packages are compared, by `set.json`: {why}"));
                 (before.to_string(), earlier)
             }
         };
         if let Some(document) = document {
-            return Ok(compare_documents(
-                (&before, earlier),
-                (&set.to_string(), document),
-            ));
+            return Ok(compare_documents((&before, earlier), (&set.to_string(), document)));
         }
         let before = ObservedSet::described(&before, earlier);
         let after = ObservedSet::read(set, World::jobs(), world)?;

@@ -86,11 +86,7 @@ impl<'a> PackageEnd<'a> {
         let read = read.and_then(|mut stream| stream.read_to_end(&mut bytes));
         package.outcome()?;
         read?;
-        Ok(Self {
-            package,
-            start,
-            bytes,
-        })
+        Ok(Self { package, start, bytes })
     }
 }
 
@@ -107,9 +103,7 @@ impl PackageReader for PackageEnd<'_> {
         if range.start >= self.start {
             return Ok(Box::new(end));
         }
-        let before = self
-            .package
-            .stream(range.start..range.end.min(self.start))?;
+        let before = self.package.stream(range.start..range.end.min(self.start))?;
         Ok(Box::new(before.chain(end)))
     }
 }
@@ -128,18 +122,11 @@ impl ObservedSet {
             names.iter().filter_map(|name| our_version(name)).collect();
         let document = place.find_set_json()?.map(|it| it.identity);
         let document = document.unwrap_or_default();
-        let is_of_set = document
-            .version
-            .as_ref()
-            .is_none_or(|it| versions.contains(it));
+        let is_of_set = document.version.as_ref().is_none_or(|it| versions.contains(it));
         let total = packages.iter().map(first_read).sum();
         let console = &world.console;
         let progress = console.progress_in_parts("Reading", place, packages.len(), total);
-        let watch = ObserveProgress {
-            stop: &world.stop,
-            progress: &|_| (),
-            binaries: None,
-        };
+        let watch = ObserveProgress { stop: &world.stop, progress: &|_| (), binaries: None };
         let read = parallel::map(&packages, jobs, &world.stop, |package| {
             progress.begin(&package.name);
             let read = observed(package, &watch);
@@ -194,11 +181,7 @@ impl ObservedSet {
 
 /// How many bytes of a package are read: all of an sdist, which is small.
 fn first_read(package: &PackageFile) -> u64 {
-    if package.is_wheel() {
-        package.size.min(END)
-    } else {
-        package.size
-    }
+    if package.is_wheel() { package.size.min(END) } else { package.size }
 }
 
 fn observed(package: &PackageFile, watch: &ObserveProgress<'_>) -> Result<ObservedPackage> {

@@ -16,10 +16,7 @@ impl Display for Difference {
         if self.is_empty() {
             let packages = many(after.packages, "package");
             let (before, after) = (&before.place, &after.place);
-            return writeln!(
-                f,
-                "nothing differs in {packages} of `{before}` and `{after}`"
-            );
+            return writeln!(f, "nothing differs in {packages} of `{before}` and `{after}`");
         }
         writeln!(f, "before: {before}\nafter:  {after}")?;
         if let Some(path) = self.source() {
@@ -129,11 +126,7 @@ fn file(change: &FileChange) -> String {
     let (package, path) = (&change.package, &change.path);
     let line = format!("{fate:<8}{by:>12}  {package}: {path}");
     let notes = file_notes(change);
-    if notes.is_empty() {
-        line
-    } else {
-        format!("{line} ({notes})")
-    }
+    if notes.is_empty() { line } else { format!("{line} ({notes})") }
 }
 
 /// How much a file has grown.
@@ -144,9 +137,7 @@ pub fn changed_size(change: &FileChange) -> String {
 /// What else is known of a changed file: its permissions.
 pub fn file_notes(change: &FileChange) -> String {
     let modes = change.modes;
-    modes.map_or(String::new(), |(old, new)| {
-        format!("mode {old:o} → {new:o}")
-    })
+    modes.map_or(String::new(), |(old, new)| format!("mode {old:o} → {new:o}"))
 }
 
 /// `gone    rocm: Provides-Extra: libraries`

@@ -117,10 +117,7 @@ pub fn read(source: &dyn ReadAt) -> Result<Option<ElfFacts>> {
     let Some(image) = ElfTables::read(source)? else {
         return Ok(None);
     };
-    let mut facts = ElfFacts {
-        machine: image.machine(),
-        ..ElfFacts::default()
-    };
+    let mut facts = ElfFacts { machine: image.machine(), ..ElfFacts::default() };
     if !image.is_linked() {
         return Ok(Some(facts));
     }
@@ -172,8 +169,7 @@ fn has_kpack_ref(image: &ElfTables<'_>) -> Result<bool> {
     Ok(image.sections.iter().any(|section| {
         let start = usize::try_from(section.name_at).unwrap_or(usize::MAX);
         let name = names.get(start..).unwrap_or_default();
-        name.strip_prefix(KPACK_REF)
-            .is_some_and(|rest| rest.first() == Some(&0))
+        name.strip_prefix(KPACK_REF).is_some_and(|rest| rest.first() == Some(&0))
     }))
 }
 

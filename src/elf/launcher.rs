@@ -19,18 +19,9 @@ const TEMPLATE: &[u8] = include_bytes!("launcher.elf");
 pub fn launcher(relative_target: &[u8]) -> Result<Vec<u8>> {
     let (len, shown) = (relative_target.len(), relative_target.escape_ascii());
     ensure!(len > 0, "launcher target is empty");
-    ensure!(
-        len <= MAX_TARGET,
-        "launcher target is longer than {MAX_TARGET} bytes: {len}"
-    );
-    ensure!(
-        !relative_target.contains(&0),
-        "launcher target contains a NUL byte: `{shown}`"
-    );
-    ensure!(
-        !relative_target.starts_with(b"/"),
-        "launcher target is absolute: `{shown}`"
-    );
+    ensure!(len <= MAX_TARGET, "launcher target is longer than {MAX_TARGET} bytes: {len}");
+    ensure!(!relative_target.contains(&0), "launcher target contains a NUL byte: `{shown}`");
+    ensure!(!relative_target.starts_with(b"/"), "launcher target is absolute: `{shown}`");
     let mark = TEMPLATE.windows(MARK.len()).position(|it| it == MARK);
     let room = mark.context("the launcher has no mark")? + MARK.len();
     let mut bytes = TEMPLATE.to_vec();
@@ -59,9 +50,8 @@ mod tests {
 
     #[test]
     fn the_template_has_room_for_the_longest_target_behind_its_only_mark() {
-        let marks: Vec<usize> = (0..TEMPLATE.len())
-            .filter(|at| TEMPLATE[*at..].starts_with(MARK))
-            .collect();
+        let marks: Vec<usize> =
+            (0..TEMPLATE.len()).filter(|at| TEMPLATE[*at..].starts_with(MARK)).collect();
         let [mark] = marks[..] else {
             panic!("{marks:?}");
         };
@@ -96,11 +86,8 @@ mod tests {
     fn no_memory_of_a_launcher_can_be_both_written_and_run() {
         let bytes = launcher(b"clang-22").unwrap();
         let elf = Elf::parse(&bytes).unwrap();
-        let segments: Vec<_> = elf
-            .program_headers
-            .iter()
-            .map(|segment| (segment.p_type, segment.p_flags))
-            .collect();
+        let segments: Vec<_> =
+            elf.program_headers.iter().map(|segment| (segment.p_type, segment.p_flags)).collect();
         let (read, run) = (program_header::PF_R, program_header::PF_X);
         assert_eq!(
             segments,

@@ -66,10 +66,7 @@ impl Replacement {
     /// Overwrites old bytes with zeros.
     pub(crate) fn zeros(old: Range<u64>) -> Self {
         let zeros = PatchPiece::Zeros(old.end.saturating_sub(old.start));
-        Self {
-            old,
-            new: vec![zeros],
-        }
+        Self { old, new: vec![zeros] }
     }
 }
 
@@ -83,10 +80,7 @@ impl Patch {
         tail: Vec<PatchPiece>,
     ) -> Result<Self> {
         replacements.sort_by_key(|replacement| replacement.old.start);
-        let mut patch = Self {
-            source_len,
-            ..Self::default()
-        };
+        let mut patch = Self { source_len, ..Self::default() };
         let mut at = 0;
         for replacement in replacements {
             let old = &replacement.old;
@@ -111,10 +105,7 @@ impl Patch {
 
     /// A patch that changes nothing.
     pub fn nothing(source_len: u64) -> Self {
-        let mut patch = Self {
-            source_len,
-            ..Self::default()
-        };
+        let mut patch = Self { source_len, ..Self::default() };
         patch.push(PatchPiece::Copy(0..source_len));
         patch
     }
@@ -164,9 +155,7 @@ impl Patch {
             )));
         }
         let index = self.pieces.partition_point(|(start, _)| *start <= offset);
-        let Some((start, piece)) = index
-            .checked_sub(1)
-            .and_then(|index| self.pieces.get(index))
+        let Some((start, piece)) = index.checked_sub(1).and_then(|index| self.pieces.get(index))
         else {
             return Ok(0);
         };
@@ -189,11 +178,7 @@ impl<R: ReadAt> PatchedReader<R> {
     /// Applies a patch to the file that it was planned for. Reading fails if the length of the file
     /// differs from the one at that time.
     pub fn new(source: R, patch: impl Into<Patch>) -> Self {
-        Self {
-            source,
-            patch: patch.into(),
-            position: 0,
-        }
+        Self { source, patch: patch.into(), position: 0 }
     }
 }
 
@@ -211,10 +196,7 @@ impl<R: ReadAt> Read for PatchedReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.read_at(self.position, buffer)?;
         if count == 0 && !buffer.is_empty() && self.position < self.patch.total_len {
-            return Err(io::Error::new(
-                io::ErrorKind::UnexpectedEof,
-                "the file ends early",
-            ));
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file ends early"));
         }
         self.position = self.position.saturating_add(count as u64);
         Ok(count)
@@ -235,11 +217,8 @@ mod tests {
             Replacement::zeros(3..5),
             Replacement::zeros(6..7),
         ];
-        let tail = vec![
-            PatchPiece::Zeros(2),
-            PatchPiece::Copy(1..5),
-            PatchPiece::Bytes(b"xyz".to_vec()),
-        ];
+        let tail =
+            vec![PatchPiece::Zeros(2), PatchPiece::Copy(1..5), PatchPiece::Bytes(b"xyz".to_vec())];
         Patch::new(10, 10, changes, tail).unwrap()
     }
 

@@ -84,15 +84,13 @@ impl<R: ReadAt> Read for ReadFrom<R> {
 
 /// Fills the whole buffer. It is an error if the file ends before.
 pub(crate) fn read_exact_at(source: &dyn ReadAt, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-    ReadFrom(source, offset)
-        .read_exact(buffer)
-        .map_err(|error| {
-            if error.kind() == io::ErrorKind::UnexpectedEof {
-                let end = source.len();
-                return io::Error::new(error.kind(), format!("the file ends early, at {end}"));
-            }
-            error
-        })
+    ReadFrom(source, offset).read_exact(buffer).map_err(|error| {
+        if error.kind() == io::ErrorKind::UnexpectedEof {
+            let end = source.len();
+            return io::Error::new(error.kind(), format!("the file ends early, at {end}"));
+        }
+        error
+    })
 }
 
 /// The string at `start` without its NUL; `None` if there is no NUL before `end`.

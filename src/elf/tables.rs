@@ -149,10 +149,7 @@ impl<'a> ElfTables<'a> {
             _ => bail!("neither little-endian nor big-endian"),
         };
         let ctx = Ctx::new(container, endian);
-        ensure!(
-            len >= Header::size(ctx),
-            "the file ends in its header, after {len} bytes"
-        );
+        ensure!(len >= Header::size(ctx), "the file ends in its header, after {len} bytes");
         let header = Elf::parse_header(&bytes).context("a damaged header")?;
         let mut tables = Self {
             source,
@@ -185,10 +182,7 @@ impl<'a> ElfTables<'a> {
 
     fn read_segments(&self) -> Result<Vec<Segment>> {
         let (count, size) = (self.head.e_phnum, ProgramHeader::size(self.ctx));
-        ensure!(
-            count != u16::MAX,
-            "more than 65,534 program headers, which is not supported"
-        );
+        ensure!(count != u16::MAX, "more than 65,534 program headers, which is not supported");
         let (start, stated) = (self.head.e_phoff, self.head.e_phentsize);
         let bytes = self.headers("program", start, count, stated, size)?;
         let headers = ProgramHeader::parse(&bytes, 0, count.into(), self.ctx)
@@ -199,10 +193,7 @@ impl<'a> ElfTables<'a> {
     /// The section headers. Those of an object file are read only here: there may be too many.
     pub(crate) fn read_sections(&self) -> Result<Vec<Section>> {
         let (count, size) = (self.head.e_shnum, SectionHeader::size(self.ctx));
-        ensure!(
-            count > 0,
-            "more than 65,279 sections, which is not supported"
-        );
+        ensure!(count > 0, "more than 65,279 sections, which is not supported");
         let (start, stated) = (self.head.e_shoff, self.head.e_shentsize);
         let bytes = self.headers("section", start, count, stated, size)?;
         // The gABI stores the real number of sections in the size of the first header if the number
@@ -477,10 +468,7 @@ impl Segment {
         let sizes = [self.file_size, self.memory_size, self.align];
         let words = place.into_iter().chain(sizes);
         let bytes = [self.kind, self.flags].map(u32::to_le_bytes).into_iter();
-        bytes
-            .flatten()
-            .chain(words.flat_map(u64::to_le_bytes))
-            .collect()
+        bytes.flatten().chain(words.flat_map(u64::to_le_bytes)).collect()
     }
 
     pub(crate) fn file(&self) -> Range<u64> {
@@ -587,9 +575,7 @@ pub(crate) fn used(slots: &[DynamicEntry]) -> usize {
 /// The value of a tag. If the tag is repeated, the loader uses the last one.
 pub(crate) fn last_value(dynamic: &[DynamicEntry], tag: u64) -> Option<u64> {
     let mut found = dynamic.iter().rev();
-    found
-        .find(|entry| entry.tag == tag)
-        .map(|entry| entry.value)
+    found.find(|entry| entry.tag == tag).map(|entry| entry.value)
 }
 
 pub(super) fn is_movable(tag: u64) -> bool {

@@ -108,10 +108,7 @@ pub struct Invalid {
 
 impl Invalid {
     pub fn new(reason: impl Into<Cow<'static, str>>, text: impl Into<String>) -> Self {
-        Self {
-            reason: reason.into(),
-            text: text.into(),
-        }
+        Self { reason: reason.into(), text: text.into() }
     }
 }
 
@@ -150,21 +147,13 @@ impl<T, E: Into<Error>> Hint<T> for Result<T, E> {
 pub fn hinted(error: impl Into<Error>, hint: impl Into<String>) -> Error {
     let (error, hints) = (error.into(), vec![hint.into()]);
     let are_all = false;
-    Error::new(Hinted {
-        error,
-        hints,
-        are_all,
-    })
+    Error::new(Hinted { error, hints, are_all })
 }
 
 /// The error with other hints in place of all that it has. Its message and causes stay as they are.
 pub fn with_hints(error: Error, hints: Vec<String>) -> Error {
     let are_all = true;
-    Error::new(Hinted {
-        error,
-        hints,
-        are_all,
-    })
+    Error::new(Hinted { error, hints, are_all })
 }
 
 /// An error with hints. It stays in the chain of errors, where [`Exit::of`] and [`render`] find it.
@@ -241,10 +230,7 @@ pub fn last_cause(error: &(dyn StdError + 'static)) -> String {
 /// The hints of an error, outermost first.
 pub fn hints(error: &Error) -> Vec<String> {
     let mut hints = Vec::new();
-    for hinted in error
-        .chain()
-        .filter_map(|cause| cause.downcast_ref::<Hinted>())
-    {
+    for hinted in error.chain().filter_map(|cause| cause.downcast_ref::<Hinted>()) {
         hints.extend(hinted.hints.iter().map(|it| redact(it)));
         if hinted.are_all {
             break;
@@ -312,10 +298,7 @@ mod tests {
             Exit::No
         );
         let stop: Result<()> = Err(Interrupted.into());
-        assert_eq!(
-            Exit::of(&stop.context("failed to build").unwrap_err()),
-            Exit::Interrupted
-        );
+        assert_eq!(Exit::of(&stop.context("failed to build").unwrap_err()), Exit::Interrupted);
         assert_eq!(Exit::of(&anyhow!("no such directory")), Exit::CouldNotTry);
     }
 }

@@ -53,10 +53,7 @@ mod tests {
             shown,
             "get https://***@h/k?X-Amz-Signature=***&x=1: Bearer ***, token=*** and ***, é"
         );
-        assert_eq!(
-            format!("{} {:?}", Secret::new("s"), Secret::new("s")),
-            "*** ***"
-        );
+        assert_eq!(format!("{} {:?}", Secret::new("s"), Secret::new("s")), "*** ***");
     }
 
     #[test]

@@ -36,11 +36,7 @@ impl Stop {
 
     /// Fails once the user has interrupted, or once the deadline of [`Stop::within`] has passed.
     pub fn check(&self) -> Result<(), Interrupted> {
-        if self.asked.load(Ordering::Relaxed) || self.is_late() {
-            Err(Interrupted)
-        } else {
-            Ok(())
-        }
+        if self.asked.load(Ordering::Relaxed) || self.is_late() { Err(Interrupted) } else { Ok(()) }
     }
 
     /// Runs work with a time limit. If the work checks this `Stop` after the limit, it ends with

@@ -72,19 +72,13 @@ pub(super) fn receive(
         // `Tap` reports a stop as an I/O error, because `Read` has no other way. Report
         // the stop itself, not a failed download.
         context.stop.check()?;
-        let mut kinds = error
-            .chain()
-            .filter_map(|it| Some(it.downcast_ref::<io::Error>()?.kind()));
+        let mut kinds = error.chain().filter_map(|it| Some(it.downcast_ref::<io::Error>()?.kind()));
         let is_full = kinds.any(|kind| {
             use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
             matches!(kind, StorageFull | QuotaExceeded | FileTooLarge)
         });
         let error = Err(error).with_context(|| format!("failed to fetch `{}`", parcel.id));
-        if is_full {
-            error.hint("free disk space, or choose another directory")
-        } else {
-            error
-        }
+        if is_full { error.hint("free disk space, or choose another directory") } else { error }
     })
 }
 

@@ -46,10 +46,8 @@ impl FoundRun {
         let told = |get: fn(&WorkflowRun) -> Option<&String>| github.and_then(get);
         let kinds = Buckets::builtin().release_types(&run.bucket);
         let kind = kinds.first().filter(|_| kinds.len() == 1);
-        let scopes: BTreeSet<Scope> = inventory
-            .iter()
-            .map(|it| it.name.artifact.scope.base())
-            .collect();
+        let scopes: BTreeSet<Scope> =
+            inventory.iter().map(|it| it.name.artifact.scope.base()).collect();
         let (families, targets) = (families(&scopes), targets(&scopes));
         let fields = json!({
             "schema": "rocwheel-run-v1",
@@ -84,9 +82,7 @@ impl FoundRun {
             "lacks": choice.lacks.as_deref().unwrap_or_default(),
             "note": silence,
         });
-        let Value::Object(fields) = fields else {
-            unreachable!("the literal above is an object")
-        };
+        let Value::Object(fields) = fields else { unreachable!("the literal above is an object") };
         let line = github.map(|it| {
             let (state, commit) = (it.state(), &it.commit);
             let branch = it.branch.as_ref().map(|branch| format!(" of {branch}"));
@@ -100,12 +96,7 @@ impl FoundRun {
             let head = github.and_then(WorkflowRun::head_repository);
             ForeignCode::of(&run, origin, head, choice.source.is_github())
         };
-        Self {
-            fields,
-            run,
-            foreign,
-            line,
-        }
+        Self { fields, run, foreign, line }
     }
 
     pub fn run(&self) -> &Run {

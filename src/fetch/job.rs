@@ -93,15 +93,7 @@ impl<'a> FetchRequest<'a> {
         let from = source.to_string();
         let step = |parcel| Ok((FetchReason::of(&parcel, &from, &output)?, parcel));
         let steps = parcels.into_iter().map(step).collect::<Result<_>>()?;
-        let job = FetchJob {
-            found,
-            from,
-            steps,
-            request: self,
-            source,
-            output,
-            lock,
-        };
+        let job = FetchJob { found, from, steps, request: self, source, output, lock };
         if job.output.is_tree && !job.due().is_empty() {
             return Err(anyhow!("`{}` is a tree of other artifacts", to.display()))
                 .hint("choose another `--output-dir`, or remove this one");
@@ -231,9 +223,8 @@ impl FetchJob<'_> {
             output.state.fetched.iter().filter(|(name, it)| {
                 it.from != self.from && !own.contains(*name) && output.has(name)
             });
-        let (names, places): (Vec<String>, BTreeSet<String>) = others
-            .map(|(name, it)| (format!("`{name}`"), format!("`{}`", it.from)))
-            .unzip();
+        let (names, places): (Vec<String>, BTreeSet<String>) =
+            others.map(|(name, it)| (format!("`{name}`"), format!("`{}`", it.from))).unzip();
         (!names.is_empty()).then(|| {
             format!(
                 "`{}` also has {} from {}: {}; remove what does not belong together, or choose another `--output-dir`",
@@ -254,18 +245,13 @@ impl FetchJob<'_> {
 
     /// The parcels to download.
     fn due(&self) -> Vec<&Parcel> {
-        let due = self
-            .steps
-            .iter()
-            .filter(|(why, _)| *why != FetchReason::Same);
+        let due = self.steps.iter().filter(|(why, _)| *why != FetchReason::Same);
         due.map(|(_, parcel)| parcel).collect()
     }
 
     /// The names of all wanted artifacts in the output directory.
     fn wanted(&self) -> BTreeSet<String> {
-        self.archives()
-            .map(|it| self.output.form.name(it))
-            .collect()
+        self.archives().map(|it| self.output.form.name(it)).collect()
     }
 
     /// Number of bytes to download.

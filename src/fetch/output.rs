@@ -76,18 +76,8 @@ impl OutputDir {
         };
         let record = root.join(TREE_RECORD);
         let is_tree = form == OutputForm::Merged && record.exists();
-        let file = if is_tree {
-            record
-        } else {
-            work.join(FILE_NAME)
-        };
-        Ok(Self {
-            state: FetchState::read(&file)?,
-            is_tree,
-            root: root.to_owned(),
-            form,
-            work,
-        })
+        let file = if is_tree { record } else { work.join(FILE_NAME) };
+        Ok(Self { state: FetchState::read(&file)?, is_tree, root: root.to_owned(), form, work })
     }
 
     /// The recorded state of an archive if all of it is still on disk, otherwise `None`.
@@ -193,10 +183,7 @@ impl FetchState {
     /// again.
     pub(super) fn read(file: &Path) -> Result<Self> {
         let state = read(file)?.and_then(Result::ok);
-        Ok(Self {
-            file: file.to_owned(),
-            ..state.unwrap_or_default()
-        })
+        Ok(Self { file: file.to_owned(), ..state.unwrap_or_default() })
     }
 
     /// Records the wanted artifacts. Call it before the first download.
@@ -298,9 +285,7 @@ pub fn fetched_for(directory: &Path) -> Result<Vec<String>> {
     // A file that was recorded may have been deleted since, or unpacked beside or over its archive.
     let is_there = |name: &String| {
         let unpacked = name.split(".tar.").next().unwrap_or(name);
-        [name, unpacked]
-            .iter()
-            .any(|it| directory.join(it).exists())
+        [name, unpacked].iter().any(|it| directory.join(it).exists())
     };
     let missing = |name: &&String| !state.fetched.contains_key(*name) || !is_there(name);
     let missing: Vec<_> = state.wanted.iter().filter(missing).collect();

@@ -250,10 +250,7 @@ impl<'a> FetchRequest<'a> {
     /// Fails if the run has to have ended with success and has not.
     fn check(&self, candidate: &Candidate) -> Result<()> {
         let from_github = candidate.from_github.as_ref();
-        match from_github
-            .filter(|_| self.needs_success)
-            .map(WorkflowRun::state)
-        {
+        match from_github.filter(|_| self.needs_success).map(WorkflowRun::state) {
             None | Some("success") => Ok(()),
             Some(state) => Err(No(format!("the run is `{state}`")))
                 .hint("take another run, or leave out `--require-successful-run`"),
@@ -269,20 +266,16 @@ impl<'a> FetchRequest<'a> {
         mut from_github: Option<WorkflowRun>,
         world: &'a World,
     ) -> Result<Candidate<'a>> {
-        let run = self
-            .context
-            .resolve(&reference, self.platform, |repository| {
-                let from_github = match &from_github {
-                    Some(from_github) => from_github,
-                    None if self.input_dir.is_some() || self.source_kind == SourceKind::GitHub => {
-                        return Ok(RunFacts::default());
-                    }
-                    None => {
-                        from_github.insert(self.github.get(world)?.run(repository, &reference.id)?)
-                    }
-                };
-                Ok(from_github.facts(repository))
-            })?;
+        let run = self.context.resolve(&reference, self.platform, |repository| {
+            let from_github = match &from_github {
+                Some(from_github) => from_github,
+                None if self.input_dir.is_some() || self.source_kind == SourceKind::GitHub => {
+                    return Ok(RunFacts::default());
+                }
+                None => from_github.insert(self.github.get(world)?.run(repository, &reference.id)?),
+            };
+            Ok(from_github.facts(repository))
+        })?;
         for assumption in &run.assumed {
             // What the bucket of the release type has confirms it: if it has nothing, the hint names
             // the others. No bucket is read for a directory.
@@ -291,12 +284,7 @@ impl<'a> FetchRequest<'a> {
                 world.console.note(format!("assumed that {assumption}"));
             }
         }
-        Ok(Candidate {
-            sources: self.sources(&run, world)?,
-            reference,
-            from_github,
-            run,
-        })
+        Ok(Candidate { sources: self.sources(&run, world)?, reference, from_github, run })
     }
 
     /// Completes what is known about a run that was chosen. Nothing depends on it, so GitHub is
@@ -341,9 +329,7 @@ impl<'a> FetchRequest<'a> {
                 continue;
             }
             let count = many(inventory.archives.len(), "artifact");
-            world
-                .console
-                .status("Listed", format!("{count} in {source}"));
+            world.console.status("Listed", format!("{count} in {source}"));
             return self.choose_from(Arc::clone(source), inventory.archives);
         }
         let places = candidate.sources.iter().join(", nor in ");
@@ -391,25 +377,14 @@ impl<'a> FetchRequest<'a> {
         let lacks = if selection.is_part {
             None
         } else {
-            Some(lacks(
-                &selection,
-                &inventory,
-                &catalog,
-                platform,
-                of.as_ref(),
-            )?)
+            Some(lacks(&selection, &inventory, &catalog, platform, of.as_ref())?)
         };
         match lacks.as_deref() {
             Some(lacks @ [_, ..]) if !self.allow_incomplete => {
                 let text = format!("not enough for packages: {}", lacks.join("; "));
                 Err(No(text)).hint("pass `--allow-incomplete` to fetch anyway")
             }
-            _ => Ok(Choice {
-                source,
-                inventory,
-                selection,
-                lacks,
-            }),
+            _ => Ok(Choice { source, inventory, selection, lacks }),
         }
     }
 
@@ -495,21 +470,14 @@ fn outlook(run: &WorkflowRun) -> String {
     let (id, page) = (&run.id, run.page.as_deref().unwrap_or_default());
     match run.conclusion() {
         Some(how) => format!("the run has ended (`{how}`), nothing more will come: {page}"),
-        None => format!(
-            "run {id} is `{}`: pass `--wait 2h` to wait for it",
-            run.state()
-        ),
+        None => format!("run {id} is `{}`: pass `--wait 2h` to wait for it", run.state()),
     }
 }
 
 /// The pause before the next poll: short if the user waits a short time. A long wait is polled
 /// rarely enough to stay below GitHub's rate limit.
 fn pause(wait: Duration, has_token: bool) -> Duration {
-    let seldom = if has_token {
-        SELDOM
-    } else {
-        SELDOM_WITHOUT_TOKEN
-    };
+    let seldom = if has_token { SELDOM } else { SELDOM_WITHOUT_TOKEN };
     (wait / 20).clamp(OFTEN, seldom)
 }
 
@@ -520,12 +488,7 @@ mod tests {
     #[test]
     fn without_a_token_a_long_wait_does_not_spend_what_may_be_asked() {
         let seconds = |wait, has_token| pause(Duration::from_secs(wait), has_token).as_secs();
-        let table = [
-            (5, true, 1),
-            (60, false, 3),
-            (7200, true, 30),
-            (7200, false, 180),
-        ];
+        let table = [(5, true, 1), (60, false, 3), (7200, true, 30), (7200, false, 180)];
         for (wait, has_token, expected) in table {
             assert_eq!(seconds(wait, has_token), expected, "{wait} {has_token}");
         }

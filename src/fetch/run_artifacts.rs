@@ -46,10 +46,7 @@ pub struct LazyGitHub<'a> {
 
 impl<'a> LazyGitHub<'a> {
     pub fn new(settings: impl Fn() -> Result<ApiSettings> + Send + Sync + 'a) -> Arc<Self> {
-        Arc::new(Self {
-            settings: Box::new(settings),
-            connected: OnceLock::new(),
-        })
+        Arc::new(Self { settings: Box::new(settings), connected: OnceLock::new() })
     }
 
     pub(super) fn get(&self, world: &World) -> Result<&GitHub> {
@@ -274,10 +271,7 @@ pub(super) fn archives(
             continue;
         };
         let _: RelPath = path.parse().context("a member that must not be unpacked")?;
-        let member = ZipMember {
-            index,
-            size: entry.size(),
-        };
+        let member = ZipMember { index, size: entry.size() };
         archives.push((name, member));
     }
     Ok(archives)

@@ -41,10 +41,9 @@ impl Search {
         let of_commit =
             |commit: &str| github.runs(repository, workflow, RunsOf::Commit(commit), usize::MAX);
         Ok(match self {
-            Self::Commit(name) => (
-                of_commit(&github.commit(repository, name)?)?,
-                format!("for commit `{name}`"),
-            ),
+            Self::Commit(name) => {
+                (of_commit(&github.commit(repository, name)?)?, format!("for commit `{name}`"))
+            }
             Self::Pull(number) => (
                 of_commit(&github.head_of_pull(repository, *number)?)?,
                 format!("for the newest commit of pull request {number}"),

@@ -72,9 +72,7 @@ pub(super) fn select(inventory: &[ArtifactArchive], wish: &Wish) -> Result<Archi
     let asked = asked(inventory, wish)?;
     let has = |(_, scopes): &Asked, scope: &Scope| scopes.contains(&scope.base());
     let scopes = || inventory.iter().map(|archive| &archive.name.artifact.scope);
-    let unknown = asked
-        .iter()
-        .filter(|asked| !scopes().any(|it| has(asked, it)));
+    let unknown = asked.iter().filter(|asked| !scopes().any(|it| has(asked, it)));
     let mut nothing: Vec<String> = unknown.map(|(what, _)| what.clone()).collect();
     let is_for_asked = |archive: &&ArtifactArchive| {
         let scope = &archive.name.artifact.scope;
@@ -166,9 +164,7 @@ fn scopes_of(name: &str, inventory: &[ArtifactArchive]) -> Result<BTreeSet<Scope
             let itself = name.parse::<Scope>().ok().map(|scope| scope.base());
             let mut scopes = inventory.iter().map(|it| it.name.artifact.scope.base());
             let found = itself.filter(|itself| scopes.contains(itself));
-            found
-                .map(|scope| BTreeSet::from([scope]))
-                .ok_or_else(|| unknown.hinted())
+            found.map(|scope| BTreeSet::from([scope])).ok_or_else(|| unknown.hinted())
         }
     }
 }
@@ -230,10 +226,7 @@ pub(super) fn subset(
     let device = catalog.only(PackageKind::Device)?;
     if mode(inventory, device) == DistributionMode::Legacy {
         let text = "`--only` needs a run with split device code, and this one is fat";
-        return Err(hinted(
-            No(text.to_owned()),
-            "fetch all of it, without `--only`",
-        ));
+        return Err(hinted(No(text.to_owned()), "fetch all of it, without `--only`"));
     }
     let with_code = names_of(&selection.archives).filter(|it| {
         it.scope != Scope::Generic && device.takes_component(it, DistributionMode::Split)

@@ -194,11 +194,7 @@ impl ArchiveSource for StoreSource {
     fn open(&self, parcel: &Parcel) -> Result<Box<dyn Read + Send>> {
         // In one response, the store may send a checksum that covers the whole object. Ranges have
         // none, but of a large archive several can be downloaded at once.
-        let span = if parcel.size < LARGE {
-            Span::Whole
-        } else {
-            Span::From(0)
-        };
+        let span = if parcel.size < LARGE { Span::Whole } else { Span::From(0) };
         Ok(self.store.get(&self.key(&parcel.id)?, span)?)
     }
 }
@@ -214,10 +210,8 @@ impl fmt::Display for StoreSource {
 
 /// The archives among the objects of a directory.
 pub(super) fn in_store(objects: Vec<Object>) -> Inventory {
-    let names: BTreeSet<String> = objects
-        .iter()
-        .map(|object| object.key.file_name().to_owned())
-        .collect();
+    let names: BTreeSet<String> =
+        objects.iter().map(|object| object.key.file_name().to_owned()).collect();
     let mut unknown = BTreeSet::new();
     let archives = objects.into_iter().filter_map(|object| {
         let key = object.key.file_name().to_owned();
@@ -232,10 +226,7 @@ pub(super) fn in_store(objects: Vec<Object>) -> Inventory {
             zipped: None,
         })
     });
-    Inventory {
-        archives: one_each(archives),
-        unknown,
-    }
+    Inventory { archives: one_each(archives), unknown }
 }
 
 /// The name of an archive of an artifact. The name of another archive goes to `unknown`; other files

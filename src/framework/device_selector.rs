@@ -30,11 +30,7 @@ impl SelectorPlan {
     pub(super) fn of(selector: &DeviceSelector<'_>) -> Result<Self> {
         let name: &DistName = selector.name;
         let name = PackageFilename::new(name.clone(), selector.version, None);
-        Ok(Self {
-            file: name.to_string(),
-            texts: selector.files()?,
-            name,
-        })
+        Ok(Self { file: name.to_string(), texts: selector.files()?, name })
     }
 
     /// The name of its project.

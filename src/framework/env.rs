@@ -97,11 +97,8 @@ pub fn variables(
     let built_version = built_version.transpose()?.map(|it| it.to_string());
     places.extend(built_version.map(|it| (BUILD_VERSION, it)));
     for row in ROWS.variable.iter().filter(|row| row.applies(rocm, built)) {
-        let value = places
-            .iter()
-            .fold(row.value.clone(), |value, (name, text)| {
-                value.replace(name, text)
-            });
+        let value =
+            places.iter().fold(row.value.clone(), |value, (name, text)| value.replace(name, text));
         // A line break would begin another line for what reads the variables.
         ensure!(
             !value.contains(char::is_control),
@@ -171,10 +168,7 @@ impl InstalledRocm {
             ("{targets}", self.targets.iter().join(";")),
             ("{suffix}", format!("+{}", suffix(&self.version))),
             // Unlike those of PyTorch, builds of JAX do not mark development versions.
-            (
-                "{jax-suffix}",
-                format!("+rocm{}", version.replace('+', ".")),
-            ),
+            ("{jax-suffix}", format!("+rocm{}", version.replace('+', "."))),
             ("{version}", version),
         ]
     }
@@ -260,10 +254,7 @@ mod tests {
         let own = frameworks.map(|built| {
             let lines = shown(&rocm, built, "");
             let own = lines.lines().filter(|line| !common.contains(line));
-            format!(
-                "{built:?}\n{}",
-                own.map(|line| format!("  {line}")).join("\n")
-            )
+            format!("{built:?}\n{}", own.map(|line| format!("  {line}")).join("\n"))
         });
         insta::assert_snapshot!(own.join("\n"), @"
         Torchvision
@@ -293,10 +284,7 @@ mod tests {
 
     #[test]
     fn windows_has_no_flags_of_other_compilers() {
-        let windows = InstalledRocm {
-            platform: Platform::Windows,
-            ..rocm(&["gfx1100"])
-        };
+        let windows = InstalledRocm { platform: Platform::Windows, ..rocm(&["gfx1100"]) };
         insta::assert_snapshot!(shown(&windows, BuiltFramework::Torch, "llvm"), @r#"
         export PYTHONUTF8='1'
         export ROCM_PATH='/site/_rocm_sdk_devel'
@@ -327,10 +315,7 @@ mod tests {
 
     #[test]
     fn nothing_is_set_to_an_empty_value() {
-        let nowhere = InstalledRocm {
-            base: None,
-            ..rocm(&[])
-        };
+        let nowhere = InstalledRocm { base: None, ..rocm(&[]) };
         insta::assert_snapshot!(shown(&nowhere, BuiltFramework::Triton, "?"), @r#"
         export PYTHONUTF8='1'
         export ROCM_PATH='/site/_rocm_sdk_devel'
@@ -349,10 +334,7 @@ mod tests {
 
     #[test]
     fn no_value_has_a_control_character() {
-        let odd = InstalledRocm {
-            root: "/a\nexport EVIL=1".to_owned(),
-            ..rocm(&[])
-        };
+        let odd = InstalledRocm { root: "/a\nexport EVIL=1".to_owned(), ..rocm(&[]) };
         let refused = variables(&odd, BuiltFramework::Cmake, |_| true).unwrap_err();
         insta::assert_snapshot!(refused, @r#"the value of `ROCM_PATH` has a control character: "/a\nexport EVIL=1""#);
     }

@@ -89,9 +89,7 @@ fn other_platform(wheel: &FrameworkWheel, rocm: &RocmLibraries) -> Option<String
         })?,
     };
     let set = if is_linux { "Linux" } else { "Windows" };
-    Some(format!(
-        "`{path}` is for {is_for}, and the set is for {set} on x86-64"
-    ))
+    Some(format!("`{path}` is for {is_for}, and the set is for {set} on x86-64"))
 }
 
 /// The library of the set that a file is a copy of, as tools such as `auditwheel` make them. Frameworks may
@@ -108,18 +106,13 @@ pub(super) fn roots(wheel: &FrameworkWheel) -> BTreeSet<String> {
     let packages = packages(wheel);
     let windows = wheel.windows_files().map(|(path, _)| path);
     let paths = wheel.elf_files().map(|elf| elf.path).chain(windows);
-    paths
-        .filter_map(|path| root(&packages, path))
-        .map(str::to_owned)
-        .collect()
+    paths.filter_map(|path| root(&packages, path)).map(str::to_owned).collect()
 }
 
 /// The directories with an `__init__.py`.
 pub(super) fn packages(wheel: &FrameworkWheel) -> BTreeSet<&str> {
     let paths = wheel.installed().map(|(path, _)| path);
-    paths
-        .filter_map(|path| path.strip_suffix("/__init__.py"))
-        .collect()
+    paths.filter_map(|path| path.strip_suffix("/__init__.py")).collect()
 }
 
 /// The first directory on a path that is a package, or else its top directory. `None` for a file

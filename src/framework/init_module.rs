@@ -50,11 +50,7 @@ pub(super) struct InitHook {
 impl InitModule {
     pub(super) fn parse(source: &str) -> Result<Self> {
         let call = python_source::parse(source, |parsed| {
-            parsed
-                .errors()
-                .is_empty()
-                .then(|| call(parsed.syntax()))
-                .flatten()
+            parsed.errors().is_empty().then(|| call(parsed.syntax())).flatten()
         })?;
         Ok(call.map_or(Self::Opaque, Self::Known))
     }
@@ -218,9 +214,7 @@ pub(super) fn with_hook(source: &str) -> Result<String> {
     let at = match end {
         // The rest of the line of the last such statement.
         Some(end) => {
-            let rest = source
-                .get(end..)
-                .context("a statement beyond the end of its source")?;
+            let rest = source.get(end..).context("a statement beyond the end of its source")?;
             end + rest.find('\n').map_or(rest.len(), |it| it + 1)
         }
         None => source
@@ -230,11 +224,7 @@ pub(super) fn with_hook(source: &str) -> Result<String> {
             .sum(),
     };
     let (before, after) = source.split_at(at);
-    let newline = if source.contains("\r\n") {
-        "\r\n"
-    } else {
-        "\n"
-    };
+    let newline = if source.contains("\r\n") { "\r\n" } else { "\n" };
     let is_line_open = !before.is_empty() && !before.ends_with('\n');
     let gap = if is_line_open { newline } else { "" };
     let hook = HOOK.join(newline);
@@ -277,10 +267,7 @@ mod tests {
         assert_eq!(InitModule::parse(&text).unwrap(), InitModule::Known(ours()));
         let nothing = InitCall::default();
         let text = nothing.render("rocm==7.14.0");
-        assert_eq!(
-            InitModule::parse(&text).unwrap(),
-            InitModule::Known(nothing)
-        );
+        assert_eq!(InitModule::parse(&text).unwrap(), InitModule::Known(nothing));
     }
 
     #[test]
@@ -300,11 +287,7 @@ mod tests {
             "def initialize(x):\n    rocm_sdk.initialize_process()\n",
             "def broken(:\n",
         ] {
-            assert_eq!(
-                InitModule::parse(other).unwrap(),
-                InitModule::Opaque,
-                "{other}"
-            );
+            assert_eq!(InitModule::parse(other).unwrap(), InitModule::Opaque, "{other}");
         }
     }
 

@@ -24,9 +24,7 @@ pub(super) struct MetadataEdit {
 impl MetadataEdit {
     pub(super) fn apply(&self, text: &str) -> Result<String> {
         let mut text: Headers = text.parse()?;
-        text.remove("Requires-Dist", |it| {
-            self.removed.iter().any(|gone| gone == it)
-        });
+        text.remove("Requires-Dist", |it| self.removed.iter().any(|gone| gone == it));
         text.remove("Provides-Extra", |it| self.removed_extras.contains(it));
         let extras = self.extras.iter().map(|it| ("Provides-Extra", it));
         let requires = self.requires.iter().map(|it| ("Requires-Dist", it));
@@ -40,10 +38,7 @@ impl MetadataEdit {
         }
         // Extras came with 2.1, and older installers ignore what an older version cannot have.
         let old = ["1.0", "1.1", "1.2", "2.0"];
-        if text
-            .get("Metadata-Version")
-            .is_some_and(|it| old.contains(&it))
-        {
+        if text.get("Metadata-Version").is_some_and(|it| old.contains(&it)) {
             text.set("Metadata-Version", "2.1");
         }
         Ok(text.to_string())
@@ -100,9 +95,7 @@ mod tests {
 
     #[test]
     fn wheel_gets_a_line_for_each_tag() {
-        let tag = "cp311-cp311-manylinux_2_17_x86_64.manylinux2014_x86_64"
-            .parse()
-            .unwrap();
+        let tag = "cp311-cp311-manylinux_2_17_x86_64.manylinux2014_x86_64".parse().unwrap();
         let text = "Wheel-Version: 1.0\nGenerator: x (1)\nRoot-Is-Purelib: false\nTag: a-b-c\nBuild: 1\n\n";
         insta::assert_snapshot!(wheel_text(text, &tag).unwrap(), @"
         Wheel-Version: 1.0

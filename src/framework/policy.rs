@@ -283,16 +283,10 @@ mod tests {
     fn the_built_in_policy_is_read() {
         let policy = Frameworks::builtin();
         assert_eq!(policy.directories.len(), 6);
-        assert_eq!(
-            policy.directory_of("librocblas.so.5"),
-            Some(RocmDirectoryKey::Math)
-        );
+        assert_eq!(policy.directory_of("librocblas.so.5"), Some(RocmDirectoryKey::Math));
         assert_eq!(policy.directory_of("libc.so.6"), None);
         assert_eq!(policy.vendor("libcudart.so.12"), Some("NVIDIA"));
-        assert_eq!(
-            policy.provider("libtorch_hip.so"),
-            Some(("torch", "torch/lib"))
-        );
+        assert_eq!(policy.provider("libtorch_hip.so"), Some(("torch", "torch/lib")));
     }
 
     #[test]

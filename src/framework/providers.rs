@@ -27,10 +27,7 @@ pub enum LibraryProvider {
     #[display("ROCm ({_0})")]
     Rocm(RocmDirectoryKey),
     #[display("{framework}")]
-    Neighbour {
-        framework: String,
-        directory: String,
-    },
+    Neighbour { framework: String, directory: String },
     #[display("host")]
     Host,
     /// The set has the library with another version, or lacks it.
@@ -81,12 +78,7 @@ impl<'a> Providers<'a> {
                 }
             }
         }
-        Self {
-            policy,
-            rocm,
-            libraries,
-            host,
-        }
+        Self { policy, rocm, libraries, host }
     }
 
     /// The libraries that a file of a wheel needs, by who provides them.

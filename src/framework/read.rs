@@ -99,17 +99,10 @@ impl FrameworkWheel {
     /// Reads several wheels, with one bar.
     pub fn read_all(paths: &[PathBuf], jobs: NonZeroUsize, world: &World) -> Result<Vec<Self>> {
         // A file that is not there fails below, with its name.
-        let sizes = paths
-            .iter()
-            .filter_map(|path| Some(fs::metadata(path).ok()?.len()));
+        let sizes = paths.iter().filter_map(|path| Some(fs::metadata(path).ok()?.len()));
         let (count, what) = (paths.len(), many(paths.len(), "wheel"));
-        let _bar = world
-            .console
-            .joined_progress("Reading", what, count, sizes.sum());
-        paths
-            .iter()
-            .map(|path| Self::read(path, jobs, world))
-            .collect()
+        let _bar = world.console.joined_progress("Reading", what, count, sizes.sum());
+        paths.iter().map(|path| Self::read(path, jobs, world)).collect()
     }
 
     /// The size of the members.
@@ -129,11 +122,7 @@ impl FrameworkWheel {
     fn all_elf_files(&self) -> impl Iterator<Item = (&str, Result<ElfMember<'_>, &str>)> {
         self.installed().filter_map(|(path, member)| {
             let read = match &member.content.as_ref().ok()?.elf.as_ref()? {
-                Elf::Read(elf) => Ok(ElfMember {
-                    path,
-                    member,
-                    facts: &elf.facts,
-                }),
+                Elf::Read(elf) => Ok(ElfMember { path, member, facts: &elf.facts }),
                 Elf::Damaged(why) => Err(why.as_str()),
                 Elf::TooLarge => Err("its headers or tables are too large to check"),
             };
@@ -153,8 +142,7 @@ impl FrameworkWheel {
 
     /// The ELF files that could not be read, and why.
     pub fn unread_binaries(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.all_elf_files()
-            .filter_map(|(path, elf)| Some((path, elf.err()?)))
+        self.all_elf_files().filter_map(|(path, elf)| Some((path, elf.err()?)))
     }
 
     /// The binaries for Windows, by their names.
@@ -275,10 +263,7 @@ fn read(path: &Path, jobs: NonZeroUsize, world: &World) -> Result<FrameworkWheel
     let name: PackageFilename = file.parse()?;
     ensure!(name.tag.is_some(), "not a wheel: `{file}`");
     let found = fs::metadata(path).hint("pass a wheel: a file that ends in `.whl`")?;
-    let source = LocalWheel {
-        path,
-        size: found.len(),
-    };
+    let source = LocalWheel { path, size: found.len() };
     let binaries = Mutex::new(BTreeMap::new());
     let facts = observe(&file, &source, &binaries, jobs, world)?;
     let archive = Archive::read(File::open(path)?)?;
@@ -359,9 +344,7 @@ fn damage(facts: &WheelFile, record: &Record, archive: &Archive) -> (Vec<String>
             continue;
         }
         if member.kind != MemberKind::File {
-            damage.push(format!(
-                "`{path}` is no file, and installers would not make what it is"
-            ));
+            damage.push(format!("`{path}` is no file, and installers would not make what it is"));
         }
         match (&member.content, row) {
             (Err(why), _) => damage.push(format!("`{path}`: {why}")),

@@ -39,12 +39,7 @@ pub enum RefusalKind {
 
 impl WheelRefusal {
     pub fn new(kind: RefusalKind, message: String, hint: &'static str) -> Self {
-        Self {
-            kind,
-            file: String::new(),
-            message,
-            hint,
-        }
+        Self { kind, file: String::new(), message, hint }
     }
 
     /// The same, of a wheel.
@@ -59,9 +54,8 @@ impl WheelRefusal {
         if refusals.is_empty() {
             return Ok(());
         }
-        let lines = refusals
-            .iter()
-            .map(|it| format!("`{}`: {} ({})", it.file, it.message, it.kind));
+        let lines =
+            refusals.iter().map(|it| format!("`{}`: {} ({})", it.file, it.message, it.kind));
         let wheels = refusals.iter().map(|it| &it.file).unique().count();
         let title = format!("{} cannot be {what}", many(wheels, "wheel"));
         let error = Error::new(No::list(title, lines, usize::MAX));

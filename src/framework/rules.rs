@@ -37,8 +37,7 @@ impl FrameworkCheck<'_> {
     /// The findings about all wheels.
     pub fn findings(&self) -> Result<Vec<Finding>> {
         let mut all = self.set.clone();
-        all.wheels
-            .extend(self.wheels.iter().map(|it| Arc::clone(&it.facts)));
+        all.wheels.extend(self.wheels.iter().map(|it| Arc::clone(&it.facts)));
         let missing = missing_libraries(&check::installed(&all));
         let mut findings = Vec::new();
         for wheel in self.wheels {
@@ -102,15 +101,12 @@ impl OneWheel<'_> {
             _ => None,
         });
         let libraries = calls.flatten().filter_map(|name| rocm.of_short_name(name));
-        libraries
-            .flat_map(|library| rocm.closure(library))
-            .collect()
+        libraries.flat_map(|library| rocm.closure(library)).collect()
     }
 
     /// Whether any binary needs a library of ROCm.
     fn needs_rocm(&self) -> bool {
-        self.needs()
-            .any(|it| matches!(it.2, LibraryProvider::Rocm(_)))
+        self.needs().any(|it| matches!(it.2, LibraryProvider::Rocm(_)))
     }
 
     /// Each library that a binary needs, with the path of the binary.
@@ -210,11 +206,8 @@ impl OneWheel<'_> {
             if let Some(InitModule::Known(call)) = &init.module {
                 preloads = init.hook.is_some() && !call.preload.is_empty();
                 let rocm = self.check.rocm;
-                let mut unknown = call
-                    .preload
-                    .iter()
-                    .filter(|it| rocm.of_short_name(it).is_none())
-                    .peekable();
+                let mut unknown =
+                    call.preload.iter().filter(|it| rocm.of_short_name(it).is_none()).peekable();
                 if unknown.peek().is_some() {
                     let unknown = unknown.join(", ");
                     let fact = format!("it loads {unknown}, which the set does not have");
@@ -254,9 +247,8 @@ impl OneWheel<'_> {
             self.add_at(rule::GRAFTED_LIBRARY, path, fact);
         }
         let opened = facts::opened(wheel, elf, check.providers.policy);
-        let mut fragile = opened
-            .filter(|name| name.starts_with('/') || !name.contains(".so."))
-            .peekable();
+        let mut fragile =
+            opened.filter(|name| name.starts_with('/') || !name.contains(".so.")).peekable();
         if fragile.peek().is_some() {
             let names = fragile.join(", ");
             let fact = format!("it opens {names}, which no ROCm package has under this name");

@@ -75,10 +75,7 @@ pub(super) fn entries<'a>(
         }
     };
     let run_path = elf.facts.run_path().into_iter();
-    run_path
-        .flat_map(|it| it.split(':'))
-        .map(|entry| (entry, leads(entry)))
-        .collect()
+    run_path.flat_map(|it| it.split(':')).map(|entry| (entry, leads(entry))).collect()
 }
 
 /// The run path for a file: directories of its own wheel, in the order that they have on its run
@@ -114,9 +111,7 @@ pub(super) fn wanted(
     });
     others.sort();
     rocm.sort_unstable();
-    let rocm = rocm
-        .into_iter()
-        .map(|key| providers.rocm_directory(key).to_owned());
+    let rocm = rocm.into_iter().map(|key| providers.rocm_directory(key).to_owned());
     let directories = own.into_iter().chain(others).chain(rocm).unique();
     let mut entries = directories.map(|directory| entry(elf.path, &directory));
     Ok(entries.join(":").parse()?)
@@ -141,11 +136,7 @@ fn opens_in(wheel: &FrameworkWheel, elf: ElfMember<'_>, directory: &str) -> Resu
 /// The run path entry of a file that leads to a directory, both below `site-packages`: `$ORIGIN/../lib`.
 fn entry(file: &str, directory: &str) -> String {
     let way = relpath::between(relpath::split(file).0, directory);
-    if way.is_empty() {
-        "$ORIGIN".to_owned()
-    } else {
-        format!("$ORIGIN/{way}")
-    }
+    if way.is_empty() { "$ORIGIN".to_owned() } else { format!("$ORIGIN/{way}") }
 }
 
 #[cfg(test)]
@@ -156,22 +147,13 @@ mod tests {
     fn an_entry_goes_up_as_far_as_needed() {
         assert_eq!(entry("torch/lib/x.so", "torch/lib"), "$ORIGIN");
         assert_eq!(entry("torch/_C.so", "torch/lib"), "$ORIGIN/lib");
-        assert_eq!(
-            entry("a/b/x.so", "_rocm_sdk_core/lib"),
-            "$ORIGIN/../../_rocm_sdk_core/lib"
-        );
-        assert_eq!(
-            entry("x.so", "_rocm_sdk_core/lib"),
-            "$ORIGIN/_rocm_sdk_core/lib"
-        );
+        assert_eq!(entry("a/b/x.so", "_rocm_sdk_core/lib"), "$ORIGIN/../../_rocm_sdk_core/lib");
+        assert_eq!(entry("x.so", "_rocm_sdk_core/lib"), "$ORIGIN/_rocm_sdk_core/lib");
     }
 
     #[test]
     fn an_entry_leads_into_site_packages_or_out_of_it() {
-        assert_eq!(
-            origin("a/b/x.so", "$ORIGIN/../lib"),
-            Some("a/lib".to_owned())
-        );
+        assert_eq!(origin("a/b/x.so", "$ORIGIN/../lib"), Some("a/lib".to_owned()));
         assert_eq!(origin("a/x.so", "${ORIGIN}"), Some("a".to_owned()));
         assert_eq!(origin("a/x.so", "$ORIGIN/../.."), None);
         assert_eq!(origin("a/x.so", "$ORIGINAL"), None);

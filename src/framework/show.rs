@@ -67,10 +67,7 @@ fn wheel_facts(
     text: &mut String,
 ) -> Result<Value> {
     let (name, version) = (&wheel.name.name, &wheel.name.version);
-    let (requires, extras) = (
-        &wheel.metadata.requires_dist,
-        &wheel.metadata.provides_extra,
-    );
+    let (requires, extras) = (&wheel.metadata.requires_dist, &wheel.metadata.provides_extra);
     let tags: Vec<String> = wheel.wheel.tags.iter().map(ToString::to_string).collect();
     let is_purelib = wheel.wheel.root_is_purelib;
     let proved = (!wheel.is_for_windows()).then(|| facts::proved_tag(wheel, providers));
@@ -103,10 +100,7 @@ fn wheel_facts(
         writeln!(text, "  damaged   {damage}")?;
     }
     let mut binaries = Vec::new();
-    for elf in wheel
-        .elf_files()
-        .filter(|it| is_loadable(it.facts) || is_foreign(it.facts))
-    {
+    for elf in wheel.elf_files().filter(|it| is_loadable(it.facts) || is_foreign(it.facts)) {
         binaries.push(binary_facts(wheel, elf, providers, text)?);
     }
     let mut windows_binaries = Vec::new();
@@ -187,10 +181,8 @@ fn binary_facts(
 ) -> Result<Value> {
     let (path, facts) = (elf.path, elf.facts);
     let machine = is_foreign(facts).then(|| facts.machine.to_string());
-    let needs: Vec<(&str, String)> = providers
-        .needs(wheel, elf)
-        .map(|(name, by)| (name, by.to_string()))
-        .collect();
+    let needs: Vec<(&str, String)> =
+        providers.needs(wheel, elf).map(|(name, by)| (name, by.to_string())).collect();
     let kind = match (&facts.runpath, &facts.rpath) {
         (Some(_), _) => Some("RUNPATH"),
         (None, Some(_)) => Some("RPATH"),
@@ -221,9 +213,7 @@ fn binary_facts(
         writeln!(text, "    {kind:<9} {count} of {bytes} bytes: {leads}")?;
     }
     if !symbols.is_empty() {
-        let symbols = symbols
-            .iter()
-            .map(|(kind, number)| format!("{kind}_{number}"));
+        let symbols = symbols.iter().map(|(kind, number)| format!("{kind}_{number}"));
         writeln!(text, "    symbols   {}", symbols.collect_vec().join(" "))?;
     }
     if let Some((form, targets, objects)) = &code {
@@ -242,12 +232,9 @@ fn binary_facts(
     let code = code.map(|(form, targets, objects)| {
         json!({"form": form, "targets": targets, "code-objects": objects})
     });
-    let needed = needs
-        .iter()
-        .map(|(name, by)| json!({"name": name, "by": by}));
-    let run_path = entries
-        .iter()
-        .map(|(entry, leads)| json!({"entry": entry, "leads": leads.to_string()}));
+    let needed = needs.iter().map(|(name, by)| json!({"name": name, "by": by}));
+    let run_path =
+        entries.iter().map(|(entry, leads)| json!({"entry": entry, "leads": leads.to_string()}));
     let mut document = without_nulls(json!({
         "path": path,
         "machine": machine,
@@ -271,10 +258,7 @@ fn newest(elf: &ElfFacts) -> BTreeMap<String, String> {
     });
     // Of several numbers of a kind the map keeps the last, which is the newest.
     let newest: BTreeMap<String, Dotted> = numbers.sorted().collect();
-    newest
-        .into_iter()
-        .map(|(kind, number)| (kind, number.to_string()))
-        .collect()
+    newest.into_iter().map(|(kind, number)| (kind, number.to_string())).collect()
 }
 
 /// The form of the device code of a binary, its targets, and the number of code objects.

@@ -56,10 +56,7 @@ fn fill<'a>(binary: &Spool, at: u64, buffer: &'a mut [u8]) -> io::Result<&'a [u8
 /// The whole string with `.so` at an offset, if it is a name.
 fn name_around(bytes: &[u8], dot: usize) -> Option<String> {
     let (before, rest) = (bytes.get(..dot)?, bytes.get(dot..)?);
-    let start = before
-        .iter()
-        .rposition(|byte| !is_inner(*byte))?
-        .saturating_add(1);
+    let start = before.iter().rposition(|byte| !is_inner(*byte))?.saturating_add(1);
     // A string begins after the NUL of the one before it.
     (dot.saturating_sub(start) < LONGEST && bytes.get(start.checked_sub(1)?) == Some(&0))
         .then_some(())?;
@@ -67,9 +64,7 @@ fn name_around(bytes: &[u8], dot: usize) -> Option<String> {
     let name = str::from_utf8(bytes.get(start..dot.saturating_add(end))?).ok()?;
     let (directory, file) = name.rsplit_once('/').unwrap_or(("", name));
     let version = file.split_once(".so")?.1;
-    let is_version = version
-        .bytes()
-        .all(|byte| byte == b'.' || byte.is_ascii_digit());
+    let is_version = version.bytes().all(|byte| byte == b'.' || byte.is_ascii_digit());
     let is_place = directory.is_empty() && !name.starts_with('/') || directory.starts_with('/');
     (file.starts_with("lib") && is_version && is_place).then(|| name.to_owned())
 }
@@ -96,12 +91,7 @@ mod tests {
         );
         assert_eq!(
             found,
-            [
-                "/opt/rocm/lib/librocm_smi64.so.1",
-                "lib+a-b.so",
-                "libamd_smi.so",
-                "libamdhip64.so.7"
-            ]
+            ["/opt/rocm/lib/librocm_smi64.so.1", "lib+a-b.so", "libamd_smi.so", "libamdhip64.so.7"]
         );
     }
 

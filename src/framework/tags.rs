@@ -48,9 +48,7 @@ impl ProvenTag {
     /// What rules out the next older policy, behind a text that introduces it. Empty if nothing does.
     pub(super) fn reason(&self, before: &str) -> String {
         let because = self.because.as_ref();
-        because.map_or(String::new(), |(file, needs)| {
-            format!("{before}`{file}` needs {needs}")
-        })
+        because.map_or(String::new(), |(file, needs)| format!("{before}`{file}` needs {needs}"))
     }
 }
 
@@ -79,10 +77,7 @@ impl Manylinux {
             }
             because = obstacle;
         }
-        ProvenTag {
-            policy: "linux".to_owned(),
-            because,
-        }
+        ProvenTag { policy: "linux".to_owned(), because }
     }
 
     /// What a file needs that hosts of a policy may lack.
@@ -96,9 +91,7 @@ impl Manylinux {
             let is_allowed =
                 |name: &str| self.has(name) && !policy.without.iter().any(|it| it == name);
             let mut libraries = libraries.iter();
-            libraries
-                .find(|it| !is_allowed(it))
-                .map(ToString::to_string)
+            libraries.find(|it| !is_allowed(it)).map(ToString::to_string)
         })
     }
 
@@ -120,14 +113,8 @@ impl Manylinux {
     /// The newest policy that is not newer than a glibc without a policy of its own:
     /// `manylinux_2_32` promises what `manylinux_2_31` does.
     fn between(&self, claimed: &str) -> Option<usize> {
-        let glibc: Dotted = claimed
-            .strip_prefix("manylinux_")?
-            .replace('_', ".")
-            .parse()
-            .ok()?;
-        self.policy
-            .iter()
-            .rposition(|it| it.newest.get("GLIBC").is_some_and(|own| *own <= glibc))
+        let glibc: Dotted = claimed.strip_prefix("manylinux_")?.replace('_', ".").parse().ok()?;
+        self.policy.iter().rposition(|it| it.newest.get("GLIBC").is_some_and(|own| *own <= glibc))
     }
 }
 

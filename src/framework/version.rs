@@ -6,11 +6,7 @@ use crate::{error::Result, version::Version};
 /// `devrocm…` for a set whose version has `dev`, which sorts it below the final one.
 pub fn suffix(rocm: &Version) -> String {
     let rocm = rocm.to_string();
-    let mark = if rocm.contains("dev") {
-        "devrocm"
-    } else {
-        "rocm"
-    };
+    let mark = if rocm.contains("dev") { "devrocm" } else { "rocm" };
     format!("{mark}{}", rocm.replace('+', "-"))
 }
 
@@ -29,11 +25,7 @@ pub fn without_rocm(version: &Version) -> Version {
     };
     let kept: Vec<&str> = local.split('.').take_while(|it| !names_rocm(it)).collect();
     let kept = kept.join(".");
-    let plain = if kept.is_empty() {
-        public.to_owned()
-    } else {
-        format!("{public}+{kept}")
-    };
+    let plain = if kept.is_empty() { public.to_owned() } else { format!("{public}+{kept}") };
     plain.parse().unwrap_or_else(|_| version.clone())
 }
 
@@ -63,10 +55,7 @@ mod tests {
             ("7.14.0", "2.12.0+rocm7.14.0"),
             ("10.1.0rc1", "2.12.0+rocm10.1.0rc1"),
             ("10.1.0a20260811", "2.12.0+rocm10.1.0a20260811"),
-            (
-                "10.1.0a20260811+bkc.20260813",
-                "2.12.0+rocm10.1.0a20260811.bkc.20260813",
-            ),
+            ("10.1.0a20260811+bkc.20260813", "2.12.0+rocm10.1.0a20260811.bkc.20260813"),
             ("7.10.0.dev0+efed3c3b", "2.12.0+devrocm7.10.0.dev0.efed3c3b"),
         ];
         for (rocm, expected) in rows {

@@ -56,11 +56,7 @@ impl GitHub {
     ) -> Result<Self> {
         let crab =
             octocrab(&settings, Arc::new(announce)).context("failed to prepare to ask GitHub")?;
-        Ok(Self {
-            settings,
-            crab,
-            stop,
-        })
+        Ok(Self { settings, crab, stop })
     }
 
     /// The same connection for a question that may stay unanswered: it is asked once, without a
@@ -78,10 +74,7 @@ impl GitHub {
             let answer = async { octocrab::map_github_error(self.crab._get("/").await?).await };
             let answer = answer.await.map_err(|error| failed("/", &error))?;
             // A server that is no API answers with a page, such as the one to sign in.
-            let kind = answer
-                .headers()
-                .get(CONTENT_TYPE)
-                .and_then(|it| it.to_str().ok());
+            let kind = answer.headers().get(CONTENT_TYPE).and_then(|it| it.to_str().ok());
             let kind = kind.unwrap_or("no type");
             if !kind.contains("json") {
                 let cause = format!("it answered with `{kind}`");
@@ -172,22 +165,15 @@ fn octocrab(settings: &ApiSettings, announce: Arc<dyn Fn(&str) + Send + Sync>) -
         Ok(bearer)
     });
     let accept = HeaderValue::from_static("application/vnd.github+json");
-    let server = Waits {
-        server: ReqwestConnector::new(client),
-        policy: settings.waits.clone(),
-        announce,
-    };
+    let server =
+        Waits { server: ReqwestConnector::new(client), policy: settings.waits.clone(), announce };
     // octocrab starts a task, which needs a runtime.
     let _runtime = parallel::runtime().enter();
     let Ok(crab) = OctocrabBuilder::new_empty()
         .with_service(server)
         .with_layer(&ExtraHeadersLayer::new(Arc::new(vec![(ACCEPT, accept)])))
         .with_layer(&BaseUriLayer::new(base.clone()))
-        .with_layer(&AuthHeaderLayer::new(
-            token.transpose()?,
-            base.clone(),
-            base,
-        ))
+        .with_layer(&AuthHeaderLayer::new(token.transpose()?, base.clone(), base))
         .with_auth(AuthState::None)
         .build();
     Ok(crab)

@@ -31,10 +31,7 @@ pub struct WaitPolicy {
 impl Default for WaitPolicy {
     fn default() -> Self {
         Self {
-            backoff: Backoff {
-                attempts: 5,
-                pause: Duration::from_secs(1),
-            },
+            backoff: Backoff { attempts: 5, pause: Duration::from_secs(1) },
             silence: Duration::from_secs(20),
             longest: Duration::from_mins(10),
         }

@@ -70,10 +70,7 @@ impl Plan {
         }
         self.ensure_whole(lock, world)?;
         let earlier = InstallOrigin::read(&self.environment);
-        self.origin
-            .clone()
-            .with_earlier(earlier)
-            .write(&self.environment)?;
+        self.origin.clone().with_earlier(earlier).write(&self.environment)?;
         if self.action == Action::Update {
             // It may have had other packages before.
             let line = self.verb("check");
@@ -83,9 +80,7 @@ impl Plan {
             }
         }
         let (what, root) = (self.summary(), environment.root().display());
-        world
-            .console
-            .status("Installed", format!("{what} in `{root}`"));
+        world.console.status("Installed", format!("{what} in `{root}`"));
         Ok(Report {
             schema: "rocwheel-install-v1",
             environment: &self.environment,
@@ -149,10 +144,7 @@ impl Plan {
         let wanted = |it: &DistName| self.files.iter().any(|file| file.project == *it);
         let broken = || -> Result<Vec<DistName>> {
             let site = SitePackages::read(&self.environment, World::jobs(), &world.stop)?;
-            Ok(diagnosis::broken(&site)
-                .into_iter()
-                .filter(wanted)
-                .collect())
+            Ok(diagnosis::broken(&site).into_iter().filter(wanted).collect())
         };
         let damaged = broken()?;
         if damaged.is_empty() {
@@ -160,9 +152,9 @@ impl Plan {
         }
         if let (Installer::Uv, Some(exact)) = (self.installer, &self.exact) {
             let names = few(damaged.iter().map(|it| format!("`{it}`")));
-            world.console.warn(format!(
-                "the cache of uv has damaged files of {names}: they are read again"
-            ));
+            world
+                .console
+                .warn(format!("the cache of uv has damaged files of {names}: they are read again"));
             let work = tempfile::tempdir()?;
             let file = work.path().join("requirements.txt");
             fs::write(&file, exact.to_string())?;
@@ -170,17 +162,10 @@ impl Plan {
             line.push("--no-cache".to_owned());
             line.extend(exact.has_digests().then(|| "--require-hashes".to_owned()));
             line.extend(
-                damaged
-                    .iter()
-                    .flat_map(|it| ["--reinstall-package".to_owned(), it.to_string()]),
+                damaged.iter().flat_map(|it| ["--reinstall-package".to_owned(), it.to_string()]),
             );
             line.extend(["--requirement".into(), file.to_string_lossy().into_owned()]);
-            self.run(
-                line,
-                "damaged packages were not replaced",
-                Some(lock),
-                world,
-            )?;
+            self.run(line, "damaged packages were not replaced", Some(lock), world)?;
         }
         let left = few(broken()?.iter().map(|it| format!("`{it}`")));
         if left.is_empty() {
@@ -202,10 +187,7 @@ impl Plan {
                 flags.collect()
             }
             // It knows no flag for single packages.
-            Installer::Pip => broken
-                .take(1)
-                .map(|_| "--force-reinstall".to_owned())
-                .collect(),
+            Installer::Pip => broken.take(1).map(|_| "--force-reinstall".to_owned()).collect(),
         }
     }
 
@@ -229,10 +211,7 @@ impl Plan {
         let mut text = String::from("lock-version = \"1.0\"\ncreated-by = \"rocwheel\"\n");
         for package in &exact.packages {
             let (project, version) = (&package.project, &package.version);
-            writeln!(
-                text,
-                "\n[[packages]]\nname = \"{project}\"\nversion = \"{version}\""
-            )?;
+            writeln!(text, "\n[[packages]]\nname = \"{project}\"\nversion = \"{version}\"")?;
             let (mut sdist, mut wheels) = (String::new(), String::new());
             for file in self.files.iter().filter(|it| it.project == *project) {
                 let (name, url) = (&file.name, &file.url);

@@ -20,9 +20,7 @@ use crate::{
 
 /// The rules of `check` that make sense for installed packages: versions that disagree, device code that
 /// is not found or cannot be used, libraries that are not found, and run paths that lead elsewhere.
-const RULES: [&str; 7] = [
-    "RW204", "RW306", "RW308", "RW314", "RW401", "RW601", "RW602",
-];
+const RULES: [&str; 7] = ["RW204", "RW306", "RW308", "RW314", "RW401", "RW601", "RW602"];
 /// The beginning of each directory with the files of a ROCm package: `_rocm_sdk_core`.
 const PLATFORM: &str = "_rocm_";
 /// More findings of one kind are counted.
@@ -38,10 +36,7 @@ pub struct Diagnosis {
 
 impl Diagnosis {
     fn new(found: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self {
-            found: found.into(),
-            fix: fix.into(),
-        }
+        Self { found: found.into(), fix: fix.into() }
     }
 }
 
@@ -79,11 +74,7 @@ pub fn broken(site: &SitePackages) -> Vec<DistName> {
             || !package.changed.is_empty()
             || lacks_files
     };
-    site.packages
-        .iter()
-        .filter(is_broken)
-        .map(|it| it.name.clone())
-        .collect()
+    site.packages.iter().filter(is_broken).map(|it| it.name.clone()).collect()
 }
 
 /// How packages get into this environment again. A package of ROCm comes from its own source only: on PyPI,
@@ -118,11 +109,7 @@ impl<'a> Repair<'a> {
         // Another program may have installed another version since.
         let origin =
             origin.filter(|(_, origin)| version.is_none() || origin.version.as_ref() == version);
-        Self {
-            origin: origin.map(|(root, origin)| (&**root, origin)),
-            targets,
-            extras,
-        }
+        Self { origin: origin.map(|(root, origin)| (&**root, origin)), targets, extras }
     }
 
     /// The command that installs everything of ROCm again, with device code for one more target; or else a
@@ -135,12 +122,7 @@ impl<'a> Repair<'a> {
             );
         };
         let all = InstallOrigin {
-            targets: self
-                .targets
-                .iter()
-                .chain(target)
-                .map(Target::to_string)
-                .collect(),
+            targets: self.targets.iter().chain(target).map(Target::to_string).collect(),
             extras: self.extras.clone(),
             ..origin.clone()
         };
@@ -204,10 +186,7 @@ fn device_gaps(
 ) -> Vec<Diagnosis> {
     let wanted = target.base().to_string();
     let (name, version) = (package.name.normalized(), &package.version);
-    let lines = package
-        .requires
-        .iter()
-        .filter_map(|it| RequirementLine::parse(it));
+    let lines = package.requires.iter().filter_map(|it| RequirementLine::parse(it));
     let target_of = |line: &RequirementLine<'_>| {
         let target = line.extra?.strip_prefix("device-gfx")?;
         Some(format!("gfx{target}"))
@@ -243,14 +222,11 @@ fn device_gaps(
 fn damage(package: &InstalledPackage, repair: &Repair<'_>) -> Option<Diagnosis> {
     let (name, version) = (package.name.normalized(), &package.version);
     let lists = [(&package.missing, "missing"), (&package.changed, "changed")];
-    let mut lists = lists
-        .iter()
-        .filter(|(files, _)| !files.is_empty())
-        .map(|(files, what)| {
-            let (count, names) = (files.len(), few(files.iter().map(|it| format!("`{it}`"))));
-            let noun = if count == 1 { "file is" } else { "files are" };
-            format!("{count} {noun} {what}: {names}")
-        });
+    let mut lists = lists.iter().filter(|(files, _)| !files.is_empty()).map(|(files, what)| {
+        let (count, names) = (files.len(), few(files.iter().map(|it| format!("`{it}`"))));
+        let noun = if count == 1 { "file is" } else { "files are" };
+        format!("{count} {noun} {what}: {names}")
+    });
     let damage = lists.join("; ");
     let fix = if is_ours(&package.name) {
         repair.install(&format!("`{name}` {version}"), None)
@@ -270,15 +246,8 @@ fn development_files(site: &SitePackages, repair: &Repair<'_>) -> Option<Diagnos
     );
     let init = match repair.origin {
         Some((environment, _)) => {
-            let program = if cfg!(windows) {
-                "Scripts/rocm-sdk"
-            } else {
-                "bin/rocm-sdk"
-            };
-            format!(
-                "{} init",
-                shell_word(&environment.join(program).to_string_lossy())
-            )
+            let program = if cfg!(windows) { "Scripts/rocm-sdk" } else { "bin/rocm-sdk" };
+            format!("{} init", shell_word(&environment.join(program).to_string_lossy()))
         }
         None => "rocm-sdk init".to_owned(),
     };
@@ -313,9 +282,7 @@ fn of_rules(site: &SitePackages, repair: &Repair<'_>) -> Vec<Diagnosis> {
     let (report, _) = judge(&set, &options, Vec::new());
     let by_rule = report.by_rule().into_iter();
     let is_broken = !broken(site).is_empty();
-    by_rule
-        .map(|(rule, findings)| of_rule(rule, &findings, is_broken, repair))
-        .collect()
+    by_rule.map(|(rule, findings)| of_rule(rule, &findings, is_broken, repair)).collect()
 }
 
 fn of_rule(rule: &Rule, findings: &[&Finding], is_broken: bool, repair: &Repair<'_>) -> Diagnosis {
@@ -357,9 +324,7 @@ fn lost_libraries(site: &SitePackages) -> Vec<Diagnosis> {
             };
             let directory = member.path.rsplit_once('/').map_or("", |(it, _)| it);
             let is_reached = |name: &str| {
-                let own = run_path
-                    .split(':')
-                    .filter_map(|it| it.strip_prefix("$ORIGIN"));
+                let own = run_path.split(':').filter_map(|it| it.strip_prefix("$ORIGIN"));
                 let mut places = own.map(|it| normal(&format!("{directory}{it}/{name}")));
                 places.any(|it| provided.contains(it.as_str()))
             };

@@ -29,15 +29,8 @@ use crate::{
 /// The beginnings of what `python -m venv` and `uv venv` make: in the environment itself, in the directory of its
 /// programs, and in `site-packages`. Everything else that is there came from somebody else.
 const MADE_BY_VENV: [&str; 4] = [".gitignore", ".lock", "CACHEDIR.TAG", "pyvenv.cfg"];
-const PROGRAMS_OF_VENV: [&str; 7] = [
-    "Activate",
-    "activate",
-    "deactivate",
-    "pip",
-    "pydoc",
-    "python",
-    "wheel",
-];
+const PROGRAMS_OF_VENV: [&str; 7] =
+    ["Activate", "activate", "deactivate", "pip", "pydoc", "python", "wheel"];
 const PACKAGES_OF_VENV: [&str; 6] = [
     "_distutils_hack",
     "_virtualenv",
@@ -72,8 +65,7 @@ impl Environment {
             return Err(anyhow!("a path with a line break: {text:?}"));
         }
         let root = fs::canonicalize(path).or_else(|_| std::path::absolute(path))?;
-        root.file_name()
-            .with_context(|| format!("not the name of a directory: `{text}`"))?;
+        root.file_name().with_context(|| format!("not the name of a directory: `{text}`"))?;
         Ok(Self { root })
     }
 
@@ -95,22 +87,14 @@ impl Environment {
     }
 
     pub fn python(&self) -> PathBuf {
-        let name = if cfg!(windows) {
-            "python.exe"
-        } else {
-            "python"
-        };
+        let name = if cfg!(windows) { "python.exe" } else { "python" };
         self.programs().join(name)
     }
 
     /// The command of a shell that lets the user work in it.
     pub fn activation(&self) -> String {
         let script = self.programs().join("activate").display().to_string();
-        if cfg!(windows) {
-            script
-        } else {
-            format!("source {}", shell_word(&script))
-        }
+        if cfg!(windows) { script } else { format!("source {}", shell_word(&script)) }
     }
 
     /// What an install does here. Fails for a directory that is neither empty nor a virtual environment.
@@ -119,12 +103,8 @@ impl Environment {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Action::Create),
             entries => entries?,
         };
-        let names: Vec<_> = entries
-            .map(|it| Ok(it?.file_name()))
-            .collect::<io::Result<_>>()?;
-        let is_empty = names
-            .iter()
-            .all(|it| *it == *LockPurpose::Install.file_name());
+        let names: Vec<_> = entries.map(|it| Ok(it?.file_name())).collect::<io::Result<_>>()?;
+        let is_empty = names.iter().all(|it| *it == *LockPurpose::Install.file_name());
         let shown = self.root.display();
         let (python, has_settings) = (self.python(), self.root.join("pyvenv.cfg").is_file());
         if has_settings && fs::symlink_metadata(&python).is_ok() {
@@ -138,10 +118,8 @@ impl Environment {
             ))
             .hint("remove it, or name another directory")
         } else {
-            Err(anyhow!(
-                "`{shown}` is no virtual environment, and is not empty"
-            ))
-            .hint("name another directory")
+            Err(anyhow!("`{shown}` is no virtual environment, and is not empty"))
+                .hint("name another directory")
         }
     }
 
@@ -197,9 +175,7 @@ impl Change {
             let parts: Vec<&str> = below.iter().filter_map(|it| it.to_str()).collect();
             let name = parts.last().copied().unwrap_or_default();
             match parts.iter().position(|it| *it == "site-packages") {
-                Some(at) => parts
-                    .get(at + 1)
-                    .is_some_and(|it| begins(it, &PACKAGES_OF_VENV)),
+                Some(at) => parts.get(at + 1).is_some_and(|it| begins(it, &PACKAGES_OF_VENV)),
                 None if file.parent() == Some(&programs) => begins(name, &PROGRAMS_OF_VENV),
                 None => parts == ["lib64"] || parts.len() == 1 && MADE_BY_VENV.contains(&name),
             }
@@ -267,16 +243,10 @@ impl Change {
             let Some(at) = parts.iter().position(|it| *it == "site-packages") else {
                 return false;
             };
-            let top = parts
-                .get(at + 1)
-                .and_then(|it| it.to_str())
-                .unwrap_or_default();
+            let top = parts.get(at + 1).and_then(|it| it.to_str()).unwrap_or_default();
             self.is_of_installed(top) || recorded.contains(top)
         };
-        self.environment
-            .files()
-            .into_iter()
-            .find(|file| !is_known(file))
+        self.environment.files().into_iter().find(|file| !is_known(file))
     }
 
     /// Whether a name in `site-packages` is that of a package of ROCm, or of the metadata of a package that is
@@ -302,9 +272,7 @@ impl Change {
         });
         let texts = records.filter_map(|file| fs::read_to_string(file).ok());
         let tops = texts.flat_map(|text| {
-            let rows = text
-                .lines()
-                .map(|row| row.split(['/', ',']).next().unwrap_or_default());
+            let rows = text.lines().map(|row| row.split(['/', ',']).next().unwrap_or_default());
             rows.map(str::to_owned).collect::<Vec<_>>()
         });
         tops.filter(|it| it != "..").collect()
@@ -374,10 +342,7 @@ mod tests {
             };
             let (left, hints) = failed(place, "kept", make);
             assert!(left.iter().any(|it| it == theirs), "{left:?}");
-            assert!(
-                hints[0].contains(&format!("stays because of `{theirs}`")),
-                "{hints:?}"
-            );
+            assert!(hints[0].contains(&format!("stays because of `{theirs}`")), "{hints:?}");
             fs::remove_dir_all(place.join("kept")).unwrap();
         }
     }

@@ -147,10 +147,8 @@ pub fn ensure_python(environment: &Path, wanted: &str) -> Result<()> {
     if is_same {
         return Ok(());
     }
-    Err(anyhow!(
-        "the environment has Python {own}, and not `{wanted}`"
-    ))
-    .hint("name another directory, or remove this one first")
+    Err(anyhow!("the environment has Python {own}, and not `{wanted}`"))
+        .hint("name another directory, or remove this one first")
 }
 
 /// Where an installer looks for packages, and nowhere else.
@@ -162,11 +160,7 @@ pub(super) fn source_arguments(sources: &[PackageSource], base: Option<&str>) ->
     let mut line = match (base, index) {
         (Some(base), Some(index)) => vec!["--index-url", base, "--extra-index-url", index],
         (None, None) => vec!["--no-index"],
-        (base, index) => base
-            .or(index)
-            .into_iter()
-            .flat_map(|it| ["--index-url", it])
-            .collect(),
+        (base, index) => base.or(index).into_iter().flat_map(|it| ["--index-url", it]).collect(),
     };
     let links = sources.iter().filter_map(PackageSource::links);
     line.extend(links.flat_map(|it| ["--find-links", it]));

@@ -75,9 +75,7 @@ impl InstallOrigin {
         let values = lists.into_iter().flatten().chain(&self.dependencies);
         let mut values = values.chain([&self.source]);
         let has_login = |value: &str| {
-            let host = value
-                .split_once("://")
-                .and_then(|it| it.1.split('/').next());
+            let host = value.split_once("://").and_then(|it| it.1.split('/').next());
             host.is_some_and(|it| it.contains('@'))
         };
         values.all(|value| {
@@ -90,9 +88,7 @@ impl InstallOrigin {
     pub fn environment_of(directory: &Path) -> Option<PathBuf> {
         let directory = fs::canonicalize(directory).ok()?;
         let mut around = directory.ancestors().take(4);
-        around
-            .find(|it| it.join(FILE).is_file())
-            .map(Path::to_owned)
+        around.find(|it| it.join(FILE).is_file()).map(Path::to_owned)
     }
 
     pub fn write(&self, environment: &Path) -> Result<()> {
@@ -124,11 +120,7 @@ impl InstallOrigin {
             [] => "none".to_owned(),
             names => names.join(","),
         };
-        let mut words = vec![
-            "rocwheel".to_owned(),
-            "install".to_owned(),
-            self.source.clone(),
-        ];
+        let mut words = vec!["rocwheel".to_owned(), "install".to_owned(), self.source.clone()];
         words.extend(["--venv".to_owned(), environment.display().to_string()]);
         if let Some(version) = &self.version {
             words.extend(["--version".to_owned(), version.to_string()]);

@@ -114,10 +114,7 @@ pub fn plan(request: &Request, facts: Facts<'_>) -> Result<Plan> {
     let exact = exact.map(|it| {
         let is_rocm = rocm.is_some_and(|rocm| rocm.name == it.project);
         let extras = is_rocm.then(|| selection.extras.join(","));
-        Pinned {
-            extras: extras.unwrap_or_default(),
-            ..it.clone()
-        }
+        Pinned { extras: extras.unwrap_or_default(), ..it.clone() }
     });
     let exact: Vec<Pinned> = exact.collect();
     let files = rocm.into_iter().flat_map(|rocm| {
@@ -153,10 +150,8 @@ pub fn plan(request: &Request, facts: Facts<'_>) -> Result<Plan> {
         source: offered.place.clone(),
         version: rocm.map(|it| it.version.clone()),
         files: files.sorted_by(|a, b| a.name.cmp(&b.name)).collect(),
-        exact: is_all.then(|| Requirements {
-            sources: source_arguments(&places, base),
-            packages: exact,
-        }),
+        exact: is_all
+            .then(|| Requirements { sources: source_arguments(&places, base), packages: exact }),
         sources: source_arguments(&places, request.dependencies.as_deref()),
         environment: facts.environment.root().to_owned(),
         own_python: facts.environment.python(),
@@ -220,11 +215,7 @@ fn requirements(
     let rocm = facts.rocm.as_ref().map(|it| &it.0);
     if let Some(rocm) = rocm {
         let extras = selection.extras.join(",");
-        let brackets = if extras.is_empty() {
-            extras
-        } else {
-            format!("[{extras}]")
-        };
+        let brackets = if extras.is_empty() { extras } else { format!("[{extras}]") };
         requirements.push(format!("{}{brackets}=={}", rocm.name, rocm.version));
     }
     for (text, metadata) in &facts.packages {
@@ -285,11 +276,7 @@ fn elsewhere(request: &Request, offered: &OfferedSet, text: &str) -> Result<Stri
 fn is_public(address: &str) -> bool {
     let host = address.split_once("://").map_or(address, |it| it.1);
     let host = host.split(['/', ':']).next().unwrap_or_default();
-    let host = host
-        .rsplit('@')
-        .next()
-        .unwrap_or_default()
-        .to_ascii_lowercase();
+    let host = host.rsplit('@').next().unwrap_or_default().to_ascii_lowercase();
     host == REGISTRY || host.ends_with(&format!(".{REGISTRY}")) || host == "pypi.python.org"
 }
 

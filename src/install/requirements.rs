@@ -78,10 +78,7 @@ impl Requirements {
             })
         };
         let packages: Vec<Pinned> = items.map(package).try_collect()?;
-        Ok(Self {
-            sources: Vec::new(),
-            packages: packages.into_iter().sorted().collect(),
-        })
+        Ok(Self { sources: Vec::new(), packages: packages.into_iter().sorted().collect() })
     }
 
     /// Fails if a file is not one of those that the source has under this name and version. Takes the digests of

@@ -172,22 +172,14 @@ pub fn select(
     let unknown = unknown.map(|it| format!("`{it}`")).join(", ");
     if !unknown.is_empty() {
         return Err(no(
-            format!(
-                "`rocm` {} does not have the extra {unknown}",
-                metadata.version
-            ),
+            format!("`rocm` {} does not have the extra {unknown}", metadata.version),
             format!("it has {}", known.join(", ")),
         ));
     }
     let platform = request.platform.sys_platform();
     let is_asked = |extra: &str| extras.iter().any(|it| it == extra);
     let needed = lines().filter(|it| it.extra.is_none_or(is_asked) && it.may_apply_on(platform));
-    Ok(RocmSelection {
-        projects: needed.map(|line| line.name).collect(),
-        targets,
-        family,
-        extras,
-    })
+    Ok(RocmSelection { projects: needed.map(|line| line.name).collect(), targets, family, extras })
 }
 
 /// The requirements of a package that can be read.
@@ -275,9 +267,7 @@ pub fn chosen_family(request: &Request, offered: &OfferedSet) -> Result<Option<A
         family.as_str() == name
             || known.is_ok_and(|it| table.targets(&it).any(|it| it.as_str() == name))
     };
-    let fitting = families
-        .iter()
-        .filter(|family| names.iter().all(|name| is_for(family, name)));
+    let fitting = families.iter().filter(|family| names.iter().all(|name| is_for(family, name)));
     match fitting.exactly_one() {
         Ok(only) => Ok(Some(only.clone())),
         Err(_) => Err(no(

@@ -80,11 +80,7 @@ pub struct DevelCount {
 /// The metadata of the packages in an environment.
 pub fn metadata(environment: &Path) -> Vec<Metadata> {
     let infos = site(environment).map(|(_, infos)| infos);
-    infos
-        .unwrap_or_default()
-        .iter()
-        .filter_map(|info| metadata_of(info))
-        .collect()
+    infos.unwrap_or_default().iter().filter_map(|info| metadata_of(info)).collect()
 }
 
 impl SitePackages {
@@ -163,10 +159,7 @@ impl InstalledPackage {
         };
         let (name, version) = (metadata.name, metadata.version);
         let wheel: Option<Headers> = text_of(info, "WHEEL").and_then(|it| it.parse().ok());
-        let tag = wheel
-            .as_ref()
-            .and_then(|it| it.get("Tag"))
-            .unwrap_or("py3-none-any");
+        let tag = wheel.as_ref().and_then(|it| it.get("Tag")).unwrap_or("py3-none-any");
         let file = format!("{}-{version}-{tag}.whl", name.filename_form());
         let mut package = Self {
             is_of_rocm: is_of_rocm(&name, &metadata.requires_dist),
@@ -261,9 +254,7 @@ impl DevelFiles {
     pub fn has_archive(&self) -> bool {
         let devel = DistNames::built_in().devel.replace('-', "_");
         let package = self.directory.with_file_name(devel);
-        ["_devel.tar", "_devel.tar.xz"]
-            .iter()
-            .any(|it| package.join(it).exists())
+        ["_devel.tar", "_devel.tar.xz"].iter().any(|it| package.join(it).exists())
     }
 
     /// `None` if the development files were not unpacked, or have no manifest.
@@ -286,11 +277,7 @@ impl DevelFiles {
                 there.bytes += entry.metadata().map_err(io::Error::from)?.len();
             }
         }
-        Ok(Some(Self {
-            directory,
-            there,
-            wanted,
-        }))
+        Ok(Some(Self { directory, there, wanted }))
     }
 
     pub fn is_complete(&self) -> bool {

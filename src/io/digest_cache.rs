@@ -74,11 +74,7 @@ impl DigestCache {
             Ok(serde_json::from_slice(&bytes)?)
         };
         let found = read().ok().filter(|found| found.schema == SCHEMA);
-        Self {
-            files: found.map(|found| found.files).unwrap_or_default(),
-            is_changed: false,
-            path,
-        }
+        Self { files: found.map(|found| found.files).unwrap_or_default(), is_changed: false, path }
     }
 
     /// What is remembered of the file at a path below the directory, if `found` is the file that was
@@ -120,10 +116,7 @@ impl DigestCache {
         if !self.is_changed {
             return Ok(());
         }
-        let document = Document {
-            schema: SCHEMA,
-            files: &self.files,
-        };
+        let document = Document { schema: SCHEMA, files: &self.files };
         let bytes = serde_json::to_vec(&document)?;
         atomic::write(&self.path, bytes)
     }
@@ -139,10 +132,7 @@ mod tests {
     const WHEEL: &str = "dist/a.whl";
 
     fn file() -> CachedFile {
-        CachedFile {
-            sha256: Sha256::of(b"a wheel"),
-            metadata: Some("Name: a\n".to_owned()),
-        }
+        CachedFile { sha256: Sha256::of(b"a wheel"), metadata: Some("Name: a\n".to_owned()) }
     }
 
     fn identity_of(directory: &Path) -> FileIdentity {
@@ -178,10 +168,7 @@ mod tests {
         fs_err::write(&path, "a whale").unwrap();
         let opened = fs_err::OpenOptions::new().write(true).open(&path).unwrap();
         opened.file().set_modified(modified).unwrap();
-        assert_eq!(
-            fs_err::metadata(&path).unwrap().modified().unwrap(),
-            modified
-        );
+        assert_eq!(fs_err::metadata(&path).unwrap().modified().unwrap(), modified);
         assert_eq!(known(directory), None);
         // A copy is another file, also with the cache of the first.
         let copy = tempfile::tempdir().unwrap();
@@ -212,11 +199,9 @@ mod tests {
         let directory = directory.path();
         let path = directory.join(FILE);
         let text = fs_err::read_to_string(&path).unwrap();
-        for damaged in [
-            text.replace(SCHEMA, "another"),
-            text[..text.len() / 2].to_owned(),
-            String::new(),
-        ] {
+        for damaged in
+            [text.replace(SCHEMA, "another"), text[..text.len() / 2].to_owned(), String::new()]
+        {
             fs_err::write(&path, damaged).unwrap();
             assert_eq!(known(directory), None);
         }

@@ -33,11 +33,7 @@ impl FileStamp {
         };
         #[cfg(not(unix))]
         let inode = (0, 0);
-        Self {
-            len: found.len(),
-            modified: found.modified().ok(),
-            inode,
-        }
+        Self { len: found.len(), modified: found.modified().ok(), inode }
     }
 }
 
@@ -105,11 +101,8 @@ impl FileIdentity {
     /// set its old `mtime` again within the 10 ms after that.
     pub fn is_settled(&self, now: SystemTime) -> bool {
         let is_fine = self.changed.1 % 1_000_000 != 0;
-        let ((seconds, nanos), step) = if is_fine {
-            (self.modified, FINE_CLOCK)
-        } else {
-            (self.last_change(), COARSE_CLOCK)
-        };
+        let ((seconds, nanos), step) =
+            if is_fine { (self.modified, FINE_CLOCK) } else { (self.last_change(), COARSE_CLOCK) };
         let newest = Duration::new(
             u64::try_from(seconds).unwrap_or_default(),
             u32::try_from(nanos).unwrap_or_default(),
@@ -170,13 +163,8 @@ mod tests {
 
     #[test]
     fn a_file_that_has_just_changed_may_change_again_and_look_the_same() {
-        let identity = |modified, changed| FileIdentity {
-            device: 1,
-            inode: 2,
-            len: 3,
-            modified,
-            changed,
-        };
+        let identity =
+            |modified, changed| FileIdentity { device: 1, inode: 2, len: 3, modified, changed };
         let now = SystemTime::UNIX_EPOCH + Duration::from_millis(100_500);
         let is_settled = |modified, changed| identity(modified, changed).is_settled(now);
         // The clock is coarse.

@@ -14,11 +14,7 @@ pub struct Tap<'a, R, F> {
 impl<'a, R: Read, F: FnMut(u64)> Tap<'a, R, F> {
     /// Calls `progress` with the number of bytes of each read.
     pub fn new(source: R, stop: &'a Stop, progress: F) -> Self {
-        Self {
-            source,
-            stop,
-            progress,
-        }
+        Self { source, stop, progress }
     }
 }
 

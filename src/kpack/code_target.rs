@@ -124,10 +124,7 @@ mod tests {
 
     #[test]
     fn features_stand_in_the_order_in_which_the_runtime_asks_for_them() {
-        assert_eq!(
-            target("gfx90a:xnack-:sramecc+").as_str(),
-            "gfx90a:sramecc+:xnack-"
-        );
+        assert_eq!(target("gfx90a:xnack-:sramecc+").as_str(), "gfx90a:sramecc+:xnack-");
     }
 
     #[test]
@@ -136,12 +133,7 @@ mod tests {
         let accepted: Vec<&str> = accepted.iter().map(CodeTarget::as_str).collect();
         assert_eq!(
             accepted,
-            [
-                "gfx90a:sramecc+:xnack-",
-                "gfx90a:sramecc+",
-                "gfx90a:xnack-",
-                "gfx90a"
-            ]
+            ["gfx90a:sramecc+:xnack-", "gfx90a:sramecc+", "gfx90a:xnack-", "gfx90a"]
         );
     }
 

@@ -111,10 +111,7 @@ pub fn kernels(code: &[u8]) -> Vec<String> {
     };
     // Each kernel, such as `add`, has a kernel descriptor with the symbol `add.kd`; see
     // https://llvm.org/docs/AMDGPUUsage.html#symbols.
-    let names = elf
-        .dynsyms
-        .iter()
-        .filter_map(|symbol| elf.dynstrtab.get_at(symbol.st_name));
+    let names = elf.dynsyms.iter().filter_map(|symbol| elf.dynstrtab.get_at(symbol.st_name));
     let names = names.filter_map(|name| name.strip_suffix(".kd"));
     names.map(str::to_owned).sorted().collect()
 }

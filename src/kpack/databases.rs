@@ -127,11 +127,7 @@ mod tests {
         let table: DatabaseTable = toml::from_str(include_str!("databases.toml")).unwrap();
         for rule in &table.rule {
             assert!(rule.below.is_some() || !rule.begins.is_empty(), "{rule:?}");
-            assert_eq!(
-                rule.target == TargetPlace::List,
-                !rule.targets.is_empty(),
-                "{rule:?}"
-            );
+            assert_eq!(rule.target == TargetPlace::List, !rule.targets.is_empty(), "{rule:?}");
             let named = rule.targets.iter().chain(rule.renamed.values());
             for target in named {
                 assert!(target.parse::<Target>().is_ok(), "{target}");

@@ -177,9 +177,7 @@ mod tests {
         let mut writer = ArchiveWriter::new(Cursor::new(Vec::new()), "p", "f").unwrap();
         for (bundle, target) in codes {
             let code = Packed::new(format!("{bundle} {target}").as_bytes()).unwrap();
-            writer
-                .add(&key("k", *bundle), &target.parse().unwrap(), &code, None)
-                .unwrap();
+            writer.add(&key("k", *bundle), &target.parse().unwrap(), &code, None).unwrap();
         }
         KpackArchive::open(writer.finish().unwrap().0.into_inner()).unwrap()
     }
@@ -193,10 +191,8 @@ mod tests {
         let names = ["gfx90a", "gfx90a:xnack-", "gfx9-4-generic"];
         let paths = names.map(|name| format!("a/.kpack/p_{name}.kpack").parse().unwrap());
         let archives = paths.into_iter().zip(&archives).collect();
-        let reference = WrapperReference {
-            marker: Arc::new(Marker::new(1, &["p"], "k")),
-            index: bundle,
-        };
+        let reference =
+            WrapperReference { marker: Arc::new(Marker::new(1, &["p"], "k")), index: bundle };
         let (path, device) = ("a/lib/libx.so".parse().unwrap(), device.parse().unwrap());
         match find(generation, &archives, &path, &reference, &device) {
             CodePlace::In(archive, code) => String::from_utf8(archive.read(code).unwrap()).unwrap(),
@@ -208,15 +204,9 @@ mod tests {
     #[test]
     fn the_most_specific_code_is_found_first() {
         for generation in [Generation::FirstArchive, Generation::EveryArchive] {
-            assert_eq!(
-                load(generation, 1, "gfx90a:sramecc+:xnack-"),
-                "1 gfx90a:xnack-"
-            );
+            assert_eq!(load(generation, 1, "gfx90a:sramecc+:xnack-"), "1 gfx90a:xnack-");
             assert_eq!(load(generation, 0, "gfx90a:sramecc+:xnack+"), "0 gfx90a");
-            assert_eq!(
-                load(generation, 0, "gfx950:sramecc+:xnack-"),
-                "0 gfx9-4-generic"
-            );
+            assert_eq!(load(generation, 0, "gfx950:sramecc+:xnack-"), "0 gfx9-4-generic");
             assert_eq!(load(generation, 0, "gfx1100"), "PassedOver");
             assert_eq!(load(generation, 7, "gfx90a"), "Lacking");
         }
@@ -224,13 +214,7 @@ mod tests {
 
     #[test]
     fn an_archive_without_the_code_hides_others_from_the_first_generation() {
-        assert_eq!(
-            load(Generation::FirstArchive, 0, "gfx90a:xnack-"),
-            "Lacking"
-        );
-        assert_eq!(
-            load(Generation::EveryArchive, 0, "gfx90a:xnack-"),
-            "0 gfx90a"
-        );
+        assert_eq!(load(Generation::FirstArchive, 0, "gfx90a:xnack-"), "Lacking");
+        assert_eq!(load(Generation::EveryArchive, 0, "gfx90a:xnack-"), "0 gfx90a");
     }
 }

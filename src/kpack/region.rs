@@ -30,11 +30,7 @@ pub struct ByteRegion<'a> {
 impl<'a> ByteRegion<'a> {
     /// The whole file.
     pub fn whole(source: &'a dyn ReadAt) -> Self {
-        Self {
-            source,
-            start: 0,
-            len: source.len(),
-        }
+        Self { source, start: 0, len: source.len() }
     }
 
     /// A range of a file. The error names `what` if the range is not within the file.
@@ -50,11 +46,7 @@ impl<'a> ByteRegion<'a> {
             start.checked_add(len).is_some_and(|end| end <= size),
             "the {what} lies outside of what holds it: {len} bytes at {start} of {size}"
         );
-        Ok(Self {
-            source: self.source,
-            start: self.start.saturating_add(start),
-            len,
-        })
+        Ok(Self { source: self.source, start: self.start.saturating_add(start), len })
     }
 
     /// Reads a part of this region.
@@ -69,10 +61,7 @@ impl<'a> ByteRegion<'a> {
             .take(len)
             .read_to_end(&mut bytes)
             .with_context(|| format!("failed to read the {what}"))?;
-        ensure!(
-            bytes.len() as u64 == len,
-            "failed to read the {what}: the file ends early"
-        );
+        ensure!(bytes.len() as u64 == len, "failed to read the {what}: the file ends early");
         Ok(bytes)
     }
 
@@ -133,11 +122,7 @@ pub(super) struct BlockReader<'a> {
 impl<'a> BlockReader<'a> {
     pub(super) fn new(region: ByteRegion<'a>) -> Self {
         let (start, block) = (0, Vec::new());
-        Self {
-            region,
-            start,
-            block,
-        }
+        Self { region, start, block }
     }
 
     /// The bytes of an entry of `N` bytes.
@@ -165,12 +150,9 @@ impl ReadAt for ByteRegion<'_> {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let rest = self.len.saturating_sub(offset);
-        let count = buffer
-            .len()
-            .min(usize::try_from(rest).unwrap_or(usize::MAX));
+        let count = buffer.len().min(usize::try_from(rest).unwrap_or(usize::MAX));
         let buffer = buffer.get_mut(..count).unwrap_or_default();
-        self.source
-            .read_at(self.start.saturating_add(offset), buffer)
+        self.source.read_at(self.start.saturating_add(offset), buffer)
     }
 }
 
@@ -193,9 +175,7 @@ pub(super) fn unzstd(packed: impl BufRead, len: u64) -> io::Result<Vec<u8>> {
 /// decompressing all of it.
 pub(super) fn take(decoder: impl Read, len: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    decoder
-        .take(len.saturating_add(1))
-        .read_to_end(&mut bytes)?;
+    decoder.take(len.saturating_add(1)).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

@@ -78,10 +78,7 @@ pub struct FatBinary {
 impl ArchiveNames {
     pub fn new(artifact: &str, binaries: &[FatBinary]) -> Self {
         let bundles = binaries.iter().flat_map(|binary| &binary.bundles);
-        Self {
-            artifact: artifact.to_owned(),
-            everywhere: shared(bundles),
-        }
+        Self { artifact: artifact.to_owned(), everywhere: shared(bundles) }
     }
 
     /// The name of the archive with the code of a bundle for `base`, a target without features. The
@@ -216,10 +213,7 @@ impl Marker {
         let up = "../".repeat(depth);
         let archives = archives.iter();
         let paths = archives.map(|name| format!("{up}.kpack/{name}_{PLACEHOLDER}.kpack"));
-        Self {
-            kpack_search_paths: paths.collect(),
-            kernel_name: kernel_name.to_owned(),
-        }
+        Self { kpack_search_paths: paths.collect(), kernel_name: kernel_name.to_owned() }
     }
 
     pub fn render(&self) -> Result<Vec<u8>> {
@@ -235,17 +229,10 @@ impl Marker {
         let marker = Self::deserialize(&mut reader).context("failed to read a marker")?;
         let paths = &marker.kpack_search_paths;
         ensure!(!paths.is_empty(), "a marker without a path");
-        ensure!(
-            paths.len() <= MOST_PATHS,
-            "a marker with {} paths",
-            paths.len()
-        );
+        ensure!(paths.len() <= MOST_PATHS, "a marker with {} paths", paths.len());
         let longest = paths.iter().chain([&marker.kernel_name]).map(String::len);
         let longest = longest.max().unwrap_or(0);
-        ensure!(
-            longest <= LONGEST,
-            "a marker with a path of {longest} bytes"
-        );
+        ensure!(longest <= LONGEST, "a marker with a path of {longest} bytes");
         let len = usize::try_from(reader.get_ref().position())?;
         Ok((marker, len))
     }
@@ -286,10 +273,7 @@ mod tests {
     #[test]
     fn an_archive_is_shared_by_what_has_all_of_its_code() {
         let binaries = [
-            binary(
-                "lib/a/libx.so",
-                &[&["gfx90a", "gfx942"], &["gfx1100", "gfx90a", "gfx942"]],
-            ),
+            binary("lib/a/libx.so", &[&["gfx90a", "gfx942"], &["gfx1100", "gfx90a", "gfx942"]]),
             binary(
                 "bin/tool",
                 &[

@@ -43,11 +43,7 @@ pub(super) fn find(
         .hint("pass `--version`")?;
     let commit = manifest.commit.as_deref();
     let commit: Option<GitSha> = commit.and_then(|commit| commit.parse().ok());
-    let number = if kind == ReleaseType::Prerelease {
-        " --rc 1"
-    } else {
-        ""
-    };
+    let number = if kind == ReleaseType::Prerelease { " --rc 1" } else { "" };
     let version = undated(kind, &base, commit.as_ref())
         .with_context(|| format!("no version in the artifacts: {lack}, and `{file}` is `{base}`"))
         .hint("or pass the release type of the artifacts as `--release-type`")
@@ -83,21 +79,13 @@ mod tests {
             of(ci, &format!("{{{COMMIT}}}"), Some("7.10.0-38\n")),
             of(ci, r#"{"rocm_package_version": "git"}"#, Some("7.13.0")),
             of(ci, r#"{"the_rock_commit": "unknown"}"#, Some("7.13.0")),
-            of(
-                ReleaseType::Release,
-                &format!("{{{COMMIT}}}"),
-                Some("7.13.0"),
-            ),
+            of(ReleaseType::Release, &format!("{{{COMMIT}}}"), Some("7.13.0")),
             of(ci, r#"{"rocm_package_version": "git"}"#, None),
             of(ci, r#"{"rocm_package_version": " "}"#, None),
             of(ci, r#"{"rocm_package_version": "seven"}"#, Some("7.13.0")),
             of(ci, "{}", Some("seven")),
             of(ReleaseType::Nightly, "{}", Some("7.13.0")),
-            of(
-                ReleaseType::Prerelease,
-                r#"{"rocm_package_version": "git"}"#,
-                Some("7.13.0"),
-            ),
+            of(ReleaseType::Prerelease, r#"{"rocm_package_version": "git"}"#, Some("7.13.0")),
         ];
         insta::assert_snapshot!(lines.join("\n"), @r#"
         7.13.0rc1

@@ -67,12 +67,7 @@ impl<'a> Build<'a> {
             BuildSelection::Named(names) => plan.keep(names)?,
             BuildSelection::Subset(subset) => subset.keep(&mut plan)?,
         }
-        Ok(Self {
-            plan,
-            options,
-            selection,
-            tree,
-        })
+        Ok(Self { plan, options, selection, tree })
     }
 
     /// Fails if the plan lacks a file that the Python code of its packages finds by name. The error
@@ -86,11 +81,7 @@ impl<'a> Build<'a> {
             };
             let (kept, broken) = required_files(spec, plan, package);
             of_kept.extend(kept.into_iter().filter_map(|it| Some(it.artifact?.name)));
-            missing.extend(
-                broken
-                    .into_iter()
-                    .map(|it| Missing::file(it, plan, package)),
-            );
+            missing.extend(broken.into_iter().map(|it| Missing::file(it, plan, package)));
         }
         for one in &mut missing {
             one.suggest_artifact(&of_kept);
@@ -116,10 +107,7 @@ impl<'a> Build<'a> {
         let settings = &self.options.settings;
         let archives = self.tree.write(settings.jobs, world)?;
         let made = assemble::assemble(&self.plan, &dest.join("dist"), reuse, settings, world)?;
-        Ok(MadeSet {
-            _archives: archives,
-            ..made
-        })
+        Ok(MadeSet { _archives: archives, ..made })
     }
 
     /// The manifest that the build of TheRock wrote.
@@ -184,9 +172,7 @@ fn required_files(
 ) -> (Vec<RequiredFile>, Vec<RequiredFile>) {
     let paths = paths(package);
     let is_kept = |file: &RequiredFile| paths.iter().any(|path| file.pattern.matches(path));
-    spec.required_files(plan.platform)
-        .into_iter()
-        .partition(is_kept)
+    spec.required_files(plan.platform).into_iter().partition(is_kept)
 }
 
 /// Paths of a wheel's files, relative to the directory of the package, or to the root of the SDK
@@ -213,11 +199,7 @@ fn packages(catalog: &Catalog, plan: &BuildPlan) -> Vec<Missing> {
             && !has(&package.name)
     });
     let missing = missing.map(|package| Missing {
-        what: format!(
-            "package `{}` (`{}`)",
-            package.name,
-            package.artifacts().join("`, `")
-        ),
+        what: format!("package `{}` (`{}`)", package.name, package.artifacts().join("`, `")),
         artifact: None,
         project: None,
         without: package.name.clone(),

@@ -254,8 +254,7 @@ impl Catalog {
     /// Whether a row says what the artifact of a `LicenseRef-ROCm-…` brings.
     pub fn knows_license(&self, reference: &str) -> bool {
         let rows = &self.licenses;
-        rows.values()
-            .any(|it| it.split(' ').any(|term| term == reference))
+        rows.values().any(|it| it.split(' ').any(|term| term == reference))
     }
 
     /// Whether a row of a package names this artifact, or a reason says why none does.
@@ -288,9 +287,9 @@ impl Catalog {
     /// The package whose libraries the other packages are linked with.
     pub fn core(&self) -> Result<&PackageSpec> {
         let mut packages = self.packages.iter();
-        packages
-            .find(|package| package.kind == PackageKind::Runtime && package.required)
-            .context("no required runtime package in `packages.toml`: the others find their libraries there")
+        packages.find(|package| package.kind == PackageKind::Runtime && package.required).context(
+            "no required runtime package in `packages.toml`: the others find their libraries there",
+        )
     }
 
     /// The targets or families that artifacts have device code for, without features.
@@ -322,10 +321,7 @@ impl Catalog {
         let (plain, xnack): (Vec<_>, Vec<_>) = with_code.partition(
             |it| !matches!(&it.scope, Scope::Target(target) if !target.runs_with_xnack_off()),
         );
-        let base = |it: &ArtifactName| ArtifactName {
-            scope: it.scope.base(),
-            ..it.clone()
-        };
+        let base = |it: &ArtifactName| ArtifactName { scope: it.scope.base(), ..it.clone() };
         let plain: Vec<_> = plain.into_iter().map(base).collect();
         let is_bare = |it: &&ArtifactName| {
             let mut targets = plain.iter().map(|other| &other.scope);
@@ -339,8 +335,7 @@ impl Catalog {
     pub fn overlaid(&self) -> Result<&PackageSpec> {
         let device = self.only(PackageKind::Device)?;
         let name = device.overlay.as_deref().unwrap_or_default();
-        self.get(name)
-            .with_context(|| format!("no package `{name}` in `packages.toml`"))
+        self.get(name).with_context(|| format!("no package `{name}` in `packages.toml`"))
     }
 }
 
@@ -370,9 +365,7 @@ impl PackageSpec {
             PackageKind::Device => {
                 let overlay = self.overlay.as_deref().unwrap_or_default();
                 ensure!(
-                    catalog
-                        .get(overlay)
-                        .is_some_and(|below| below.kind == PackageKind::Runtime),
+                    catalog.get(overlay).is_some_and(|below| below.kind == PackageKind::Runtime),
                     "`overlay` names no runtime package: `{overlay}`"
                 );
                 ensure!(

@@ -152,10 +152,7 @@ impl Describer<'_> {
         let in_directory = |name: &str| format!("{}/{name}", filename.dist_info()).parse();
         let licenses = self.licenses(&members)?;
         let mut texts = vec![
-            (
-                "METADATA",
-                self.metadata(spec, &label, &members, requires, licenses.keys()),
-            ),
+            ("METADATA", self.metadata(spec, &label, &members, requires, licenses.keys())),
             ("WHEEL", wheel::wheel_text(tag, compression)),
             ("top_level.txt", wheel::top_level_text(members.keys())),
         ];
@@ -218,10 +215,8 @@ impl Describer<'_> {
             }
         }
         let texts = texts.into_iter().map(|(path, (owned, facts))| {
-            let origin = BuildOrigin {
-                executable: false,
-                ..origin(&owned, &owned.file.source, facts)
-            };
+            let origin =
+                BuildOrigin { executable: false, ..origin(&owned, &owned.file.source, facts) };
             (path, origin)
         });
         Ok(texts.collect())
@@ -239,10 +234,7 @@ impl Describer<'_> {
     ) -> String {
         let (common, version) = (&self.info.catalog.metadata, &self.request.version);
         let artifacts = members.artifacts();
-        let license = self
-            .info
-            .catalog
-            .license(artifacts.iter().map(|it| &*it.name));
+        let license = self.info.catalog.license(artifacts.iter().map(|it| &*it.name));
         let files = license_files.map(|path| format!("License-File: {path}\n"));
         let urls = common.urls.iter();
         let urls = urls.map(|(label, url)| format!("Project-URL: {label}, {url}\n"));

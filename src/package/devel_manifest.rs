@@ -61,10 +61,7 @@ mod tests {
             .iter()
             .map(|path| path.parse().unwrap())
             .collect();
-        let file = |len| TarKind::File {
-            len,
-            executable: false,
-        };
+        let file = |len| TarKind::File { len, executable: false };
         let members = [
             TarKind::Symlink("../../_rocm_sdk_core/lib/b.so".to_owned()),
             TarKind::Directory,

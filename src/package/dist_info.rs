@@ -54,11 +54,7 @@ pub(super) fn of_devices(prefix: &str, version: &str, targets: &[Target]) -> Str
     lines.extend(known_targets());
     lines.push(format!("__version__ = {}", literal(version)));
     let names = targets.iter().map(|it| literal(it.as_str())).collect_vec();
-    lines.extend(
-        names
-            .first()
-            .map(|it| format!("DEFAULT_TARGET_FAMILY = {it}")),
-    );
+    lines.extend(names.first().map(|it| format!("DEFAULT_TARGET_FAMILY = {it}")));
     let names = names.iter();
     lines.extend(names.map(|it| format!("AVAILABLE_TARGET_FAMILIES.append({it})")));
     format!("{DIST_INFO}{}\n", lines.join("\n"))
@@ -119,11 +115,7 @@ fn tables(info: &DistInfo<'_>) -> Vec<String> {
         })
     });
     let files = packages.iter().flat_map(files);
-    entries
-        .chain(libraries)
-        .chain(files)
-        .chain(known_targets())
-        .collect()
+    entries.chain(libraries).chain(files).chain(known_targets()).collect()
 }
 
 /// What is known of targets: their families, versions and code names.
@@ -176,11 +168,7 @@ fn files(package: &PackageSpec) -> Vec<String> {
 /// `repr` keeps all non-ASCII characters that the Unicode version of Python calls printable. Here
 /// only letters and digits are kept, and all others are escaped. The value is the same.
 pub(super) fn literal(value: &str) -> String {
-    let quote = if value.contains('\'') && !value.contains('"') {
-        '"'
-    } else {
-        '\''
-    };
+    let quote = if value.contains('\'') && !value.contains('"') { '"' } else { '\'' };
     let mut out = String::from(quote);
     for c in value.chars() {
         let _ = match (c, u32::from(c)) {
@@ -242,11 +230,7 @@ fn of_call(call: &ExprCall, platform: Platform) -> Result<Option<RequiredFile>> 
         ("LibraryEntry", [name, package, linux, windows]) => {
             let directory = named("posix_relpath").and_then(text).unwrap_or("lib");
             let pattern = required_file::library(platform, directory, [linux, windows]);
-            (
-                package,
-                RequiredFileKind::Library((*name).to_owned()),
-                pattern,
-            )
+            (package, RequiredFileKind::Library((*name).to_owned()), pattern)
         }
         ("FileEntry", [package, path]) => {
             let (kind, path) = match named("command").and_then(text) {

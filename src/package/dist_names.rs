@@ -57,10 +57,7 @@ impl DistNames {
 
     /// The family or target of libraries with device code, in lower case; `None` for any other package.
     pub fn libraries_family<'a>(&self, project: &'a DistName) -> Option<&'a str> {
-        project
-            .normalized()
-            .strip_prefix(&*self.libraries)?
-            .strip_prefix('-')
+        project.normalized().strip_prefix(&*self.libraries)?.strip_prefix('-')
     }
 
     /// The device package of a target: `rocm-sdk-device-gfx942`.
@@ -84,29 +81,16 @@ mod tests {
         let target: Target = "gfx942".parse().unwrap();
         assert_eq!(
             [&names.selector, &names.core, &names.libraries, &names.devel],
-            [
-                "rocm",
-                "rocm-sdk-core",
-                "rocm-sdk-libraries",
-                "rocm-sdk-devel"
-            ]
+            ["rocm", "rocm-sdk-core", "rocm-sdk-libraries", "rocm-sdk-devel"]
         );
         let project: DistName = names.device(&target).parse().unwrap();
         assert_eq!(names.device_target(&project), Some(target.clone()));
-        let family = |name: &str| {
-            names
-                .libraries_family(&name.parse().unwrap())
-                .map(str::to_owned)
-        };
-        assert_eq!(
-            family("rocm-sdk-libraries-gfx94X-dcgpu"),
-            Some("gfx94x-dcgpu".to_owned())
-        );
+        let family = |name: &str| names.libraries_family(&name.parse().unwrap()).map(str::to_owned);
+        assert_eq!(family("rocm-sdk-libraries-gfx94X-dcgpu"), Some("gfx94x-dcgpu".to_owned()));
         assert_eq!(family("rocm-sdk-libraries"), None);
         let text = include_str!("packages.toml");
-        let renamed = text
-            .replace("\"rocm-sdk-", "\"sdk-")
-            .replace("dist = \"rocm\"", "dist = \"sdk\"");
+        let renamed =
+            text.replace("\"rocm-sdk-", "\"sdk-").replace("dist = \"rocm\"", "dist = \"sdk\"");
         let names = DistNames::of(&Catalog::parse(&renamed).unwrap()).unwrap();
         assert_eq!(
             [&names.selector, &names.core, &names.libraries, &names.devel],

@@ -181,11 +181,7 @@ fn file_line(path: &str, origin: &BuildOrigin, rpath: Option<&Rpath>) -> String 
 
 /// A name with line breaks and other control characters escaped.
 fn on_one_line(name: &str) -> String {
-    if name.contains(char::is_control) {
-        format!("{name:?}")
-    } else {
-        name.to_owned()
-    }
+    if name.contains(char::is_control) { format!("{name:?}") } else { name.to_owned() }
 }
 
 /// The JSON that `build` prints at its end.

@@ -109,19 +109,10 @@ mod tests {
 
     #[test]
     fn a_name_is_filled_with_the_base_target() {
-        assert_eq!(
-            template("rocm-sdk-device-{target}").fill("gfx942"),
-            "rocm-sdk-device-gfx942"
-        );
+        assert_eq!(template("rocm-sdk-device-{target}").fill("gfx942"), "rocm-sdk-device-gfx942");
         let libraries = template("rocm-sdk-libraries-{family}");
-        assert_eq!(
-            libraries.fill("gfx94X-dcgpu"),
-            "rocm-sdk-libraries-gfx94X-dcgpu"
-        );
-        assert_eq!(
-            libraries.python_template(),
-            "rocm-sdk-libraries-{target_family}"
-        );
+        assert_eq!(libraries.fill("gfx94X-dcgpu"), "rocm-sdk-libraries-gfx94X-dcgpu");
+        assert_eq!(libraries.python_template(), "rocm-sdk-libraries-{target_family}");
     }
 
     #[test]

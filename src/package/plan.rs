@@ -139,9 +139,7 @@ impl Members {
     /// The members in the order of the wheel.
     pub fn ordered(&self) -> Vec<(&RelPath, &MemberSource)> {
         let members = self.0.iter();
-        members
-            .sorted_by_cached_key(|(path, _)| sort_key(path))
-            .collect()
+        members.sorted_by_cached_key(|(path, _)| sort_key(path)).collect()
     }
 
     /// The artifacts whose files are among the members.
@@ -195,10 +193,7 @@ pub(super) fn wanted<'a>(
     names: &'a [String],
 ) -> Result<impl Fn(&Label) -> bool + use<'a>> {
     let known: BTreeSet<String> = labels.iter().flat_map(|label| label.names()).collect();
-    let mut unknown = names
-        .iter()
-        .filter(|name| !known.contains(*name))
-        .peekable();
+    let mut unknown = names.iter().filter(|name| !known.contains(*name)).peekable();
     ensure!(
         unknown.peek().is_none(),
         "no package `{}` in this set, which has `{}`",
@@ -222,9 +217,7 @@ impl Label {
     fn names(&self) -> impl Iterator<Item = String> + use<> {
         let (package, scope) = (&self.package, self.scope.as_ref());
         let narrow = scope.map(|scope| format!("{package}-{}", scope.base()));
-        [package.clone(), self.dist.clone()]
-            .into_iter()
-            .chain(narrow)
+        [package.clone(), self.dist.clone()].into_iter().chain(narrow)
     }
 }
 
@@ -275,10 +268,7 @@ pub enum SdkEntry {
 impl SdkTree {
     /// An empty tree. `top` is its top directory.
     pub fn new(top: RelPath) -> Self {
-        Self {
-            top,
-            entries: BTreeMap::new(),
-        }
+        Self { top, entries: BTreeMap::new() }
     }
 
     /// Adds an entry, and its parent directories.
@@ -294,9 +284,7 @@ impl SdkTree {
         self.entries.keys().find_map(|path| {
             let not_a_directory =
                 |above: &RelPath| self.entries.get(above) != Some(&SdkEntry::Directory);
-            path.ancestors()
-                .find(not_a_directory)
-                .map(|above| (above, path))
+            path.ancestors().find(not_a_directory).map(|above| (above, path))
         })
     }
 
@@ -308,10 +296,8 @@ impl SdkTree {
                 return None;
             };
             let end = self.real(path)?;
-            let is_file = matches!(
-                self.entries.get(&end),
-                Some(SdkEntry::File(..) | SdkEntry::Shipped(_))
-            );
+            let is_file =
+                matches!(self.entries.get(&end), Some(SdkEntry::File(..) | SdkEntry::Shipped(_)));
             is_file.then(|| (path.clone(), end))
         })
     }
@@ -383,10 +369,7 @@ mod tests {
         let relative =
             |from: &str, to: &str| relative_path(&from.parse().unwrap(), &to.parse().unwrap());
         assert_eq!(relative("lib/libx.so", "lib/libx.so.1"), "libx.so.1");
-        assert_eq!(
-            relative("lib/libx.so", "lib/sub/libx.so.1"),
-            "sub/libx.so.1"
-        );
+        assert_eq!(relative("lib/libx.so", "lib/sub/libx.so.1"), "sub/libx.so.1");
         assert_eq!(relative("lib/sub/libx.so", "lib/libx.so.1"), "../libx.so.1");
         assert_eq!(relative("bin/x", "libexec/x/bin/x"), "../libexec/x/bin/x");
         assert_eq!(relative("x", "y"), "y");

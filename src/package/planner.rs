@@ -269,19 +269,14 @@ impl<'a> Planner<'a> {
             return Ok(Some(claim));
         }
         let dist = spec.dist_name(self.request.mode, scope);
-        let why = if claim.artifacts.is_empty() {
-            "no artifacts"
-        } else {
-            "no files"
-        };
+        let why = if claim.artifacts.is_empty() { "no artifacts" } else { "no files" };
         if spec.required {
             return Err(hinted(
                 anyhow!("{why} for `{dist}`, which every set has"),
                 format!("look at what `{}` holds", self.tree.directory.display()),
             ));
         }
-        self.notes
-            .push(format!("{why} for `{dist}`: it is left out"));
+        self.notes.push(format!("{why} for `{dist}`: it is left out"));
         Ok(None)
     }
 
@@ -311,9 +306,7 @@ impl<'a> Planner<'a> {
             core: self.core,
             searched: self.searched(&spec.rpath)?,
         };
-        claim
-            .place_all()
-            .with_context(|| format!("failed to plan `{dist}`"))?;
+        claim.place_all().with_context(|| format!("failed to plan `{dist}`"))?;
         Ok(claim)
     }
 
@@ -329,9 +322,7 @@ impl<'a> Planner<'a> {
         }
         let (core, mode) = (self.catalog.core()?, self.request.mode);
         let selected = self.select(|name| core.takes(name, mode, None));
-        let paths = selected
-            .iter()
-            .flat_map(|it| it.files.iter().map(|file| &file.path));
+        let paths = selected.iter().flat_map(|it| it.files.iter().map(|file| &file.path));
         let libraries = paths.filter(|it| it.file_name().contains(".so"));
         let directories: BTreeSet<RelPath> = libraries.filter_map(RelPath::parent).collect();
         let of_entry = |entry: &RelPath| {
@@ -371,13 +362,7 @@ impl<'a> Planner<'a> {
         let requires = owners.map(|claim| claim.spec.dist_name(mode, claim.scope.as_ref()));
         let dist = spec.dist_name(mode, scope);
         let top = self.request.import_name(&dist).parse()?;
-        let tree = devel::tree(
-            top,
-            &merged.files,
-            claims,
-            scope,
-            self.request.options.platform,
-        );
+        let tree = devel::tree(top, &merged.files, claims, scope, self.request.options.platform);
         Ok(Devel {
             tree: tree.with_context(|| format!("failed to plan `{dist}`"))?,
             requires: requires.collect(),
@@ -438,9 +423,7 @@ fn needed(tree: &ArtifactTree) -> BTreeSet<&str> {
         TreeContent::File(facts) => facts.elf.as_deref(),
         _ => None,
     });
-    loaded
-        .flat_map(|elf| elf.needed.iter().map(AsRef::as_ref))
-        .collect()
+    loaded.flat_map(|elf| elf.needed.iter().map(AsRef::as_ref)).collect()
 }
 
 #[cfg(test)]

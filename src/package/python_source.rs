@@ -21,10 +21,7 @@ pub fn parse<T: Send>(
     source: &str,
     read: impl FnOnce(&Parsed<ModModule>) -> T + Send,
 ) -> Result<T> {
-    ensure!(
-        !is_too_deep(source),
-        "it nests deeper than Python can take it"
-    );
+    ensure!(!is_too_deep(source), "it nests deeper than Python can take it");
     // The parser calls itself for each level, so each level takes some of the stack.
     parallel::with_large_stack(|| read(&parse_unchecked_source(source, PySourceType::Python)))
 }

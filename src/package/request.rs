@@ -213,10 +213,7 @@ impl Subset {
         targets: BTreeSet<Scope>,
     ) -> Result<Self> {
         let packages = catalog.packages().iter();
-        let packages: Vec<_> = packages
-            .filter(|it| it.ships_on(platform))
-            .cloned()
-            .collect();
+        let packages: Vec<_> = packages.filter(|it| it.ships_on(platform)).cloned().collect();
         let mut labels = Vec::new();
         for package in &packages {
             let label = |scope| Label::of(package, DistributionMode::Split, scope);
@@ -227,11 +224,7 @@ impl Subset {
         }
         let is_wanted = wanted(&labels.iter().collect::<Vec<_>>(), names)?;
         labels.retain(is_wanted);
-        Ok(Self {
-            labels,
-            targets,
-            packages,
-        })
+        Ok(Self { labels, targets, packages })
     }
 
     /// Removes all packages from a plan that are not in the subset. Fails if none is left.
@@ -346,10 +339,7 @@ impl Subset {
 
     fn is_for_devel(&self, package: &PackageSpec, artifact: &ArtifactName) -> bool {
         let runs = |component| {
-            let sibling = ArtifactName {
-                component,
-                ..artifact.clone()
-            };
+            let sibling = ArtifactName { component, ..artifact.clone() };
             self.packages.iter().any(|it| {
                 it.kind == PackageKind::Runtime
                     && it.takes_component(&sibling, DistributionMode::Split)
@@ -380,24 +370,14 @@ mod tests {
 
     fn needed(names: &str) -> String {
         let subset = subset(names).unwrap();
-        let artifacts: Vec<ArtifactName> = RUN
-            .split_whitespace()
-            .map(|it| it.parse().unwrap())
-            .collect();
+        let artifacts: Vec<ArtifactName> =
+            RUN.split_whitespace().map(|it| it.parse().unwrap()).collect();
         let has_generic = |artifact: &ArtifactName| {
-            let generic = ArtifactName {
-                scope: Scope::Generic,
-                ..artifact.clone()
-            };
+            let generic = ArtifactName { scope: Scope::Generic, ..artifact.clone() };
             artifacts.contains(&generic)
         };
-        let needed = artifacts
-            .iter()
-            .filter(|it| subset.needs(it, has_generic(it)));
-        needed
-            .map(ToString::to_string)
-            .collect::<Vec<_>>()
-            .join(" ")
+        let needed = artifacts.iter().filter(|it| subset.needs(it, has_generic(it)));
+        needed.map(ToString::to_string).collect::<Vec<_>>().join(" ")
     }
 
     #[test]

@@ -113,11 +113,7 @@ impl ScriptSpec {
     /// The function in the form of entry points: `rocm_sdk_core._cli:amdclangpp`.
     pub fn call(&self, python: &str) -> String {
         let own = format!("{python}._cli");
-        format!(
-            "{}:{}",
-            self.module.as_ref().unwrap_or(&own),
-            self.function()
-        )
+        format!("{}:{}", self.module.as_ref().unwrap_or(&own), self.function())
     }
 
     pub fn function(&self) -> String {
@@ -169,9 +165,6 @@ impl TryFrom<String> for ArtifactPart {
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
         let artifact: ArtifactName = format!("{text}_generic").parse()?;
-        Ok(Self {
-            name: artifact.name,
-            component: artifact.component,
-        })
+        Ok(Self { name: artifact.name, component: artifact.component })
     }
 }

@@ -277,11 +277,9 @@ fn find<'a>(
         TreeContent::Link { text, end } => (text, end),
     };
     let to = match end {
-        LinkEnd::File {
-            path,
-            source,
-            facts,
-        } => return Ok(Some((path, facts, origin(owned, source, facts)))),
+        LinkEnd::File { path, source, facts } => {
+            return Ok(Some((path, facts, origin(owned, source, facts))));
+        }
         LinkEnd::Escapes => return Err(escaping_link(path, text, owned)),
         _ if kind != PackageKind::Device => return Ok(None),
         LinkEnd::Dangling => "to nothing",
@@ -315,8 +313,7 @@ fn extended(
 /// The run path that the file has in the artifact.
 pub(super) fn own_rpath(path: &RelPath, facts: &ElfFacts) -> Result<Rpath> {
     let text = facts.run_path().unwrap_or_default();
-    text.parse()
-        .with_context(|| format!("failed to read the run path of `{path}`"))
+    text.parse().with_context(|| format!("failed to read the run path of `{path}`"))
 }
 
 /// The ELF facts of a file that the dynamic loader may load; `None` for other files.
@@ -374,12 +371,7 @@ mod tests {
     fn run_path(path: &str, library: &SharedObject) -> String {
         let directories = ["lib", "lib/rocm_sysdeps/lib"].map(|it| it.parse().unwrap());
         let facts = elf::read(&library.build()).unwrap().unwrap();
-        let rpath = extended(
-            "_rocm_sdk_core",
-            &directories,
-            &path.parse().unwrap(),
-            &facts,
-        );
+        let rpath = extended("_rocm_sdk_core", &directories, &path.parse().unwrap(), &facts);
         rpath.unwrap().to_string()
     }
 

@@ -31,9 +31,8 @@ type Extra = (String, Vec<(String, Option<String>)>);
 pub fn files(info: &DistInfo<'_>) -> Result<Vec<(RelPath, String)>> {
     let package = info.catalog.only(PackageKind::Selector)?;
     let python = templates::files(info, package, None).into_iter();
-    let mut texts: Vec<(String, String)> = python
-        .map(|(name, text)| (format!("src/rocm_sdk/{name}"), text))
-        .collect();
+    let mut texts: Vec<(String, String)> =
+        python.map(|(name, text)| (format!("src/rocm_sdk/{name}"), text)).collect();
     let mut add = |path: &str, text: &str| texts.push((path.to_owned(), text.to_owned()));
     for (name, text) in templates::ROCM_TOP {
         add(name, text);
@@ -62,9 +61,7 @@ pub fn files(info: &DistInfo<'_>) -> Result<Vec<(RelPath, String)>> {
         steps.collect_vec()
     });
     let texts = texts.into_iter();
-    texts
-        .map(|(path, text)| Ok((path.parse()?, text)))
-        .collect()
+    texts.map(|(path, text)| Ok((path.parse()?, text))).collect()
 }
 
 /// PKG-INFO of the sdist. Fields that depend on the machine that installs it are declared dynamic
@@ -128,9 +125,8 @@ fn requires(info: &DistInfo<'_>) -> Vec<String> {
 fn extras(info: &DistInfo<'_>) -> Vec<Extra> {
     let available = info.only.as_ref().map(std::slice::from_ref);
     let available = available.unwrap_or(&info.view.available).iter();
-    let targets: BTreeMap<String, &Scope> = available
-        .map(|scope| (scope.base().to_string(), scope))
-        .collect();
+    let targets: BTreeMap<String, &Scope> =
+        available.map(|scope| (scope.base().to_string(), scope)).collect();
     let packages: Vec<&PackageSpec> = info
         .catalog
         .packages()
@@ -210,12 +206,7 @@ pub struct DeviceSelector<'a> {
 impl DeviceSelector<'_> {
     /// The files of the sdist, relative to its top directory, in the order of the archive.
     pub fn files(&self) -> Result<Vec<(RelPath, String)>> {
-        let Self {
-            name,
-            version,
-            host,
-            ..
-        } = self;
+        let Self { name, version, host, .. } = self;
         let facts = format!(
             "Metadata-Version: 2.4\nName: {name}\nVersion: {version}\n\
              Summary: Device code of {host} for the GPU of this machine\nDynamic: Requires-Dist\n"
@@ -228,10 +219,7 @@ impl DeviceSelector<'_> {
             ("device_build.py", BUILD.to_owned()),
             ("pyproject.toml", PYPROJECT.to_owned()),
         ];
-        files
-            .into_iter()
-            .map(|(path, text)| Ok((path.parse()?, text)))
-            .collect()
+        files.into_iter().map(|(path, text)| Ok((path.parse()?, text))).collect()
     }
 }
 

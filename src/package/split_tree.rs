@@ -82,11 +82,7 @@ impl<'a> SplitTree<'a> {
             let console = &world.console;
             console.status("Splitting", format!("{found}: {names}"));
         }
-        Ok(Self {
-            tree,
-            splittings,
-            staging,
-        })
+        Ok(Self { tree, splittings, staging })
     }
 
     /// Writes the archives. They are deleted when the returned value is dropped.
@@ -130,9 +126,7 @@ impl<'a> SplitTree<'a> {
 /// The size of the device code that an artifact loses.
 fn code_size(splitting: &SplitPlan<'_>) -> u64 {
     let losses = splitting.losses();
-    losses
-        .map(|(_, loss)| loss.fat.code.end - loss.fat.code.start)
-        .sum()
+    losses.map(|(_, loss)| loss.fat.code.end - loss.fat.code.start).sum()
 }
 
 /// The directory with the archives of a build. Dropping it removes the directory.

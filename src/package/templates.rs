@@ -74,17 +74,9 @@ pub fn files(
     package: &PackageSpec,
     target: Option<&Scope>,
 ) -> Vec<(&'static str, String)> {
-    let module = |text: &str| {
-        vec![
-            ("__init__.py", text.to_owned()),
-            ("py.typed", String::new()),
-        ]
-    };
+    let module = |text: &str| vec![("__init__.py", text.to_owned()), ("py.typed", String::new())];
     let mut files = match package.name.as_str() {
-        "meta" => ROCM_SDK
-            .iter()
-            .map(|(name, text)| (*name, (*text).to_owned()))
-            .collect(),
+        "meta" => ROCM_SDK.iter().map(|(name, text)| (*name, (*text).to_owned())).collect(),
         "core" => module(include_str!("python/rocm_sdk_core/__init__.py")),
         "libraries" => module(include_str!("python/rocm_sdk_libraries/__init__.py")),
         "devel" => module(include_str!("python/rocm_sdk_devel/__init__.py")),
@@ -122,10 +114,7 @@ fn console_scripts(package: &PackageSpec) -> Option<String> {
     };
     let mut text = own.to_owned();
     for (function, (run, program)) in functions {
-        let _ = write!(
-            text,
-            "\n\ndef {function}() -> NoReturn:\n    {run}({program})\n"
-        );
+        let _ = write!(text, "\n\ndef {function}() -> NoReturn:\n    {run}({program})\n");
     }
     Some(text)
 }
@@ -158,11 +147,7 @@ mod tests {
         let catalog = Catalog::built_in().unwrap();
         for package in catalog.packages() {
             let (logical, files) = (&package.name, python(&catalog, package));
-            assert_eq!(
-                files.is_empty(),
-                package.kind == PackageKind::Device,
-                "{logical}"
-            );
+            assert_eq!(files.is_empty(), package.kind == PackageKind::Device, "{logical}");
             let is_typed = files.iter().any(|(name, _)| *name == "py.typed");
             assert!(is_typed || files.is_empty(), "{logical}");
             for (name, text) in files.iter().filter(|(name, _)| *name != "py.typed") {

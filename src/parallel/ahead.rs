@@ -40,10 +40,7 @@ pub fn ahead<R: Read + Send, T>(
         }
         drop(sender);
         // It owns the receiver: without it the thread ends.
-        consume(&mut ReadAhead {
-            chunks,
-            current: Cursor::new(first),
-        })
+        consume(&mut ReadAhead { chunks, current: Cursor::new(first) })
     })
 }
 

@@ -56,9 +56,7 @@ pub fn ordered<I: Send, S, T: Send>(
                 let mut state = state();
                 while next(&mut state).is_some() {}
             };
-            thread::Builder::new()
-                .spawn_scoped(scope, run)
-                .context("failed to start a thread")?;
+            thread::Builder::new().spawn_scoped(scope, run).context("failed to start a thread")?;
         }
         drop(sender);
         for (cost, ticket) in tickets {
@@ -83,11 +81,7 @@ struct Room {
 
 impl Room {
     fn new(most: u64) -> Self {
-        Self {
-            most,
-            used: Mutex::new(Some(0)),
-            change: Condvar::new(),
-        }
+        Self { most, used: Mutex::new(Some(0)), change: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<u64>> {
@@ -145,11 +139,7 @@ mod tests {
         let (open, most, mut taken) = (AtomicU64::new(0), AtomicU64::new(0), Vec::new());
         let done = ordered(
             items.iter().map(|item| (*item, *item)),
-            Limits {
-                jobs: NonZeroUsize::new(jobs).unwrap(),
-                room,
-                stop: &Stop::default(),
-            },
+            Limits { jobs: NonZeroUsize::new(jobs).unwrap(), room, stop: &Stop::default() },
             || (),
             |(), item| {
                 let now = open.fetch_add(item, Ordering::Relaxed) + item;
@@ -157,11 +147,7 @@ mod tests {
                 if item.is_multiple_of(3) {
                     thread::sleep(std::time::Duration::from_millis(1));
                 }
-                if is_good(item) {
-                    Ok(item)
-                } else {
-                    Err(anyhow!("{item}"))
-                }
+                if is_good(item) { Ok(item) } else { Err(anyhow!("{item}")) }
             },
             |item| {
                 open.fetch_sub(item, Ordering::Relaxed);
@@ -197,11 +183,7 @@ mod tests {
     fn who_takes_may_give_up_and_so_may_the_user() {
         let stop = Stop::default();
         let run = |take: &dyn Fn() -> Result<()>| {
-            let limits = Limits {
-                jobs: NonZeroUsize::new(3).unwrap(),
-                room: 9,
-                stop: &stop,
-            };
+            let limits = Limits { jobs: NonZeroUsize::new(3).unwrap(), room: 9, stop: &stop };
             let endless = std::iter::repeat((4, ()));
             ordered(endless, limits, || (), |(), ()| Ok(()), |()| take()).unwrap_err()
         };

@@ -45,11 +45,7 @@ fn the_first_error_in_order_is_the_error() {
             if *item == 70 {
                 std::thread::sleep(std::time::Duration::from_micros(300));
             }
-            if *item >= 70 {
-                Err(anyhow!("{item}"))
-            } else {
-                Ok(())
-            }
+            if *item >= 70 { Err(anyhow!("{item}")) } else { Ok(()) }
         });
         assert_eq!(result.unwrap_err().to_string(), "70");
     }
@@ -155,11 +151,7 @@ fn as_many_as_are_allowed_run_at_once_and_no_more() {
 fn several_failures_have_one_line_each() {
     let mut done = Vec::new();
     let work = |item: &u32| {
-        if item.is_multiple_of(2) {
-            fail(*item)
-        } else {
-            Ok(*item)
-        }
+        if item.is_multiple_of(2) { fail(*item) } else { Ok(*item) }
     };
     let failed = try_each(&[0, 1, 2, 3], TWO, &Stop::default(), work, |_, item| {
         done.push(item);

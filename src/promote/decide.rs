@@ -35,11 +35,7 @@ pub struct PromotionRequest {
 pub fn decide(set: &CandidateSet, request: &PromotionRequest) -> Result<PromotionPlan> {
     let to = request.goal.version_of(&set.version)?;
     let targets = targets(set, request)?;
-    let change = VersionChange {
-        from: set.version.clone(),
-        to,
-        targets,
-    };
+    let change = VersionChange { from: set.version.clone(), to, targets };
     let mut plan = PromotionPlan {
         schema: "rocwheel-promotion-plan-v1",
         from: change.from.clone(),
@@ -63,22 +59,16 @@ pub fn decide(set: &CandidateSet, request: &PromotionRequest) -> Result<Promotio
             continue;
         }
         let planned = planned(package, &change, &request.leave, &mut refusals);
-        plan.packages
-            .push(planned.with_context(|| format!("failed to promote `{}`", file.path))?);
+        plan.packages.push(planned.with_context(|| format!("failed to promote `{}`", file.path))?);
     }
     let whole = set.others.iter();
     // Without a change they require what they always did.
     let frameworks = set.frameworks.iter().filter(|_| !change.is_needed());
-    plan.copied
-        .extend(whole.chain(frameworks).map(|it| it.path.clone()));
+    plan.copied.extend(whole.chain(frameworks).map(|it| it.path.clone()));
     if refusals.is_empty() {
         return Ok(plan);
     }
-    let title = format!(
-        "{} would still name {}",
-        many(refusals.len(), "file"),
-        change.from
-    );
+    let title = format!("{} would still name {}", many(refusals.len(), "file"), change.from);
     Err(Error::new(No::list(title, refusals, usize::MAX)))
         .hint("build the artifacts under the other version: `rocwheel build --version`")
 }
@@ -140,10 +130,7 @@ fn planned(
         change.from != change.to && !leave.iter().any(|it| it.matches(path.as_str()))
     });
     refusals.extend(leftovers.map(|path| format!("`{path}` of `{}`", package.file.name())));
-    if let CandidateForm::Wheel {
-        archive, record, ..
-    } = &package.form
-    {
+    if let CandidateForm::Wheel { archive, record, .. } = &package.form {
         ensure_recorded(archive, record)?;
     }
     Ok(PlannedPromotion {
@@ -162,10 +149,7 @@ fn ensure_recorded(archive: &Archive, record: &Record) -> Result<()> {
     let rows: BTreeMap<&RelPath, Option<u64>> = rows.collect();
     for (path, member) in &archive.members {
         let row = rows.get(path);
-        ensure!(
-            row.is_some() || archive.is_record(path),
-            No(format!("`{path}` is not in RECORD"))
-        );
+        ensure!(row.is_some() || archive.is_record(path), No(format!("`{path}` is not in RECORD")));
         ensure!(
             row.copied().flatten().is_none_or(|len| len == member.len),
             No(format!("`{path}` does not have the size that RECORD says"))
@@ -178,9 +162,7 @@ fn ensure_recorded(archive: &Archive, record: &Record) -> Result<()> {
 pub(super) fn dist_info(archive: &Archive, change: &VersionChange) -> Result<RelPath> {
     let old = archive.dist_info.as_str();
     let stem = old.strip_suffix(".dist-info").unwrap_or(old);
-    let (project, _) = stem
-        .rsplit_once('-')
-        .context("metadata without a version")?;
+    let (project, _) = stem.rsplit_once('-').context("metadata without a version")?;
     let new = format!("{project}-{}.dist-info", change.to.filename_form());
     Ok(new.parse()?)
 }

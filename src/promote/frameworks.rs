@@ -50,8 +50,7 @@ impl<'a> FrameworkTies<'a> {
         let policy = Frameworks::builtin();
         let mut rocm = RocmLibraries::of(facts, policy)?;
         rocm.version = plan.to.clone();
-        rocm.targets
-            .retain(|target| !plan.change.targets.dropped.contains(target));
+        rocm.targets.retain(|target| !plan.change.targets.dropped.contains(target));
         let is_wheel = |file: &&SetFile| {
             let name = file.name().parse::<PackageFilename>();
             name.is_ok_and(|it| it.tag.is_some())
@@ -98,10 +97,7 @@ impl<'a> FrameworkTies<'a> {
         };
         let (mut files, mut tied) = (Vec::new(), Vec::new());
         // Each is written and read.
-        let sizes = self
-            .wheels
-            .iter()
-            .map(|it| it.unpacked_size() + it.facts.size);
+        let sizes = self.wheels.iter().map(|it| it.unpacked_size() + it.facts.size);
         let (count, what) = (self.wheels.len(), many(self.wheels.len(), "framework"));
         let _bar = (world.console).joined_progress("Tying", what, 2 * count, sizes.sum());
         for ((file, wheel), plan) in self.files.iter().zip(&self.wheels).zip(plans) {
@@ -109,11 +105,7 @@ impl<'a> FrameworkTies<'a> {
             let target = directory.join(place);
             fs::create_dir_all(&target)?;
             let written = tie::write(wheel, plan, &target, &settings, world)?;
-            tied.push(FrameworkWheel::read(
-                &target.join(&written.file),
-                self.jobs,
-                world,
-            )?);
+            tied.push(FrameworkWheel::read(&target.join(&written.file), self.jobs, world)?);
             let edited = plan.texts.keys().map(|path| path.parse());
             let edited = edited.collect::<Result<Vec<RelPath>, _>>()?;
             files.push(PromotedFile::of(file, &written, edited));
@@ -124,14 +116,8 @@ impl<'a> FrameworkTies<'a> {
                 files.push(PromotedFile::of(from.unwrap_or(file), &written, Vec::new()));
             }
         }
-        tie::verify(
-            plans,
-            &tied,
-            &self.rocm,
-            Frameworks::builtin(),
-            &self.options,
-        )
-        .context("failed to tie the frameworks")?;
+        tie::verify(plans, &tied, &self.rocm, Frameworks::builtin(), &self.options)
+            .context("failed to tie the frameworks")?;
         Ok(files)
     }
 }

@@ -136,9 +136,8 @@ fn one_version(files: &[SetFile]) -> Result<Version> {
     let first = first.hint("pass the directory that `rocwheel build` wrote to, or an index")?;
     if let Some(other) = files.iter().find(|it| it.version != first.version) {
         let (one, two) = (first.name(), other.name());
-        let error = anyhow!(No(format!(
-            "packages of several versions, such as `{one}` and `{two}`"
-        )));
+        let error =
+            anyhow!(No(format!("packages of several versions, such as `{one}` and `{two}`")));
         return Err(error).hint("promote one set; name its own directory, not that of a stream");
     }
     Ok(first.version.clone())
@@ -181,18 +180,8 @@ impl CandidatePackage {
             let record = Record::parse(&metadata("RECORD", LONGEST_RECORD)?)?;
             let wheel = metadata("WHEEL", LONGEST_TEXT)?;
             let wheel: WheelFacts = String::from_utf8_lossy(&wheel).parse()?;
-            CandidateForm::Wheel {
-                archive: Box::new(archive),
-                record,
-                generator: wheel.generator,
-            }
+            CandidateForm::Wheel { archive: Box::new(archive), record, generator: wheel.generator }
         };
-        Ok(Self {
-            file: file.clone(),
-            name,
-            form,
-            texts,
-            leftovers,
-        })
+        Ok(Self { file: file.clone(), name, form, texts, leftovers })
     }
 }

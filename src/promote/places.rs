@@ -100,8 +100,7 @@ impl ReleasePlaces {
         let stream = stream
             .hint("pass `--release-type nightly`, or another type whose builds are published")?;
         let filled = |text: &str| {
-            text.replace("{stream}", &stream.to_string())
-                .replace("{product}", product)
+            text.replace("{stream}", &stream.to_string()).replace("{product}", product)
         };
         Ok(ProductPlace {
             address: filled(&self.address).parse()?,

@@ -124,10 +124,7 @@ impl fmt::Display for PromotionPlan {
         let edits = self.packages.iter().map(|it| it.edits.len()).sum();
         let (packages, edits) = (many(self.packages.len(), "package"), many(edits, "file"));
         let bytes = size(bytes);
-        writeln!(
-            f,
-            "\n{packages} ({bytes}): {edits} edited, all others copied as they are"
-        )
+        writeln!(f, "\n{packages} ({bytes}): {edits} edited, all others copied as they are")
     }
 }
 

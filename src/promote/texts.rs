@@ -75,11 +75,7 @@ impl VersionTexts {
 
     /// Whether a file must not name the version that is left.
     pub(super) fn is_searched(&self, path: &str, len: u64) -> bool {
-        let LeftoverSearch {
-            longest,
-            search,
-            stay,
-        } = &self.leftovers;
+        let LeftoverSearch { longest, search, stay } = &self.leftovers;
         let is_in = |globs: &[Glob]| globs.iter().any(|it| it.matches(path));
         len <= *longest && is_in(search) && !is_in(stay)
     }

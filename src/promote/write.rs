@@ -36,23 +36,13 @@ pub fn write(
     jobs: NonZeroUsize,
     world: &World,
 ) -> Result<PromotionRecord> {
-    let packages: BTreeMap<&str, &CandidatePackage> = set
-        .packages
-        .iter()
-        .map(|it| (it.file.path.as_str(), it))
-        .collect();
+    let packages: BTreeMap<&str, &CandidatePackage> =
+        set.packages.iter().map(|it| (it.file.path.as_str(), it)).collect();
     // Several wheels are written at the same time, and have one progress bar together.
     let quiet = world.quiet();
-    let writer = PromotionWriter {
-        set,
-        plan,
-        directory,
-        world: &quiet,
-    };
+    let writer = PromotionWriter { set, plan, directory, world: &quiet };
     let bytes: u64 = plan.packages.iter().map(|it| it.size).sum();
-    let progress = world
-        .console
-        .progress("Promoting", directory.display(), bytes);
+    let progress = world.console.progress("Promoting", directory.display(), bytes);
     let promote = |planned: &&PlannedPromotion| {
         let package = packages.get(planned.file.as_str());
         let package = package.context("a package that is not in the set")?;
@@ -177,11 +167,7 @@ impl PromotionWriter<'_> {
         fs::create_dir_all(parent)?;
         let written = match &package.form {
             CandidateForm::Sdist(sdist) => write_sdist(sdist, planned, &target)?,
-            CandidateForm::Wheel {
-                archive,
-                record,
-                generator,
-            } => {
+            CandidateForm::Wheel { archive, record, generator } => {
                 let settings = AssembleSettings {
                     time: archive.time,
                     compression: compression_of(generator).unwrap_or_default(),
@@ -251,9 +237,5 @@ fn write_sdist(
     out.file().rewind()?;
     let (sha256, size) = Sha256::of_reader(out.file())?;
     out.replace(target)?;
-    Ok(ChangedFile {
-        file: planned.name.to_string(),
-        size,
-        sha256,
-    })
+    Ok(ChangedFile { file: planned.name.to_string(), size, sha256 })
 }

@@ -124,13 +124,11 @@ mod tests {
     fn ends(tree: &[&str]) -> BTreeMap<String, ResolvedLink> {
         let nodes: BTreeMap<&str, Node> = tree
             .iter()
-            .map(
-                |line| match (line.split_once(" -> "), line.strip_suffix('/')) {
-                    (Some((path, text)), _) => (path, Node::Link(text.into())),
-                    (None, Some(directory)) => (directory, Node::Directory),
-                    (None, None) => (*line, Node::File),
-                },
-            )
+            .map(|line| match (line.split_once(" -> "), line.strip_suffix('/')) {
+                (Some((path, text)), _) => (path, Node::Link(text.into())),
+                (None, Some(directory)) => (directory, Node::Directory),
+                (None, None) => (*line, Node::File),
+            })
             .collect();
         let links = nodes.iter().filter_map(|(path, node)| match node {
             Node::Link(text) => Some((path.to_string(), &**text)),
@@ -215,19 +213,8 @@ mod tests {
 
     #[test]
     fn circles_end_nowhere() {
-        let tree = [
-            "a -> b",
-            "b -> a",
-            "self -> self",
-            "deep -> deep/x",
-            "d/",
-            "d/e -> ../d/e/f",
-        ];
-        assert!(
-            ends(&tree)
-                .values()
-                .all(|end| *end == ResolvedLink::Missing)
-        );
+        let tree = ["a -> b", "b -> a", "self -> self", "deep -> deep/x", "d/", "d/e -> ../d/e/f"];
+        assert!(ends(&tree).values().all(|end| *end == ResolvedLink::Missing));
         let long: Vec<String> = (0..100).map(|n| format!("l{n} -> l{}", n + 1)).collect();
         let mut long: Vec<&str> = long.iter().map(String::as_str).collect();
         long.push("l100");

@@ -26,10 +26,9 @@ pub(super) fn changes(difference: &Difference, server: &str, limit: usize) -> St
     let files: Vec<String> = difference.files.iter().map(file).collect();
     let lines: Vec<String> = difference.metadata.iter().flat_map(line).collect();
     let head = text.len();
-    for (title, columns, rows) in [
-        ("Files", "| | File | Change |", files),
-        ("Metadata", "| | Package | Line |", lines),
-    ] {
+    for (title, columns, rows) in
+        [("Files", "| | File | Change |", files), ("Metadata", "| | Package | Line |", lines)]
+    {
         let title = format!("{title}: {}", rows.len());
         let columns = format!("{columns}\n| :--- | :--- | :--- |");
         let room = limit.saturating_sub(text.len() + title.len());
@@ -51,10 +50,7 @@ fn file(change: &FileChange) -> String {
     let (path, package) = (code(&change.path), plain(&change.package));
     let arrow = arrow(change.before.unwrap_or(0), change.after.unwrap_or(0));
     let by = changed_size(change);
-    format!(
-        "| {} | {path}<br><sub>{package}</sub> | {arrow}{by}{notes} |\n",
-        change.fate
-    )
+    format!("| {} | {path}<br><sub>{package}</sub> | {arrow}{by}{notes} |\n", change.fate)
 }
 
 fn line(change: &LineChange) -> impl Iterator<Item = String> + '_ {

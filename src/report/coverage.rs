@@ -18,16 +18,12 @@ const MOST_SHOWN: usize = 8;
 
 /// Renders at most `limit` bytes; empty if nothing is known, or if there is no room.
 pub(super) fn coverage(report: &Report, limit: usize) -> String {
-    let Coverage {
-        targets, libraries, ..
-    } = &report.coverage;
+    let Coverage { targets, libraries, .. } = &report.coverage;
     if libraries.is_empty() {
         return String::new();
     }
-    let gaps: Vec<String> = libraries
-        .iter()
-        .filter_map(|(name, row)| gap(targets, name, &row.cells))
-        .collect();
+    let gaps: Vec<String> =
+        libraries.iter().filter_map(|(name, row)| gap(targets, name, &row.cells)).collect();
     let whole = libraries.len() - gaps.len();
     let count = many(libraries.len(), "library");
     let mut text = format!("### Device code\n\n{whole} of {count} with code for every target.\n\n");
@@ -47,9 +43,7 @@ pub(super) fn coverage(report: &Report, limit: usize) -> String {
         }
         text += "\n";
     }
-    let lines = libraries
-        .iter()
-        .map(|(name, row)| line(targets, name, &row.cells));
+    let lines = libraries.iter().map(|(name, row)| line(targets, name, &row.cells));
     let room = limit.saturating_sub(text.len());
     let table = table(&head, lines.collect(), usize::MAX, room);
     text + &folded("Size of the code by library and target", &table)

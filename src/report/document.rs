@@ -41,8 +41,7 @@ struct SummaryDocument<'a> {
 
 impl Serialize for SummaryPage<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.document("rocwheel-summary-v1", &install::choices(self.set))
-            .serialize(serializer)
+        self.document("rocwheel-summary-v1", &install::choices(self.set)).serialize(serializer)
     }
 }
 
@@ -67,10 +66,7 @@ impl fmt::Display for PipelineAnswer<'_> {
         let total = size(self.0.set.size()).to_string();
         writeln!(f, "{total:>10}  in {}", self.0.set.counted())?;
         if let Some(command) = self.0.own_line() {
-            write!(
-                f,
-                "\nrocwheel, for the GPU of the machine:\n\n    {command}\n"
-            )?;
+            write!(f, "\nrocwheel, for the GPU of the machine:\n\n    {command}\n")?;
         }
         let choices = install::choices(self.0.set);
         let Some((shown, others)) = choices.split_first() else {

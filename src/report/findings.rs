@@ -47,9 +47,7 @@ pub(super) fn findings(report: &Report, limit: usize) -> String {
 /// The first finding of each rule that makes the set fail, for readers who open nothing.
 pub(super) fn first(report: &Report) -> String {
     let rules = report.by_rule().into_iter();
-    let rules: Vec<_> = rules
-        .filter(|(rule, _)| rule.severity == Severity::Error)
-        .collect();
+    let rules: Vec<_> = rules.filter(|(rule, _)| rule.severity == Severity::Error).collect();
     let lines = rules.iter().take(MOST_SHOWN).filter_map(|(rule, found)| {
         let first = found.first()?;
         let (mark, id, name) = (mark(rule), plain(rule.id), plain(rule.name));
@@ -58,9 +56,7 @@ pub(super) fn first(report: &Report) -> String {
             more => format!(", and {} more", count(more)),
         };
         let (fact, place) = (message(&first.fact), place(first));
-        Some(format!(
-            "- {mark} <b>{id}</b> {name}: {fact} ({place}{more})\n"
-        ))
+        Some(format!("- {mark} <b>{id}</b> {name}: {fact} ({place}{more})\n"))
     });
     let text: String = lines.collect();
     let rest = rules.len().saturating_sub(MOST_SHOWN);
@@ -86,10 +82,7 @@ fn row(rule: &Rule, number: usize) -> String {
 fn block(rule: &Rule, found: &[&Finding]) -> String {
     let mut by_fact: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for finding in found {
-        by_fact
-            .entry(&finding.fact)
-            .or_default()
-            .push(place(finding));
+        by_fact.entry(&finding.fact).or_default().push(place(finding));
     }
     let facts = by_fact.iter();
     let facts = facts.sorted_by_key(|(fact, places)| (Reverse(places.len()), **fact));
@@ -107,10 +100,7 @@ fn block(rule: &Rule, found: &[&Finding]) -> String {
         let _ = writeln!(body, "| … | {} more, in the log |", count(rest));
     }
     let (mark, id, name) = (mark(rule), plain(rule.id), plain(rule.name));
-    folded(
-        &format!("{mark} <b>{id}</b> {name}: {}", count(found.len())),
-        &body,
-    )
+    folded(&format!("{mark} <b>{id}</b> {name}: {}", count(found.len())), &body)
 }
 
 fn place(finding: &Finding) -> String {

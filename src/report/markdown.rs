@@ -75,11 +75,7 @@ impl<'a> SummaryPage<'a> {
             + &found.unwrap_or_default()
             + &changed.unwrap_or_default()
             + &code.unwrap_or_default();
-        let table = PackageTable {
-            set: self.set,
-            urls: self.urls(),
-            changes: self.changes,
-        };
+        let table = PackageTable { set: self.set, urls: self.urls(), changes: self.changes };
         let left = limit.saturating_sub(head.len() + below.len());
         match table.render(left).as_str() {
             "" => String::new(),
@@ -105,11 +101,7 @@ impl<'a> SummaryPage<'a> {
                 _ => "❌",
             };
             let is_refused = matches!(self.whereabouts, Whereabouts::Nowhere);
-            let refused = if is_refused {
-                " Nothing was published."
-            } else {
-                ""
-            };
+            let refused = if is_refused { " Nothing was published." } else { "" };
             let _ = writeln!(text, "{mark} **check: {report}**{refused}\n");
             text += &first(report);
         } else {
@@ -244,9 +236,8 @@ impl<'a> SummaryPage<'a> {
         let Some((first, block)) = blocks.next() else {
             return String::new();
         };
-        let (names, others): (Vec<String>, Vec<String>) = blocks
-            .map(|(choice, block)| (short(&choice), folded(&named(&choice), &block)))
-            .unzip();
+        let (names, others): (Vec<String>, Vec<String>) =
+            blocks.map(|(choice, block)| (short(&choice), folded(&named(&choice), &block))).unzip();
         if others.is_empty() && first == Choice::default() {
             return block;
         }
@@ -259,19 +250,14 @@ impl<'a> SummaryPage<'a> {
 
 /// Each command with its title, as blocks that GitHub has a button to copy for.
 fn blocks_of(lines: &[(&'static str, String)]) -> String {
-    let blocks = lines
-        .iter()
-        .map(|(title, line)| format!("{title}:\n\n```sh\n{line}\n```\n\n"));
+    let blocks = lines.iter().map(|(title, line)| format!("{title}:\n\n```sh\n{line}\n```\n\n"));
     blocks.collect()
 }
 
 /// `gfx942`, `gfx94X-dcgpu`, as HTML.
 fn short(choice: &Choice) -> String {
     let (family, target) = (choice.family.as_ref(), choice.target.as_ref());
-    let names = [
-        family.map(ArtifactGroup::as_str),
-        target.map(Target::as_str),
-    ];
+    let names = [family.map(ArtifactGroup::as_str), target.map(Target::as_str)];
     names.into_iter().flatten().map(plain).join(" ")
 }
 

@@ -78,17 +78,11 @@ pub fn render(outputs: &[(impl AsRef<str>, String)]) -> Result<String> {
             "a value that contains its delimiter, for the output `{name}`"
         );
         // The runner ends a line there too.
-        ensure!(
-            !value.contains('\r'),
-            "a carriage return in the value of the output `{name}`"
-        );
+        ensure!(!value.contains('\r'), "a carriage return in the value of the output `{name}`");
         let _ = writeln!(text, "{name}<<{delimiter}\n{value}\n{delimiter}");
     }
     let units = text.encode_utf16().count() * 2;
-    ensure!(
-        units <= LIMIT,
-        "too long for the outputs of a job: {units} bytes of {LIMIT}"
-    );
+    ensure!(units <= LIMIT, "too long for the outputs of a job: {units} bytes of {LIMIT}");
     Ok(text)
 }
 
@@ -102,10 +96,7 @@ mod tests {
         let mut lines = text.lines();
         let mut outputs = Vec::new();
         while let Some((name, delimiter)) = lines.next().and_then(|line| line.split_once("<<")) {
-            let value: Vec<&str> = lines
-                .by_ref()
-                .take_while(|line| *line != delimiter)
-                .collect();
+            let value: Vec<&str> = lines.by_ref().take_while(|line| *line != delimiter).collect();
             outputs.push((name.to_owned(), value.join("\n")));
         }
         outputs
@@ -164,11 +155,7 @@ mod tests {
         for (set, urls, expected) in rows {
             assert_eq!(value(set, Some(urls), "kpack_split"), expected, "{urls}");
             let page = value(set, Some(urls), "package_find_links_url");
-            assert_eq!(
-                page.ends_with("/index.html"),
-                set.families().is_empty(),
-                "{page}"
-            );
+            assert_eq!(page.ends_with("/index.html"), set.families().is_empty(), "{page}");
         }
     }
 
@@ -215,10 +202,7 @@ mod tests {
     fn no_value_ends_its_own_output() {
         let value = "a\nrocwheel_x\nname<<EOF\ninjected\nEOF\nghadelimiter_";
         let text = render(&[("name", value.into()), ("next", "1".into())]).unwrap();
-        let expected = [
-            ("name".to_owned(), value.to_owned()),
-            ("next".into(), "1".into()),
-        ];
+        let expected = [("name".to_owned(), value.to_owned()), ("next".into(), "1".into())];
         assert_eq!(read(&text), expected);
         let refused = render(&[("name", "a\rb".into())]).unwrap_err();
         insta::assert_snapshot!(refused, @"a carriage return in the value of the output `name`");

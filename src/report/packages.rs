@@ -85,10 +85,7 @@ impl PackageTable<'_> {
     fn rows(&self) -> Vec<PackageRow<'_>> {
         let changes = || self.changes.iter().flat_map(|it| &it.packages);
         let gone = changes().filter(|it| it.file.is_none());
-        let gone = gone.map(|it| PackageRow {
-            file: None,
-            change: Some(it),
-        });
+        let gone = gone.map(|it| PackageRow { file: None, change: Some(it) });
         let files = self.set.files.iter().map(|file| PackageRow {
             file: Some(file),
             change: changes().find(|it| it.file.as_deref() == Some(file.below())),
@@ -138,10 +135,7 @@ impl PackageTable<'_> {
                 (None, _) => " |".to_owned(),
             }
         });
-        format!(
-            "| {name} | {size} | {drawn} |{}\n",
-            change.unwrap_or_default()
-        )
+        format!("| {name} | {size} | {drawn} |{}\n", change.unwrap_or_default())
     }
 
     /// `6 packages, 7.06 MiB`, what they were before, and where their digests are.
@@ -193,11 +187,7 @@ mod tests {
 
     fn changes(earlier: &SetJson, set: &SetJson) -> String {
         let changes = compare_documents(("before", earlier), ("after", set));
-        let table = PackageTable {
-            set,
-            urls: None,
-            changes: Some(&changes),
-        };
+        let table = PackageTable { set, urls: None, changes: Some(&changes) };
         table.lines().concat()
     }
 
@@ -234,11 +224,7 @@ mod tests {
     fn files_of_one_project_have_their_own_names() {
         let mut set = samples::set();
         set.files[0].size = 1 << 33;
-        let table = PackageTable {
-            set: &set,
-            urls: None,
-            changes: None,
-        };
+        let table = PackageTable { set: &set, urls: None, changes: None };
         insta::assert_snapshot!(table.render(10_000), @"
         ### Packages
 

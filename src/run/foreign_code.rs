@@ -50,10 +50,7 @@ impl fmt::Display for ForeignCode {
         let (id, repository) = (&self.run_id, &self.repository);
         match &self.head_repository {
             Some(head) => write!(f, "run {id} of {repository} built the code of {head}"),
-            None => write!(
-                f,
-                "run {id} of {repository} may have built the code of a fork"
-            ),
+            None => write!(f, "run {id} of {repository} may have built the code of a fork"),
         }
     }
 }
@@ -76,10 +73,8 @@ mod tests {
     fn what_is_not_known_to_be_our_own_code_is_foreign() {
         let told = |url: &str, bucket: &str, origin, head, is_from_github| {
             let reference: RunReference = url.parse().unwrap();
-            let context = RunContext {
-                bucket: Some(bucket.parse().unwrap()),
-                ..RunContext::default()
-            };
+            let context =
+                RunContext { bucket: Some(bucket.parse().unwrap()), ..RunContext::default() };
             let run = context.resolve(&reference, Platform::Linux, |_| unreachable!());
             let code = ForeignCode::of(&run.unwrap(), origin, head, is_from_github);
             code.map_or_else(|| "own".to_owned(), |it| it.to_string())
@@ -98,23 +93,9 @@ mod tests {
             (ours, "mine", fork, me, true, foreign),
             // It was deleted.
             (ours, shared, fork, None, false, unknown),
-            (
-                libraries,
-                shared,
-                own,
-                Some("ROCm/rocm-libraries"),
-                false,
-                "own",
-            ),
+            (libraries, shared, own, Some("ROCm/rocm-libraries"), false, "own"),
             // A run of a fork builds the code of the repository that it belongs to.
-            (
-                theirs,
-                shared,
-                own,
-                me,
-                true,
-                "run 7 of me/TheRock built the code of me/TheRock",
-            ),
+            (theirs, shared, own, me, true, "run 7 of me/TheRock built the code of me/TheRock"),
             // GitHub did not tell.
             (ours, ci, None, None, false, "own"),
             (ours, ci, None, None, true, unknown),

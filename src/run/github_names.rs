@@ -124,21 +124,14 @@ mod tests {
     fn the_api_of_a_server_is_known() {
         let api = |server| ApiUrl::of_server(server).unwrap().to_string();
         assert_eq!(api("https://github.com"), "https://api.github.com");
-        assert_eq!(
-            api("https://ghe.example.org"),
-            "https://ghe.example.org/api/v3"
-        );
+        assert_eq!(api("https://ghe.example.org"), "https://ghe.example.org/api/v3");
     }
 
     #[test]
     fn an_api_and_its_pages_tell_of_each_other() {
         for (server, api, host) in [
             ("https://github.com", "https://api.github.com", "github.com"),
-            (
-                "https://amd.ghe.com",
-                "https://api.amd.ghe.com",
-                "amd.ghe.com",
-            ),
+            ("https://amd.ghe.com", "https://api.amd.ghe.com", "amd.ghe.com"),
             (
                 "https://git.example.org:8443",
                 "https://git.example.org:8443/api/v3",
@@ -150,19 +143,14 @@ mod tests {
             assert_eq!(found.server().as_deref(), Some(server));
         }
         let here: ApiUrl = "http://127.0.0.1:8080".parse().unwrap();
-        assert_eq!(
-            (here.server(), here.host()),
-            (None, "127.0.0.1:8080".to_owned())
-        );
+        assert_eq!((here.server(), here.host()), (None, "127.0.0.1:8080".to_owned()));
     }
 
     #[test]
     fn a_workflow_is_a_file_or_a_number() {
-        for (text, shown) in [
-            (".github/workflows/ci.yml", "ci.yml"),
-            ("a-b_c.yaml", "a-b_c.yaml"),
-            ("123", "123"),
-        ] {
+        for (text, shown) in
+            [(".github/workflows/ci.yml", "ci.yml"), ("a-b_c.yaml", "a-b_c.yaml"), ("123", "123")]
+        {
             assert_eq!(text.parse::<Workflow>().unwrap().to_string(), shown);
         }
         let refused = ["", "ci", ".yml", "a/b.yml", "../ci.yml", "ci.yml?x"];

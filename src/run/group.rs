@@ -44,10 +44,7 @@ impl ArtifactGroup {
             name.is_empty() || is_segment(name),
             "expected letters, digits, `-`, `_` and `.`, beginning with a letter or a digit: {name:?}"
         );
-        ensure!(
-            !RESERVED.contains(&name),
-            "the name of a part of every package set: {name:?}"
-        );
+        ensure!(!RESERVED.contains(&name), "the name of a part of every package set: {name:?}");
         Ok(Self(name.into()))
     }
 
@@ -72,10 +69,7 @@ fn known_scopes(name: &str) -> Option<BTreeSet<Scope>> {
     [name.len()].into_iter().chain(ends).find_map(|end| {
         let (head, rest) = name.split_at_checked(end)?;
         let suffix = rest.trim_start_matches('-');
-        let is_family = suffix
-            .split('-')
-            .next()
-            .is_some_and(|it| KINDS.contains(&it));
+        let is_family = suffix.split('-').next().is_some_and(|it| KINDS.contains(&it));
         table.scopes(&[head]).ok().filter(|_| !is_family)
     })
 }
@@ -95,10 +89,7 @@ impl FromStr for ArtifactGroup {
         // The hint ends with a list of all families and targets, which is too long here.
         let nearest = hint.split_once('?').map(|(nearest, _)| nearest);
         let nearest = nearest.map(|it| format!("; {it}?")).unwrap_or_default();
-        ensure!(
-            is_known,
-            "not a family, a target or `multi-arch-release`{nearest}: {text:?}"
-        );
+        ensure!(is_known, "not a family, a target or `multi-arch-release`{nearest}: {text:?}");
         Ok(group)
     }
 }

@@ -92,11 +92,7 @@ pub struct RunReference {
 
 impl From<RunId> for RunReference {
     fn from(id: RunId) -> Self {
-        Self {
-            id,
-            repository: None,
-            server: None,
-        }
+        Self { id, repository: None, server: None }
     }
 }
 
@@ -122,9 +118,7 @@ fn parse_url(text: &str) -> Option<RunReference> {
     // Some browsers hide `https://` in the address bar, so it may be missing in a copied address.
     let with_scheme = || Url::parse(&format!("https://{text}"));
     let url = Url::parse(text).or_else(|_| with_scheme()).ok()?;
-    let names_a_host = url
-        .host_str()?
-        .starts_with(|c: char| c.is_ascii_alphanumeric());
+    let names_a_host = url.host_str()?.starts_with(|c: char| c.is_ascii_alphanumeric());
     let has_user = !url.username().is_empty() || url.password().is_some();
     let segments: Vec<&str> = url.path_segments()?.collect();
     let [owner, name, "actions", "runs", id, ..] = segments[..] else {
@@ -186,9 +180,7 @@ impl Platform {
     pub fn takes(self, tag: &str) -> bool {
         let is_for = |start: &str| tag.starts_with(start);
         match self {
-            Self::Linux => ["any", "linux", "manylinux", "musllinux"]
-                .into_iter()
-                .any(is_for),
+            Self::Linux => ["any", "linux", "manylinux", "musllinux"].into_iter().any(is_for),
             Self::Windows => ["any", "win"].into_iter().any(is_for),
         }
     }
@@ -240,10 +232,9 @@ impl FromStr for Repository {
                 && name != ".."
         };
         match text.split_once('/') {
-            Some((owner, name)) if is_owner(owner) && is_name(name) => Ok(Self {
-                owner: owner.into(),
-                name: name.into(),
-            }),
+            Some((owner, name)) if is_owner(owner) && is_name(name) => {
+                Ok(Self { owner: owner.into(), name: name.into() })
+            }
             _ => bail!("not a repository such as `ROCm/TheRock`: {text:?}"),
         }
     }
@@ -286,10 +277,7 @@ pub struct RunFacts {
 impl RunFacts {
     /// Those of a run of `repository` that built the code of `head`.
     pub fn new(repository: &Repository, head: Option<&str>, updated_at: Option<String>) -> Self {
-        Self {
-            origin: RunOrigin::of(head, Some(&repository.to_string())),
-            updated_at,
-        }
+        Self { origin: RunOrigin::of(head, Some(&repository.to_string())), updated_at }
     }
 }
 

@@ -25,11 +25,7 @@ impl RunPlace {
             _ => return None,
         };
         let (id, platform) = run_of_prefix(run)?;
-        Some(Self {
-            id,
-            platform,
-            group: ArtifactGroup::of_directory(group).ok()?,
-        })
+        Some(Self { id, platform, group: ArtifactGroup::of_directory(group).ok()? })
     }
 
     /// The same for a directory of a local tree that is laid out like a bucket.
@@ -56,11 +52,7 @@ mod tests {
     fn a_key_names_the_run_its_platform_and_the_group() {
         let shown = |key: &str| {
             let place = RunPlace::of_key(key)?;
-            let RunPlace {
-                id,
-                platform,
-                group,
-            } = place;
+            let RunPlace { id, platform, group } = place;
             Some(format!("{id} {platform} {group:?}", group = group.as_str()))
         };
         let of = |key| shown(key).unwrap();
@@ -70,14 +62,7 @@ mod tests {
             of("ROCm-rocm-libraries/42-linux/python/gfx94X-dcgpu/"),
             "42 linux \"gfx94X-dcgpu\""
         );
-        for key in [
-            "",
-            "python/",
-            "v4/whl/",
-            "x-linux/python/",
-            "42-linux/",
-            "42-mac/python/",
-        ] {
+        for key in ["", "python/", "v4/whl/", "x-linux/python/", "42-linux/", "42-mac/python/"] {
             assert_eq!(shown(key), None, "{key}");
         }
     }

@@ -103,9 +103,7 @@ fn parse_set<T: FromStr<Err: Into<Error>>>(
     let text = variable(name).unwrap_or_default();
     let parse = |text: &str| text.parse().map_err(Into::into);
     let set = Some(text.trim()).filter(|text| !text.is_empty());
-    set.map(parse)
-        .transpose()
-        .with_context(|| format!("failed to read `{name}`"))
+    set.map(parse).transpose().with_context(|| format!("failed to read `{name}`"))
 }
 
 fn key(text: &str) -> Key {
@@ -138,11 +136,8 @@ impl Run {
     /// The location of a set of Python packages: `{prefix}/python/{group}/`, or `{prefix}/python/`
     /// for a group that is for all families.
     pub fn python(&self, group: &ArtifactGroup) -> Location {
-        let path = if group.is_for_all() {
-            "python/".to_owned()
-        } else {
-            format!("python/{group}/")
-        };
+        let path =
+            if group.is_for_all() { "python/".to_owned() } else { format!("python/{group}/") };
         Location::new(self.bucket.clone(), key(&format!("{}/{path}", self.prefix)))
     }
 }
@@ -176,10 +171,7 @@ impl RunContext {
                     facts
                 }
                 // It is unknown only if the place does not depend on it, so any value will do.
-                origin => RunFacts {
-                    origin: origin.unwrap_or_default(),
-                    ..RunFacts::default()
-                },
+                origin => RunFacts { origin: origin.unwrap_or_default(), ..RunFacts::default() },
             };
             origin = Some(facts.origin);
             let known = buckets.artifacts(kind, &repository, &facts)?;
@@ -191,18 +183,13 @@ impl RunContext {
         let prefix = prefix(known, &repository, &run.id, platform);
         Ok(Run {
             region: known.map(|known| known.region.clone()),
-            role: known
-                .and_then(|known| known.role.clone())
-                .filter(|_| is_trusted),
+            role: known.and_then(|known| known.role.clone()).filter(|_| is_trusted),
             takes_runner_credentials: is_trusted || buckets.takes_forks(&bucket),
             bucket,
             prefix,
             assumed,
             id: run.id.clone(),
-            attempt: self
-                .environment
-                .run_attempt
-                .filter(|_| self.is_this_run(run)),
+            attempt: self.environment.run_attempt.filter(|_| self.is_this_run(run)),
             platform,
             repository,
         })
@@ -261,10 +248,7 @@ impl RunContext {
     pub fn repository(&self, run: &RunReference) -> Result<Repository> {
         let chosen = self.repository.as_ref();
         if let (Some(told), Some(chosen)) = (&run.repository, chosen) {
-            ensure!(
-                told == chosen,
-                "the run belongs to `{told}`, not to `{chosen}`"
-            );
+            ensure!(told == chosen, "the run belongs to `{told}`, not to `{chosen}`");
         }
         let repository = run.repository.as_ref().or(chosen);
         let repository = repository.or(self.environment.repository.as_ref());
@@ -481,14 +465,12 @@ impl Buckets {
         let others = external.chain(legacy.flatten());
         let others = others.map(|bucket| (bucket, None));
         let is_home = *repository == self.home;
-        own.chain(others)
-            .unique_by(|(bucket, _)| *bucket)
-            .filter_map(move |(bucket, flag)| {
-                let known = self.find(bucket)?;
-                let is_possible = flag.is_some() || known.external || is_home;
-                let flag = flag.unwrap_or_else(|| format!("--bucket {bucket}"));
-                is_possible.then_some((known, flag))
-            })
+        own.chain(others).unique_by(|(bucket, _)| *bucket).filter_map(move |(bucket, flag)| {
+            let known = self.find(bucket)?;
+            let is_possible = flag.is_some() || known.external || is_home;
+            let flag = flag.unwrap_or_else(|| format!("--bucket {bucket}"));
+            is_possible.then_some((known, flag))
+        })
     }
 
     /// Whether forks or old runs have other buckets, so that the place of artifacts depends on whose
@@ -509,8 +491,7 @@ impl Buckets {
     }
 
     fn listed(&self, bucket: &Bucket) -> Result<&BucketFacts> {
-        self.find(bucket)
-            .with_context(|| format!("a bucket that is not listed: `{bucket}`"))
+        self.find(bucket).with_context(|| format!("a bucket that is not listed: `{bucket}`"))
     }
 }
 

@@ -22,20 +22,16 @@ impl FromStr for TarballName {
     type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Invalid> {
-        let stem = text
-            .strip_prefix(PREFIX)
-            .and_then(|it| it.strip_suffix(SUFFIX));
-        let parts = stem
-            .and_then(|it| it.split_once('-'))
-            .and_then(|(platform, rest)| {
-                // The version is last, and has no hyphen.
-                let (group, version) = rest.rsplit_once('-')?;
-                Some(Self {
-                    platform: platform.parse().ok()?,
-                    group: group.to_owned(),
-                    version: version.parse().ok()?,
-                })
-            });
+        let stem = text.strip_prefix(PREFIX).and_then(|it| it.strip_suffix(SUFFIX));
+        let parts = stem.and_then(|it| it.split_once('-')).and_then(|(platform, rest)| {
+            // The version is last, and has no hyphen.
+            let (group, version) = rest.rsplit_once('-')?;
+            Some(Self {
+                platform: platform.parse().ok()?,
+                group: group.to_owned(),
+                version: version.parse().ok()?,
+            })
+        });
         let form = "not a name such as `therock-dist-linux-gfx94X-dcgpu-7.13.0.tar.gz`";
         parts.ok_or_else(|| Invalid::new(form, text))
     }

@@ -10,10 +10,8 @@ fn refusals<T>(texts: &[&str]) -> String
 where
     T: FromStr<Err: fmt::Display> + fmt::Debug,
 {
-    let messages: Vec<String> = texts
-        .iter()
-        .map(|text| text.parse::<T>().err().unwrap().to_string())
-        .collect();
+    let messages: Vec<String> =
+        texts.iter().map(|text| text.parse::<T>().err().unwrap().to_string()).collect();
     messages.join("\n")
 }
 
@@ -45,10 +43,7 @@ fn a_platform_has_a_name_for_each_who_asks() {
         let (python, tag) = (platform.sys_platform(), platform.wheel_tag());
         format!("{platform} {python} {tag}")
     });
-    assert_eq!(
-        names,
-        ["linux linux linux_x86_64", "windows win32 win_amd64"]
-    );
+    assert_eq!(names, ["linux linux linux_x86_64", "windows win32 win_amd64"]);
     let refused = ["", "Linux", "darwin", "win32"];
     insta::assert_snapshot!(refusals::<Platform>(&refused), @r#"
     not a platform (linux, windows): ""
@@ -66,10 +61,7 @@ fn a_repository_is_an_owner_and_a_name() {
     let same: [Repository; 2] = ["ROCm/TheRock", "rocm/therock"].map(|t| t.parse().unwrap());
     assert_eq!(same[0], same[1]);
     assert_ne!(same[0], "ROCm/rockrel".parse().unwrap());
-    let long = [
-        format!("{}/x", "a".repeat(40)),
-        format!("x/{}", "a".repeat(101)),
-    ];
+    let long = [format!("{}/x", "a".repeat(40)), format!("x/{}", "a".repeat(101))];
     let refused = [
         "", "TheRock", "a/b/c", "/b", "a/", "a/..", "../b", "a.b/c", "a b/c", "a/b+", "a/.",
         &long[0], &long[1],
@@ -125,10 +117,7 @@ fn each_page_of_a_run_tells_the_run_and_its_repository() {
         assert_eq!(reference(&text), reference(page), "{text}");
     }
     let elsewhere = reference("https://GitHub.example.org:8443/a/b/actions/runs/1");
-    assert_eq!(
-        elsewhere.server.as_deref(),
-        Some("https://github.example.org:8443")
-    );
+    assert_eq!(elsewhere.server.as_deref(), Some("https://github.example.org:8443"));
 }
 
 #[test]

@@ -44,11 +44,7 @@ impl EarlierSet<'_> {
         if self.new.others() == self.new.files.len() {
             return Ok(false);
         }
-        let lost = if is_part {
-            0
-        } else {
-            self.lost(listing).count()
-        };
+        let lost = if is_part { 0 } else { self.lost(listing).count() };
         let Some(run) = self.place.run() else {
             return match (lost, self.existing) {
                 (0, _) => Ok(false),
@@ -76,10 +72,8 @@ impl EarlierSet<'_> {
             .hint(way_out(&run)),
             Some((new, before)) if new > before => {
                 let commits = [&earlier.commit, &self.new.identity.commit];
-                let [there, here] = commits.map(|it| {
-                    it.as_ref()
-                        .map_or("no commit".to_owned(), ToString::to_string)
-                });
+                let [there, here] = commits
+                    .map(|it| it.as_ref().map_or("no commit".to_owned(), ToString::to_string));
                 if there == here {
                     return Ok(true);
                 }
@@ -104,9 +98,7 @@ impl EarlierSet<'_> {
     /// The attempt of the run of this place that published a set.
     fn earlier_attempt(&self, earlier: &Identity) -> Option<RunAttempt> {
         let run = self.place.run()?;
-        earlier
-            .run_attempt
-            .filter(|_| earlier.run_id == Some(run.id))
+        earlier.run_attempt.filter(|_| earlier.run_id == Some(run.id))
     }
 
     /// Whether both sets have the same version and platform.

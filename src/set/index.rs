@@ -57,21 +57,13 @@ pub fn plan_index(site: &SetPlace, options: &IndexOptions, world: &World) -> Res
 pub fn index(site: &SetPlace, options: &IndexOptions, world: &World) -> Result<Indexed> {
     let sync = Sync::of_pages(site, world);
     let (done, new) = sync.run(|listing| decide(listing, options, world))?;
-    let NewIndex {
-        set,
-        cache,
-        facts,
-        families,
-    } = new;
+    let NewIndex { set, cache, facts, families } = new;
     if done.removed > 0 {
         let families = families.iter().map(ArtifactGroup::as_str);
         site.tidy(iter::once("simple").chain(families));
     }
     cache.map_or(Ok(()), |cache| remember(cache, &facts, &set))?;
-    Ok(Indexed {
-        set,
-        changed: done.written + done.removed,
-    })
+    Ok(Indexed { set, changed: done.written + done.removed })
 }
 
 /// The sidecars and pages of the packages of a place, and what of its pages is stale.
@@ -87,10 +79,7 @@ fn decide(
 ) -> Result<(Changes, NewIndex)> {
     let site = listing.place;
     listing.add_set()?;
-    let known = KnownFacts {
-        made: options.read.clone(),
-        ..KnownFacts::read(site, Some(listing))?
-    };
+    let known = KnownFacts { made: options.read.clone(), ..KnownFacts::read(site, Some(listing))? };
     let families = known.families();
     for family in &families {
         listing.add(family.as_str())?;
@@ -100,11 +89,7 @@ fn decide(
         place: site,
         layouts: site.layouts(PackageDirectories::All)?,
         known: &known,
-        at_once: if is_local {
-            options.jobs
-        } else {
-            site.requests()
-        },
+        at_once: if is_local { options.jobs } else { site.requests() },
         world,
         progress: &world.console.progress("Reading", site, None),
     };
@@ -113,11 +98,7 @@ fn decide(
     } else {
         site.files(&reading.layouts)?
     };
-    let ReadPackages {
-        files,
-        facts,
-        orphans,
-    } = reading.run(listed)?;
+    let ReadPackages { files, facts, orphans } = reading.run(listed)?;
     let mut set = SetJson::new(known.identity.clone(), files)?;
     if let Some(list) = &options.yank {
         list.apply(&mut set.files)?;
@@ -125,23 +106,14 @@ fn decide(
     remember_sidecars(&mut set.files, &facts);
     let sidecars = facts.iter().filter_map(|(path, facts)| {
         let bytes = facts.sidecar()?.clone();
-        Some(Item::here(
-            format!("{path}{SIDECAR}"),
-            Phase::Sidecar,
-            bytes,
-        ))
+        Some(Item::here(format!("{path}{SIDECAR}"), Phase::Sidecar, bytes))
     });
     let mut items: Vec<Item> = sidecars.collect();
     items.extend(Item::pages(&set, options.jobs, &world.stop)?);
     let mut removed = stale(listing, &items, &families);
     removed.extend(orphans);
     let changes = Changes { items, removed };
-    let new = NewIndex {
-        set,
-        cache: known.cache,
-        facts,
-        families,
-    };
+    let new = NewIndex { set, cache: known.cache, facts, families };
     Ok((changes, new))
 }
 
@@ -169,9 +141,7 @@ fn stale(listing: &Listing<'_>, items: &[Item], families: &[ArtifactGroup]) -> V
         // `gfx94X-dcgpu/index.html`, and `gfx94X-dcgpu.html` beside the directory.
         let of_family = |family: &ArtifactGroup| {
             let rest = below.strip_prefix(family.as_str())?;
-            (rest == ".html")
-                .then_some(ROOTS[0])
-                .or_else(|| rest.strip_prefix('/'))
+            (rest == ".html").then_some(ROOTS[0]).or_else(|| rest.strip_prefix('/'))
         };
         match families.iter().find_map(of_family) {
             // The roots of a family are removed with the family; the set always has its own

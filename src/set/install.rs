@@ -73,9 +73,7 @@ pub fn choices(set: &SetJson) -> Vec<Choice> {
         families.push(None);
     }
     let choices = families.into_iter().cartesian_product(targets);
-    choices
-        .map(|(family, target)| Choice { family, target })
-        .collect()
+    choices.map(|(family, target)| Choice { family, target }).collect()
 }
 
 /// The targets to choose from: those of `rocm`, or those of its frameworks if there is no `rocm`.
@@ -105,10 +103,7 @@ pub fn lines(set: &SetJson, places: Places<'_>, choice: &Choice) -> Vec<(&'stati
             format!("--index-url {base} --extra-index-url {index}"),
             format!("--default-index {base} --index {index}"),
         ),
-        None => (
-            format!("--index-url {index}"),
-            format!("--default-index {index}"),
-        ),
+        None => (format!("--index-url {index}"), format!("--default-index {index}")),
     };
     let page = format!("--no-index --find-links {}", urls.find_links());
     let what = quoted_requirements(set, choice);
@@ -138,9 +133,7 @@ fn framework_lines(
         return Vec::new();
     }
     let base = places.base.map_or_else(|| PYPI.to_owned(), Urls::to_string);
-    let what = frameworks
-        .iter()
-        .map(|it| it.requirement(choice.target.as_ref()));
+    let what = frameworks.iter().map(|it| it.requirement(choice.target.as_ref()));
     let what = quoted(set, what);
     vec![
         (
@@ -200,9 +193,7 @@ fn quoted(set: &SetJson, requirements: impl Iterator<Item = String>) -> String {
         Some(Platform::Windows) => '"',
         _ => '\'',
     };
-    let quoted: Vec<String> = requirements
-        .map(|it| format!(" {quote}{it}{quote}"))
-        .collect();
+    let quoted: Vec<String> = requirements.map(|it| format!(" {quote}{it}{quote}")).collect();
     quoted.concat()
 }
 
@@ -220,17 +211,11 @@ pub(super) fn requirements<'a>(
     let rocm = files.iter().filter(|(project, _)| *project == "rocm");
     let Some(version) = rocm.map(|(_, version)| *version).max() else {
         let parts = all.iter().filter(|it| is_ours(&it.project));
-        let parts: Vec<String> = parts
-            .map(|it| format!("{}=={}", it.project, it.version))
-            .dedup()
-            .collect();
+        let parts: Vec<String> =
+            parts.map(|it| format!("{}=={}", it.project, it.version)).dedup().collect();
         let others = ProjectOfOthers::all(all);
         let others = others.iter().map(|it| it.requirement(target));
-        return parts
-            .into_iter()
-            .chain(others)
-            .take(MOST_PROJECTS)
-            .collect();
+        return parts.into_iter().chain(others).take(MOST_PROJECTS).collect();
     };
     let has = |start: &str| {
         let mut files = files.iter().filter(|(_, other)| *other == version);

@@ -274,13 +274,7 @@ impl SetPlace {
         form: OfferForm,
     ) -> OfferedSet {
         files.retain(|it| it.is_for(platform));
-        OfferedSet {
-            place: self.to_string(),
-            files,
-            is_described: false,
-            platform,
-            form,
-        }
+        OfferedSet { place: self.to_string(), files, is_described: false, platform, form }
     }
 
     fn url_of(&self, address: &Address) -> Result<String> {
@@ -292,11 +286,9 @@ impl SetPlace {
         match &self.kind {
             PlaceKind::Bucket(urls) => Ok(urls.path(&shown)),
             PlaceKind::Web => Ok(format!("{}/{path}", self.store)),
-            PlaceKind::Directory(root) => Ok(format!(
-                "{}{}",
-                Urls::of_directory(root)?,
-                encode_path(&shown)
-            )),
+            PlaceKind::Directory(root) => {
+                Ok(format!("{}{}", Urls::of_directory(root)?, encode_path(&shown)))
+            }
         }
     }
 
@@ -318,10 +310,7 @@ impl SetPlace {
                 self.form_for_installers(urls.in_layout(layout), &files)?
             }
         };
-        Ok(OfferedSet {
-            is_described: true,
-            ..self.offering(files, platform, form)
-        })
+        Ok(OfferedSet { is_described: true, ..self.offering(files, platform, form) })
     }
 
     /// How installers read the set, which they do without credentials.

@@ -54,10 +54,7 @@ impl LocalSet {
         world: &World,
     ) -> Result<Self> {
         let place = SetPlace::existing(root, &world.stop)?;
-        let known = KnownFacts {
-            made: read,
-            ..KnownFacts::read(&place, None)?
-        };
+        let known = KnownFacts { made: read, ..KnownFacts::read(&place, None)? };
         Self::read_known(root, &place, known, directories, |_| true, world)
     }
 
@@ -73,20 +70,14 @@ impl LocalSet {
         made: &[MadePackage],
         world: &World,
     ) -> Result<Self> {
-        let (place, page) = (
-            SetPlace::directory(dest, &world.stop),
-            dest.join("set.json"),
-        );
+        let (place, page) = (SetPlace::directory(dest, &world.stop), dest.join("set.json"));
         // Remove the `set.json` of an earlier build first, with the index that names its packages: they
         // must not stay beside the new packages if anything below fails.
         remove_index(&place, dest)?;
         atomic::clear(&page)?;
         let commit = known("the_rock_commit", manifest.commit.as_deref(), world);
         let run_id = known("github_run_id", manifest.run_id.as_deref(), world);
-        let Provenance {
-            run_id: fetched,
-            foreign_code,
-        } = provenance;
+        let Provenance { run_id: fetched, foreign_code } = provenance;
         let foreign = foreign_code.as_ref();
         let told = foreign.map(|it| it.run_id.clone()).or(fetched);
         let run_id = told.or(run_id);
@@ -166,11 +157,7 @@ impl LocalSet {
             root: root.to_owned(),
             document: SetJson::new(known.identity.clone(), found.files)?,
             facts: found.facts,
-            described: known
-                .files
-                .into_iter()
-                .map(|(path, it)| (path, it.sha256))
-                .collect(),
+            described: known.files.into_iter().map(|(path, it)| (path, it.sha256)).collect(),
             documents: BTreeMap::new(),
             copies: BTreeMap::new(),
         })
@@ -184,10 +171,7 @@ impl LocalSet {
         written: &[(String, Sha256)],
         world: &World,
     ) -> Result<Self> {
-        let mut known = KnownFacts {
-            identity,
-            ..KnownFacts::default()
-        };
+        let mut known = KnownFacts { identity, ..KnownFacts::default() };
         for (path, sha256) in written {
             let file = root.join(path);
             let metadata = metadata_of(&file)?;
@@ -227,9 +211,8 @@ impl LocalSet {
         for (path, built) in &self.described {
             match files.get(path) {
                 None => differences.push(format!("`{path}` is missing")),
-                Some(sha256) if sha256 != built => differences.push(format!(
-                    "`{path}` has the sha256 {sha256}, and `set.json` says {built}"
-                )),
+                Some(sha256) if sha256 != built => differences
+                    .push(format!("`{path}` has the sha256 {sha256}, and `set.json` says {built}")),
                 Some(_) => {}
             }
         }
@@ -239,9 +222,8 @@ impl LocalSet {
         } else {
             "build again: these are not the files that were built"
         };
-        let added = files
-            .keys()
-            .filter(|path| is_exact && !self.described.contains_key(path.as_str()));
+        let added =
+            files.keys().filter(|path| is_exact && !self.described.contains_key(path.as_str()));
         differences.extend(added.map(|path| format!("`{path}` is not described")));
         let place = self.root.display();
         let headline = format!("`{place}` does not hold the set that `build` described there");

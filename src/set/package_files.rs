@@ -147,10 +147,7 @@ impl SetPlace {
         ListedPackage {
             path: path.to_owned(),
             name: name.to_owned(),
-            stamp: SetStamp {
-                size: object.size,
-                etag: object.etag.clone().filter(|_| !is_local),
-            },
+            stamp: SetStamp { size: object.size, etag: object.etag.clone().filter(|_| !is_local) },
             uploaded: object.modified.filter(|_| !is_local),
         }
     }
@@ -229,9 +226,7 @@ pub(super) fn each_once(files: Vec<ListedPackage>, layout: Layout) -> Vec<Listed
 fn groups<'a>(paths: impl Iterator<Item = &'a String>) -> HashSet<String> {
     let documents = paths.filter_map(|path| {
         let (directory, name) = path.rsplit_once('/')?;
-        ["set.json", PART]
-            .contains(&name)
-            .then(|| directory.to_owned())
+        ["set.json", PART].contains(&name).then(|| directory.to_owned())
     });
     documents.collect()
 }
@@ -258,13 +253,7 @@ pub struct PackageFile {
 
 impl PackageFile {
     pub(super) fn new(name: String, store: &Arc<dyn Store>, key: Key, size: u64) -> Self {
-        Self {
-            name,
-            size,
-            store: Arc::clone(store),
-            key,
-            failure: Mutex::default(),
-        }
+        Self { name, size, store: Arc::clone(store), key, failure: Mutex::default() }
     }
 
     /// Its path in the store.
@@ -305,10 +294,7 @@ impl PackageFile {
         let len = range.end.min(self.size).saturating_sub(range.start);
         let reader = self.store.get(&self.key, Span::Between(range));
         let reader = reader.map_err(|error| self.failed(error.into()))?;
-        Ok(Box::new(PackageStream {
-            reader: reader.take(len),
-            package: self,
-        }))
+        Ok(Box::new(PackageStream { reader: reader.take(len), package: self }))
     }
 
     /// METADATA of a wheel, or PKG-INFO of an sdist, read in ranges.

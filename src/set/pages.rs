@@ -50,11 +50,7 @@ pub struct IndexPage<'a> {
 
 impl<'a> IndexPage<'a> {
     fn new(path: impl Into<String>, phase: Phase, render: impl Fn() -> String + Sync + 'a) -> Self {
-        Self {
-            path: path.into(),
-            phase,
-            render: Box::new(render),
-        }
+        Self { path: path.into(), phase, render: Box::new(render) }
     }
 
     pub fn body(&self) -> String {
@@ -64,9 +60,7 @@ impl<'a> IndexPage<'a> {
     /// The paths of the page: its file name, and, if it is the page of a directory, the key that
     /// installers request.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
-        [Some(self.path.as_str()), directory_of(&self.path)]
-            .into_iter()
-            .flatten()
+        [Some(self.path.as_str()), directory_of(&self.path)].into_iter().flatten()
     }
 }
 
@@ -119,10 +113,9 @@ pub fn pages<'a>(set: &'a SetJson, views: &'a [IndexView<'a>]) -> Vec<IndexPage<
                     all.push(IndexPage::new(view.top() + &path, Phase::Project, render));
                 };
             add(format!("simple/{project}/index.html"), project_page);
-            add(
-                format!("{JSON}/{project}/index.json"),
-                |view, _, project, files| json_project(view, project, files),
-            );
+            add(format!("{JSON}/{project}/index.json"), |view, _, project, files| {
+                json_project(view, project, files)
+            });
         }
     }
     for view in views {
@@ -221,10 +214,7 @@ fn json_project(view: &IndexView, project: &str, files: &[&SetFile]) -> String {
         meta: json!({ "api-version": REPOSITORY_VERSION }),
         name: project,
         versions: versions.collect(),
-        files: files
-            .iter()
-            .map(|file| json_file(file, &directory))
-            .collect(),
+        files: files.iter().map(|file| json_file(file, &directory)).collect(),
     })
 }
 

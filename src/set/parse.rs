@@ -41,11 +41,7 @@ impl PageLink {
 
 /// The links of a page of files, in HTML or JSON.
 pub(super) fn links(page: &str) -> Result<Vec<PageLink>> {
-    if page.trim_start().starts_with('{') {
-        json_links(page)
-    } else {
-        Ok(html_links(page))
-    }
+    if page.trim_start().starts_with('{') { json_links(page) } else { Ok(html_links(page)) }
 }
 
 /// The links of an HTML page. A tokenizer of the HTML standard finds them, so that `<a>` inside a
@@ -236,18 +232,9 @@ mod tests {
             let links = hrefs.iter().map(|href| format!("<a href=\"{href}\">x</a>"));
             is_directory_list(&links.collect::<String>())
         };
-        assert!(is_list(&[
-            "../index.html",
-            "a%2Bb.whl",
-            "simple/index.html"
-        ]));
+        assert!(is_list(&["../index.html", "a%2Bb.whl", "simple/index.html"]));
         assert!(is_list(&["../index.html"]));
-        for page in [
-            &["a.whl#sha256=0"][..],
-            &["rocm/"],
-            &["../../dist/a.whl"],
-            &[],
-        ] {
+        for page in [&["a.whl#sha256=0"][..], &["rocm/"], &["../../dist/a.whl"], &[]] {
             assert!(!is_list(page), "{page:?}");
         }
     }
@@ -258,10 +245,7 @@ mod tests {
             let Address { origin, path } = resolve(page, href).unwrap();
             origin.map_or(path.clone(), |origin| format!("{origin} {path}"))
         };
-        assert_eq!(
-            within("x/simple/a/", "../../dist/a%2Bb.whl#c"),
-            "x/dist/a+b.whl"
-        );
+        assert_eq!(within("x/simple/a/", "../../dist/a%2Bb.whl#c"), "x/dist/a+b.whl");
         assert_eq!(within("x/simple/index.html", "a/"), "x/simple/a/");
         assert_eq!(within("x/simple/", "/y/a?b"), "y/a");
         assert_eq!(within("x/", "https://h:1/y/./a"), "https://h:1 y/a");
@@ -281,12 +265,7 @@ mod tests {
     #[test]
     fn other_pages_than_ours_are_refused_in_words() {
         let digest = Sha256::of(b"");
-        assert_eq!(
-            checksums(&format!("{digest}  a b\n{digest} *c\n"))
-                .unwrap()
-                .len(),
-            2
-        );
+        assert_eq!(checksums(&format!("{digest}  a b\n{digest} *c\n")).unwrap().len(), 2);
         let refused = [
             checksums("x").unwrap_err(),
             checksums("x y").unwrap_err(),

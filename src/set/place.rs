@@ -125,11 +125,7 @@ impl SetPlace {
         if let Some(path) = place.to_str().and_then(|it| it.strip_prefix("file://")) {
             let path = percent_decode(path);
             let path = path.with_context(|| format!("not an address: `{}`", place.display()))?;
-            let path = Path::new(
-                path.strip_prefix('/')
-                    .filter(|_| cfg!(windows))
-                    .unwrap_or(&path),
-            );
+            let path = Path::new(path.strip_prefix('/').filter(|_| cfg!(windows)).unwrap_or(&path));
             // Commands print the address of the index, which is a part of its set.
             let around = path.parent().filter(|_| path.ends_with("simple"));
             return Self::existing(around.unwrap_or(path), stop);
@@ -222,10 +218,7 @@ impl SetPlace {
     fn web(text: &str, stop: &Stop) -> Result<Self> {
         let (scheme, rest) = text.split_once("://").unwrap_or_default();
         let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-        ensure!(
-            !path.contains(['?', '#']),
-            "an address with a query or a fragment: `{text}`"
-        );
+        ensure!(!path.contains(['?', '#']), "an address with a query or a fragment: `{text}`");
         let (top, page) = top_of(path);
         let store = connect(&format!("{scheme}://{host}"), stop)?;
         let place = Self::new(store, top, PlaceKind::Web, stop);
@@ -281,17 +274,12 @@ impl SetPlace {
     pub(super) fn requests(&self) -> NonZeroUsize {
         const TO_SERVER: NonZeroUsize = NonZeroUsize::new(128).unwrap();
         const TO_DISK: NonZeroUsize = NonZeroUsize::new(16).unwrap();
-        if self.local().is_some() {
-            TO_DISK
-        } else {
-            TO_SERVER
-        }
+        if self.local().is_some() { TO_DISK } else { TO_SERVER }
     }
 
     /// Whether the place is a directory on the same disk as another one. Files can then be linked.
     pub(super) fn is_on_disk_of(&self, root: &Path) -> bool {
-        self.local()
-            .is_some_and(|local| is_on_one_disk(local, root))
+        self.local().is_some_and(|local| is_on_one_disk(local, root))
     }
 
     /// The public URLs of the set.

@@ -74,12 +74,7 @@ impl ProductUpload<'_> {
     }
 
     fn decide(&self, listing: &mut Listing<'_>) -> Result<(Changes, ())> {
-        let Self {
-            set: local,
-            directories,
-            world,
-            ..
-        } = *self;
+        let Self { set: local, directories, world, .. } = *self;
         let code = local.document.identity.foreign_code.as_ref();
         self.place.ensure_takes(code)?;
         projects::ensure_one_form(local.metadata())?;
@@ -107,9 +102,7 @@ impl ProductUpload<'_> {
             let path = format!("{RECORDS}/{}.json", of.format("-"));
             items.push(Item::here(path, Phase::Sidecar, text.clone()));
         }
-        let by_directory = files
-            .iter()
-            .into_group_map_by(|file| directory_of(&file.path));
+        let by_directory = files.iter().into_group_map_by(|file| directory_of(&file.path));
         let by_directory: Vec<_> = by_directory.into_iter().sorted_by_key(|it| it.0).collect();
         items.extend(ProductPages { listing, world }.pages(&by_directory)?.0);
         Ok((Changes::of(items), ()))
@@ -131,10 +124,7 @@ pub struct IndexedProducts {
 pub fn index_products(place: &SetPlace, world: &World) -> Result<IndexedProducts> {
     let sync = Sync::of_pages(place, world);
     let (done, indexed) = sync.run(|listing| decide_pages(listing, world))?;
-    Ok(IndexedProducts {
-        changed: done.written,
-        ..indexed
-    })
+    Ok(IndexedProducts { changed: done.written, ..indexed })
 }
 
 /// Says what [`index_products`] would write.
@@ -160,11 +150,8 @@ fn decide_pages(listing: &mut Listing<'_>, world: &World) -> Result<(Changes, In
         directories.into_iter().map(|it| (it, Vec::new())).collect();
     let (items, files) = ProductPages { listing, world }.pages(&directories)?;
     let products = directories.iter().map(|it| directory_of(it.0)).dedup();
-    let indexed = IndexedProducts {
-        products: products.map(str::to_owned).collect(),
-        files,
-        changed: 0,
-    };
+    let indexed =
+        IndexedProducts { products: products.map(str::to_owned).collect(), files, changed: 0 };
     Ok((Changes::of(items), indexed))
 }
 
@@ -181,17 +168,12 @@ fn directories_of_projects<'a>(listing: &'a Listing<'_>) -> (Vec<&'a str>, Vec<&
     let own: BTreeSet<&str> = placed.into_iter().map(directory_of).collect();
     // A project whose last file is gone still has its page.
     let products: BTreeSet<&str> = own.iter().map(|it| directory_of(it)).collect();
-    let pages = paths
-        .iter()
-        .filter_map(|path| path.strip_suffix("/index.html"));
+    let pages = paths.iter().filter_map(|path| path.strip_suffix("/index.html"));
     let left = pages.filter(|it| {
         let above = directory_of(it);
         products.contains(above) && !own.contains(above)
     });
-    (
-        own.iter().copied().chain(left).sorted().dedup().collect(),
-        misplaced,
-    )
+    (own.iter().copied().chain(left).sorted().dedup().collect(), misplaced)
 }
 
 struct ProductPages<'a> {
@@ -233,10 +215,7 @@ impl ProductPages<'_> {
     /// is kept; those that it does not list are read, and get the sidecars that they lack.
     fn all(&self, directory: &str, new: &[&SetFile]) -> Result<(Vec<SetFile>, Vec<Item>)> {
         let mut files: Vec<SetFile> = new.iter().map(|file| (*file).clone()).collect();
-        let mut listed = self
-            .listing
-            .place
-            .listed_below(directory, &self.listing.objects);
+        let mut listed = self.listing.place.listed_below(directory, &self.listing.objects);
         let of_page = self.listed_files(directory)?;
         listed.retain(|package| {
             let is_new = files.iter().any(|file| file.path == package.path);
@@ -248,10 +227,9 @@ impl ProductPages<'_> {
                 let has_sidecar = self.listing.objects.contains_key(&known.sidecar_path());
                 known.size == package.stamp.size && has_sidecar == known.metadata.is_some()
             });
-            files.extend(known.map(|known| SetFile {
-                upload_time: package.upload_time(),
-                ..known.clone()
-            }));
+            files.extend(
+                known.map(|known| SetFile { upload_time: package.upload_time(), ..known.clone() }),
+            );
             known.is_none()
         });
         let mut sidecars = Vec::new();

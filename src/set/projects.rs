@@ -37,9 +37,8 @@ pub(super) type ProjectFiles<'a> = (&'a str, &'a [&'a SetFile]);
 /// The projects of a view by group, in the order of `packages.toml`, and targets by number.
 pub(super) fn grouped<'a>(view: &'a IndexView<'_>) -> Vec<(PackageGroup, Vec<ProjectFiles<'a>>)> {
     let ordered = view.projects().sorted_by_cached_key(|(name, files)| {
-        let (group, position) = files
-            .first()
-            .map_or((PackageGroup::Others, 0), |file| group(&file.project));
+        let (group, position) =
+            files.first().map_or((PackageGroup::Others, 0), |file| group(&file.project));
         let target = device_target(name);
         let number = target.map(|it| (it.base().as_str().len(), it));
         (group, position, number, (*name).to_owned())
@@ -142,11 +141,7 @@ impl<'a> ProjectOfOthers<'a> {
             own.extend(&file.device_extras);
             devices.extend(device_package(&file.project).map(|(prefix, target)| {
                 let version = &file.version;
-                DevicePackage {
-                    prefix,
-                    target,
-                    version,
-                }
+                DevicePackage { prefix, target, version }
             }));
         }
         devices.retain(|it| newest.keys().any(|project| it.is_of(project)));
@@ -158,27 +153,17 @@ impl<'a> ProjectOfOthers<'a> {
         };
         let projects = newest.iter().filter(|(name, _)| !is_part(name));
         let projects = projects.map(|(name, version)| {
-            let own = devices
-                .iter()
-                .filter(|it| it.is_of(name) && it.version == *version);
+            let own = devices.iter().filter(|it| it.is_of(name) && it.version == *version);
             let own = own.filter_map(|it| it.target.as_ref());
             let extras = extras.get(&(*name, *version)).into_iter().flatten();
-            Self {
-                name,
-                version,
-                targets: sorted_targets(own.chain(extras.copied()).cloned()),
-            }
+            Self { name, version, targets: sorted_targets(own.chain(extras.copied()).cloned()) }
         });
         projects.collect()
     }
 
     /// `torch[device-gfx942]==2.12.0`
     pub(super) fn requirement(&self, target: Option<&Target>) -> String {
-        let Self {
-            name,
-            version,
-            targets,
-        } = self;
+        let Self { name, version, targets } = self;
         match target.filter(|it| targets.contains(it)) {
             Some(target) => format!("{name}[device-{target}]=={version}"),
             None => format!("{name}=={version}"),
@@ -268,10 +253,8 @@ mod tests {
     #[test]
     fn an_extra_for_a_target_is_asked_for() {
         let gfx942: Target = "gfx942".parse().unwrap();
-        let tied = SetFile {
-            device_extras: vec![gfx942.clone()],
-            ..file("fw-2.0.whl", "fw", "2.0")
-        };
+        let tied =
+            SetFile { device_extras: vec![gfx942.clone()], ..file("fw-2.0.whl", "fw", "2.0") };
         let files = [tied, file("fw-1.0.whl", "fw", "1.0")];
         let all = ProjectOfOthers::all(&files);
         assert_eq!(all[0].requirement(Some(&gfx942)), "fw[device-gfx942]==2.0");
@@ -288,9 +271,7 @@ mod tests {
         let tied = "Requires-Dist: rocm[device-gfx942]==7; extra == \"device-gfx942\"\n";
         let one = metadata("1", split);
         let ensure = |others: &[String]| {
-            let others = others
-                .iter()
-                .map(|it| ("dist/torch-fat.whl.metadata", it.as_bytes()));
+            let others = others.iter().map(|it| ("dist/torch-fat.whl.metadata", it.as_bytes()));
             ensure_one_form(others.chain([("torch-split.whl.metadata", one.as_bytes())]))
         };
         ensure(&[metadata("2", tied), metadata("1", split)]).unwrap();

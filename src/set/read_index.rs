@@ -126,11 +126,7 @@ fn find_published(place: &SetPlace) -> Result<PublishedSet> {
             facts.sidecars.insert(name, sidecar);
         }
     }
-    Ok(PublishedSet {
-        packages,
-        published: Some(facts),
-        chosen,
-    })
+    Ok(PublishedSet { packages, published: Some(facts), chosen })
 }
 
 /// What `set.json` says of packages of which the pages are about to be written again: other bytes under
@@ -159,10 +155,7 @@ fn described(place: &SetPlace, packages: &[PackageFile]) -> Result<Option<Publis
 /// The packages of a directory without pages.
 fn unpublished(place: &SetPlace, packages: Vec<PackageFile>) -> Result<PublishedSet> {
     if !packages.is_empty() {
-        return Ok(PublishedSet {
-            packages,
-            ..PublishedSet::default()
-        });
+        return Ok(PublishedSet { packages, ..PublishedSet::default() });
     }
     let (what, hint) = match &place.kind {
         PlaceKind::Directory(_) => ("no wheel or sdist in", place.where_packages_are()),
@@ -177,13 +170,7 @@ const PASS_A_SET: &str =
 
 /// Whether a local directory has any page of an index.
 fn has_pages(place: &Path) -> bool {
-    let names = [
-        "set.json",
-        "simple",
-        "SHA256SUMS",
-        "index.html",
-        "dist/index.html",
-    ];
+    let names = ["set.json", "simple", "SHA256SUMS", "index.html", "dist/index.html"];
     names.iter().any(|name| place.join(name).exists())
 }
 
@@ -372,11 +359,8 @@ impl PageReader<'_> {
                 self.bad(&path, why);
                 continue;
             };
-            let links = if is_json {
-                parse::json_links(&text)
-            } else {
-                Ok(parse::html_links(&text))
-            };
+            let links =
+                if is_json { parse::json_links(&text) } else { Ok(parse::html_links(&text)) };
             let links = links.map(|mut links| {
                 // Files of other projects than that of the page are ignored, as installers do.
                 links.retain(|link| {
@@ -515,12 +499,10 @@ impl PageReader<'_> {
     /// The name of a file in the set, with the directory of its family if it has one.
     fn name_of(&self, address: &Address) -> String {
         let (directory, name) = address.path.rsplit_once('/').unwrap_or(("", &address.path));
-        let families = [Layout::Dist, Layout::Flat]
-            .into_iter()
-            .filter_map(|layout| {
-                let family = directory.strip_prefix(&self.place.path(layout.files()))?;
-                (address.origin.is_none() && is_family(family, layout)).then_some(family)
-            });
+        let families = [Layout::Dist, Layout::Flat].into_iter().filter_map(|layout| {
+            let family = directory.strip_prefix(&self.place.path(layout.files()))?;
+            (address.origin.is_none() && is_family(family, layout)).then_some(family)
+        });
         match families.last() {
             Some(family) => format!("{family}/{name}"),
             None => name.to_owned(),

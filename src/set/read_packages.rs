@@ -97,10 +97,7 @@ impl KnownFacts {
             let found = place.find_document(name)?;
             ensure!(
                 found.is_some() || is_listed.is_none(),
-                No(format!(
-                    "`{}` is listed, and cannot be found",
-                    place.shown_in_full(name)
-                ))
+                No(format!("`{}` is listed, and cannot be found", place.shown_in_full(name)))
             );
             Ok(found)
         };
@@ -194,10 +191,8 @@ pub(super) fn remember(
         let facts = read.get(&file.path).filter(|it| it.is_settled);
         let found = facts.and_then(|it| Some((it.identity?, it.text.as_ref()?)));
         if let Some((identity, text)) = found {
-            let known = CachedFile {
-                sha256: file.sha256,
-                metadata: String::from_utf8(text.to_vec()).ok(),
-            };
+            let known =
+                CachedFile { sha256: file.sha256, metadata: String::from_utf8(text.to_vec()).ok() };
             cache.insert(&file.path, identity, known);
         }
     }
@@ -386,9 +381,7 @@ impl Reading<'_> {
             yanked: earlier.and_then(|file| file.yanked.clone()),
             run_attempt: earlier.and_then(|file| file.run_attempt),
             device_extras,
-            metadata: text
-                .filter(|_| is_wheel(&listed.name))
-                .map(|it| Sha256::of(it)),
+            metadata: text.filter(|_| is_wheel(&listed.name)).map(|it| Sha256::of(it)),
             requires_python: facts.requires_python,
             ..SetFile::new(path, facts.name, facts.version, size, sha256)
         }
@@ -469,9 +462,8 @@ impl Reading<'_> {
 /// Pairs each package with the stamp of its sidecar, in order. Also returns the sidecars without a
 /// package.
 fn tasks(listed: Vec<ListedPackage>) -> (Vec<(ListedPackage, Option<SetStamp>)>, Vec<String>) {
-    let (mut packages, others): (Vec<ListedPackage>, Vec<ListedPackage>) = listed
-        .into_iter()
-        .partition(|listed| is_package(&listed.name));
+    let (mut packages, others): (Vec<ListedPackage>, Vec<ListedPackage>) =
+        listed.into_iter().partition(|listed| is_package(&listed.name));
     packages.sort_by(|a, b| a.path.cmp(&b.path));
     let others = others.into_iter().map(|listed| (listed.path, listed.stamp));
     let mut sidecars: HashMap<String, SetStamp> = others.collect();
@@ -529,10 +521,7 @@ fn sdist_metadata(file: impl Read, top: &str) -> Result<Vec<u8>> {
         if *entry.path_bytes() == *wanted.as_bytes() {
             let mut bytes = Vec::new();
             entry.take(LONGEST_METADATA + 1).read_to_end(&mut bytes)?;
-            ensure!(
-                bytes.len() as u64 <= LONGEST_METADATA,
-                "more than {LONGEST_METADATA} bytes"
-            );
+            ensure!(bytes.len() as u64 <= LONGEST_METADATA, "more than {LONGEST_METADATA} bytes");
             return Ok(bytes);
         }
     }

@@ -228,9 +228,7 @@ impl SetJson {
         files.sort_by(|a, b| a.order().cmp(&b.order()));
         for (one, next) in files.iter().tuple_windows() {
             // A file for all families comes first, and is on the page of every family.
-            let is_on_one_page = one
-                .directory()
-                .is_none_or(|it| next.directory() == Some(it));
+            let is_on_one_page = one.directory().is_none_or(|it| next.directory() == Some(it));
             let name = next.name();
             ensure!(
                 one.name() != name || !is_on_one_page,
@@ -243,15 +241,9 @@ impl SetJson {
             identity.version = rocm.map(|file| file.version.clone());
         }
         let targets = device_targets(files.iter().map(|file| file.project.normalized()));
-        identity
-            .targets
-            .extend(targets.into_iter().map(Scope::Target));
+        identity.targets.extend(targets.into_iter().map(Scope::Target));
         identity.targets = identity.targets.drain(..).unique().collect();
-        Ok(Self {
-            schema: SCHEMA,
-            identity,
-            files,
-        })
+        Ok(Self { schema: SCHEMA, identity, files })
     }
 
     /// The same set with its files where `layout` has them.
@@ -301,11 +293,7 @@ impl SetJson {
         // second time.
         let identity = serde_json::from_str(text).context("failed to read a set")?;
         let Files { files } = serde_json::from_str(text).context("failed to read a set")?;
-        let set = Self {
-            schema,
-            identity,
-            files,
-        };
+        let set = Self { schema, identity, files };
         for file in &set.files {
             let path = &file.path;
             file.ensure_valid()
@@ -337,9 +325,7 @@ impl SetJson {
         let mut newest = self.files.iter().rev();
         let rocm = newest.find(|file| file.project.normalized() == "rocm");
         let of_rocm = rocm.map(SetFile::layout);
-        of_rocm
-            .or_else(|| self.layouts().first().copied())
-            .unwrap_or_default()
+        of_rocm.or_else(|| self.layouts().first().copied()).unwrap_or_default()
     }
 
     /// The families that have their own directory and index, sorted.
@@ -368,11 +354,7 @@ impl SetJson {
                 let directory = file.directory();
                 directory.is_none() || directory == wanted
             };
-            IndexView {
-                files: self.files.iter().filter(is_in).collect(),
-                family,
-                layout,
-            }
+            IndexView { files: self.files.iter().filter(is_in).collect(), family, layout }
         };
         iter::once(None).chain(families).map(view).collect()
     }
@@ -384,10 +366,7 @@ impl SetJson {
 
     /// The body of `part.json`: what all parts of a set have in common, without files.
     pub(super) fn part(&self) -> String {
-        let mut common = Self {
-            files: Vec::new(),
-            ..self.clone()
-        };
+        let mut common = Self { files: Vec::new(), ..self.clone() };
         common.identity.targets.clear();
         common.pretty()
     }

@@ -42,10 +42,7 @@ use crate::{
 };
 
 /// Attempts before giving up, if other jobs write to the place each time.
-const BACKOFF: Backoff = Backoff {
-    attempts: 8,
-    pause: Duration::from_millis(250),
-};
+const BACKOFF: Backoff = Backoff { attempts: 8, pause: Duration::from_millis(250) };
 /// The most files that an error names.
 const MOST_REFUSED: usize = 10;
 
@@ -63,10 +60,7 @@ pub(super) struct Changes {
 impl Changes {
     /// Objects to write, and nothing else.
     pub(super) fn of(items: Vec<Item>) -> Self {
-        Self {
-            items,
-            ..Self::default()
-        }
+        Self { items, ..Self::default() }
     }
 }
 
@@ -210,10 +204,7 @@ impl<'a> Sync<'a> {
                 linked.push(item.size);
             }
             if item.phase == Phase::File && outcome != WriteOutcome::Linked {
-                console.item(
-                    outcome.into(),
-                    format!("{}: {}", item.path, size(item.size)),
-                );
+                console.item(outcome.into(), format!("{}: {}", item.path, size(item.size)));
             } else {
                 console.debug(format!("{outcome} {}", item.path));
             }
@@ -376,12 +367,7 @@ impl fmt::Display for Plan {
             let sizes: Vec<u64> = steps.map(|(item, _)| item.size).collect();
             format!("{} {what} ({})", sizes.len(), size(sizes.iter().sum()))
         };
-        write!(
-            f,
-            "{}, {}",
-            total("new", "new"),
-            total("replace", "to replace")
-        )?;
+        write!(f, "{}, {}", total("new", "new"), total("replace", "to replace"))?;
         if !self.removed.is_empty() {
             write!(f, ", {} to remove", self.removed.len())?;
         }

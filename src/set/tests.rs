@@ -18,22 +18,14 @@ pub(crate) fn files() -> Vec<SetFile> {
     let sdist = file("rocm-7.13.0.dev0+ab.tar.gz", "rocm", VERSION);
     let core = SetFile {
         metadata: Some(Sha256::of(b"Metadata-Version: 2.4\n")),
-        ..file(
-            "rocm_sdk_core-7.13.0.dev0+ab-py3-none-linux_x86_64.whl",
-            "rocm_sdk_core",
-            VERSION,
-        )
+        ..file("rocm_sdk_core-7.13.0.dev0+ab-py3-none-linux_x86_64.whl", "rocm_sdk_core", VERSION)
     };
     let old = SetFile {
         requires_python: Some(">=3.8,<4".into()),
         yanked: Some("broken \"launcher\" & more".into()),
         upload_time: Some("2026-03-01T12:00:05.250000Z".into()),
         size: 12,
-        ..file(
-            "rocm_sdk_core-7.9.0-py3-none-linux_x86_64.whl",
-            "rocm_sdk_core",
-            "7.9.0",
-        )
+        ..file("rocm_sdk_core-7.9.0-py3-none-linux_x86_64.whl", "rocm_sdk_core", "7.9.0")
     };
     vec![core, sdist, old]
 }
@@ -54,9 +46,7 @@ pub(crate) fn hostile() -> SetJson {
 }
 
 pub(crate) fn urls() -> Urls {
-    "https://bucket.s3.amazonaws.com/1-linux/python"
-        .parse()
-        .unwrap()
+    "https://bucket.s3.amazonaws.com/1-linux/python".parse().unwrap()
 }
 
 fn sdist(project: &str) -> SetFile {

@@ -95,12 +95,8 @@ impl Upload<'_> {
         let mut set = SetJson::new(self.identity.clone(), files)?;
         let reading = || format!("failed to read `{}`", self.place);
         let known = self.look(listing, &set).with_context(reading)?;
-        let earlier = EarlierSet {
-            place: self.place,
-            known: &known,
-            new: &set,
-            existing: options.existing,
-        };
+        let earlier =
+            EarlierSet { place: self.place, known: &known, new: &set, existing: options.existing };
         let is_replaced = earlier.is_replaced(listing, options.is_part)?;
         // A part has no pages, which would have to list them.
         let others = if options.is_part {
@@ -109,11 +105,7 @@ impl Upload<'_> {
             Others::read(listing, &set, options.layout, &known, self.world).with_context(reading)?
         };
         let of_others = others.metadata.iter();
-        projects::ensure_one_form(
-            local
-                .metadata()
-                .chain(of_others.map(|it| (&**it.0, &**it.1))),
-        )?;
+        projects::ensure_one_form(local.metadata().chain(of_others.map(|it| (&**it.0, &**it.1))))?;
         let mut items = local.items(&set);
         for item in &mut items {
             item.replaces = is_replaced && !is_of_others(&item.path)
@@ -184,9 +176,8 @@ impl LocalSet {
     /// of this set, in the same order.
     fn items(&self, set: &SetJson) -> Vec<Item> {
         let files = self.document.files.iter().zip(&set.files);
-        let mut items: Vec<Item> = files
-            .flat_map(|(here, file)| self.package(here, file))
-            .collect();
+        let mut items: Vec<Item> =
+            files.flat_map(|(here, file)| self.package(here, file)).collect();
         let documents = self.documents.iter();
         items.extend(
             documents.map(|(path, text)| Item::here(path.clone(), Phase::Sidecar, text.clone())),
@@ -263,9 +254,7 @@ impl Others {
         // means two packages.
         let mut own: HashMap<&str, Vec<&str>> = HashMap::new();
         for file in &set.files {
-            own.entry(file.name())
-                .or_default()
-                .push(family_of(&file.path));
+            own.entry(file.name()).or_default().push(family_of(&file.path));
         }
         listed.retain(|file| {
             let package = |text: &'_ str| text.strip_suffix(SIDECAR).unwrap_or(text).to_owned();
@@ -285,10 +274,7 @@ impl Others {
         });
         let yanks = yanks.collect();
         if !listed.iter().any(|it| is_package(&it.name)) {
-            return Ok(Self {
-                yanks,
-                ..Self::default()
-            });
+            return Ok(Self { yanks, ..Self::default() });
         }
         let reading = Reading {
             place,

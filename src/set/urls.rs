@@ -36,10 +36,7 @@ impl Urls {
         let base = url.strip_suffix('/').unwrap_or(url).strip_suffix("simple");
         match base.filter(|base| base.ends_with('/')) {
             Some(base) => base.parse(),
-            None => Err(Invalid::new(
-                "an index whose address does not end in `/simple/`",
-                url,
-            )),
+            None => Err(Invalid::new("an index whose address does not end in `/simple/`", url)),
         }
     }
 
@@ -82,10 +79,7 @@ impl Urls {
     pub fn of_family(&self, family: &ArtifactGroup) -> Self {
         // The name of a group needs no percent-encoding.
         let family = format!("{family}/").into();
-        Self {
-            family,
-            ..self.clone()
-        }
+        Self { family, ..self.clone() }
     }
 
     /// Whether the set is that of one family among the sets of a run:
@@ -107,9 +101,8 @@ impl FromStr for Urls {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let known = |c: char| c.is_ascii_alphanumeric() || "-._~:/%,=".contains(c);
-        let rest = ["https://", "http://", "file:///"]
-            .iter()
-            .find_map(|scheme| text.strip_prefix(scheme));
+        let rest =
+            ["https://", "http://", "file:///"].iter().find_map(|scheme| text.strip_prefix(scheme));
         let reason = match rest {
             None => "not an `https`, `http` or `file` address",
             Some(rest) if rest.contains('@') => "an address with a user in it",
@@ -208,9 +201,7 @@ mod tests {
 
     #[test]
     fn a_set_has_an_address_for_each_way_to_install_it() {
-        let urls: Urls = "https://b.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu"
-            .parse()
-            .unwrap();
+        let urls: Urls = "https://b.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu".parse().unwrap();
         let shown = [
             urls.index(),
             urls.find_links(),
@@ -252,10 +243,8 @@ mod tests {
             "https://h/\n::error::x",
             "file://host/x",
         ];
-        let messages: Vec<String> = refused
-            .iter()
-            .map(|text| text.parse::<Urls>().unwrap_err().to_string())
-            .collect();
+        let messages: Vec<String> =
+            refused.iter().map(|text| text.parse::<Urls>().unwrap_err().to_string()).collect();
         insta::assert_snapshot!(messages.join("\n"), @r#"
         not an `https`, `http` or `file` address: ""
         not an `https`, `http` or `file` address: "ftp://h/"

@@ -98,10 +98,7 @@ impl YankList {
         let unused: Vec<&str> = unused.map(|line| line.text.as_str()).collect();
         ensure!(
             unused.is_empty(),
-            No(format!(
-                "not in the set, so not to be yanked: `{}`",
-                unused.join("`, `")
-            ))
+            No(format!("not in the set, so not to be yanked: `{}`", unused.join("`, `")))
         );
         Ok(())
     }

@@ -34,10 +34,7 @@ const CONNECT: Duration = Duration::from_secs(30);
 const SILENCE: Duration = Duration::from_mins(1);
 /// As browsers do.
 const MOST_REDIRECTS: usize = 10;
-const BACKOFF: Backoff = Backoff {
-    attempts: 5,
-    pause: Duration::from_millis(400),
-};
+const BACKOFF: Backoff = Backoff { attempts: 5, pause: Duration::from_millis(400) };
 
 /// A client of web servers.
 #[derive(Clone, Debug)]
@@ -72,11 +69,7 @@ impl HttpClient {
             .read_timeout(silence)
             .redirect(redirects())
             .build()?;
-        Ok(Self {
-            client,
-            backoff,
-            stop,
-        })
+        Ok(Self { client, backoff, stop })
     }
 
     /// Opens a range of an object of known size whose URL expires. The range must not be empty, and
@@ -327,9 +320,7 @@ impl RangeSource for HttpObject<'_> {
             (start, end) => Some(format!("bytes={start}-{}", end.saturating_sub(1))),
         };
         let headers = [(RANGE, range.as_deref()), (IF_RANGE, self.etag.as_deref())];
-        let asking = self
-            .client
-            .ask(&self.name, &self.address, Method::GET, &headers);
+        let asking = self.client.ask(&self.name, &self.address, Method::GET, &headers);
         let answer = asking.await?;
         let part = header(&answer, &CONTENT_RANGE).and_then(content_range);
         let (start, total) = part.unwrap_or((0, answer.content_length()));

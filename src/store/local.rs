@@ -42,19 +42,12 @@ pub struct LocalStore {
 impl LocalStore {
     /// The directory need not exist yet.
     pub fn new(root: impl Into<PathBuf>) -> Self {
-        Self {
-            root: root.into(),
-            follows_links: false,
-            swept: Mutex::default(),
-        }
+        Self { root: root.into(), follows_links: false, swept: Mutex::default() }
     }
 
     /// A directory that belongs to the user, in which an object may be a symlink to a file.
     pub fn following_links(root: impl Into<PathBuf>) -> Self {
-        Self {
-            follows_links: true,
-            ..Self::new(root)
-        }
+        Self { follows_links: true, ..Self::new(root) }
     }
 
     pub fn root(&self) -> &Path {
@@ -215,11 +208,7 @@ impl Store for LocalStore {
     }
 
     fn put(&self, key: &Key, body: &dyn Body, options: &PutOptions) -> Result<(), StoreError> {
-        let page = if options.content_type.contains("json") {
-            "index.json"
-        } else {
-            "index.html"
-        };
+        let page = if options.content_type.contains("json") { "index.json" } else { "index.html" };
         let name = if key.is_directory() { page } else { "" };
         let path = self.place_to_write(key, name, &options.condition)?;
         let failed = |error| StoreError::from_io(key, error);
@@ -344,11 +333,7 @@ fn allow(condition: &Condition, key: &Key, path: &Path) -> Result<(), StoreError
         Condition::IfAbsent => found.is_err(),
         Condition::IfSame(etag) => object(key.clone(), &found?, path).etag.as_ref() == Some(etag),
     };
-    if holds {
-        Ok(())
-    } else {
-        Err(StoreError::new(StoreFailureKind::Exists, key))
-    }
+    if holds { Ok(()) } else { Err(StoreError::new(StoreFailureKind::Exists, key)) }
 }
 
 fn refuse_link(path: &Path, key: &str) -> Result<(), StoreError> {
@@ -376,10 +361,7 @@ fn is_plain(component: &str) -> bool {
 
 /// The path does not exist, or one of its parents is a file.
 fn is_nothing(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-    )
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 fn content_type(path: &Path) -> Option<&'static str> {

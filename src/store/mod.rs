@@ -346,10 +346,7 @@ mod tests {
     fn the_answer_of_the_system_is_the_cause_where_it_adds_something() {
         let error =
             |kind, text: &str| StoreError::from_io("a", io::Error::new(kind, text.to_owned()));
-        let denied = error(
-            io::ErrorKind::PermissionDenied,
-            "permission denied (os error 13)",
-        );
+        let denied = error(io::ErrorKind::PermissionDenied, "permission denied (os error 13)");
         let missing = error(io::ErrorKind::NotFound, "no such file or directory");
         assert_eq!(
             (denied.kind(), missing.kind()),

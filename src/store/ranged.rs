@@ -127,17 +127,7 @@ mod tests {
     fn it_reads_the_same_as_a_file_from_wherever() {
         let len = 300_000;
         let (bytes, mut ranged) = ranged(len);
-        let starts = [
-            len - 22,
-            len - 70_000,
-            0,
-            5,
-            131_071,
-            len - 1,
-            len,
-            len + 5,
-            70_000,
-        ];
+        let starts = [len - 22, len - 70_000, 0, 5, 131_071, len - 1, len, len + 5, 70_000];
         for start in starts {
             ranged.seek(SeekFrom::Start(start as u64)).unwrap();
             let mut read = Vec::new();
@@ -167,12 +157,7 @@ mod tests {
         }
         drop(ranged);
         let tail = size - FIRST;
-        let expected = [
-            (0, FIRST),
-            (FIRST, 3 * FIRST),
-            (tail, size),
-            (tail - 10, tail),
-        ];
+        let expected = [(0, FIRST), (FIRST, 3 * FIRST), (tail, size), (tail - 10, tail)];
         assert_eq!(asked, expected);
     }
 }

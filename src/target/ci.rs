@@ -74,10 +74,7 @@ mod tests {
         let jobs = table.jobs(&table.resolve(names).unwrap(), &|_| 5);
         let jobs = jobs.iter().map(|it| {
             let (target, runner) = (&it.target, &it.runner);
-            format!(
-                "{} {} {target} {runner} {}",
-                it.family, it.platform, it.extras
-            )
+            format!("{} {} {target} {runner} {}", it.family, it.platform, it.extras)
         });
         jobs.collect::<Vec<_>>().join("\n")
     }
@@ -85,10 +82,7 @@ mod tests {
     #[test]
     fn each_target_is_built_in_one_family() {
         let table = TargetTable::builtin();
-        let built = table
-            .ci
-            .iter()
-            .flat_map(|it| table.resolve(&[&it.family]).unwrap());
+        let built = table.ci.iter().flat_map(|it| table.resolve(&[&it.family]).unwrap());
         let built: Vec<Target> = built.collect();
         assert!(built.iter().all_unique());
         let mut others = table.known().filter(|it| !built.contains(it));

@@ -47,12 +47,10 @@ pub fn generic(processor: &str) -> Option<&'static str> {
 
 /// Whether one of the patterns is for a processor.
 pub(super) fn fits(patterns: &[String], processor: &str) -> bool {
-    patterns
-        .iter()
-        .any(|pattern| match pattern.strip_suffix('?') {
-            Some(begin) => processor.len() == pattern.len() && processor.starts_with(begin),
-            None => processor == pattern,
-        })
+    patterns.iter().any(|pattern| match pattern.strip_suffix('?') {
+        Some(begin) => processor.len() == pattern.len() && processor.starts_with(begin),
+        None => processor == pattern,
+    })
 }
 
 #[cfg(test)]
@@ -92,9 +90,7 @@ mod tests {
             let numbers: Vec<u32> = ip.split('.').map(|it| it.parse().unwrap()).collect();
             format!("gfx{}{:x}{:x}", numbers[0], numbers[1], numbers[2])
         };
-        let different = table
-            .ip()
-            .filter(|(ip, target)| computed(ip) != target.as_str());
+        let different = table.ip().filter(|(ip, target)| computed(ip) != target.as_str());
         let different = different.map(|(ip, target)| format!("{ip} {target}"));
         insta::assert_snapshot!(different.sorted().join("\n"));
         assert!(table.ip().map(|(ip, _)| ip).all_unique());

@@ -56,13 +56,7 @@ impl Target {
     /// The target without its features: `gfx942` for `gfx942:xnack+`.
     #[must_use]
     pub fn base(&self) -> Self {
-        Self(
-            with_colons(&self.0)
-                .split(':')
-                .next()
-                .unwrap_or_default()
-                .into(),
-        )
+        Self(with_colons(&self.0).split(':').next().unwrap_or_default().into())
     }
 
     /// Whether code for this target runs with XNACK off, which is the normal mode of devices. Code
@@ -106,9 +100,7 @@ pub fn runs_with_xnack_off(text: &str) -> bool {
 
 /// The names in a list of CI, separated by `;` or `,`. Spaces and empty names are ignored.
 pub fn split_list(text: &str) -> impl Iterator<Item = &str> {
-    text.split([';', ','])
-        .map(str::trim)
-        .filter(|name| !name.is_empty())
+    text.split([';', ',']).map(str::trim).filter(|name| !name.is_empty())
 }
 
 impl FromStr for Target {
@@ -251,15 +243,9 @@ mod tests {
             assert!(matches!(scope(text), Scope::Target(_)), "{text}");
             assert_eq!(scope(text).to_string(), text);
         }
-        for text in [
-            "gfx94X-dcgpu",
-            "gfx950-all",
-            "dgpu-all",
-            "gfx9-4-generic",
-            "GFX942",
-            "gfx",
-            "gfxabc",
-        ] {
+        for text in
+            ["gfx94X-dcgpu", "gfx950-all", "dgpu-all", "gfx9-4-generic", "GFX942", "gfx", "gfxabc"]
+        {
             assert!(matches!(scope(text), Scope::Family(_)), "{text}");
             assert_eq!(scope(text).to_string(), text);
         }
@@ -282,10 +268,8 @@ mod tests {
             "gfx942\n",
             "é",
         ];
-        let messages: Vec<String> = refused
-            .iter()
-            .map(|text| text.parse::<Scope>().unwrap_err().to_string())
-            .collect();
+        let messages: Vec<String> =
+            refused.iter().map(|text| text.parse::<Scope>().unwrap_err().to_string()).collect();
         insta::assert_snapshot!(messages.join("\n"), @r#"
         an empty family: ""
         not a GPU target such as `gfx942` or `gfx942:xnack+`: ":xnack+"

@@ -72,10 +72,7 @@ impl TargetTable {
 
     fn is_built(&self, partial: &PartialProject, target: &Target) -> bool {
         let base = target.packaged();
-        let mut targets = partial
-            .targets
-            .iter()
-            .flat_map(|it| self.targets_of_name(it));
+        let mut targets = partial.targets.iter().flat_map(|it| self.targets_of_name(it));
         !targets.any(|it| it == base)
     }
 }
@@ -150,10 +147,7 @@ mod tests {
         gfx13-0: unknown GPU target or family: `gfx13-0`
         : unknown GPU target or family: ``
         ");
-        assert_eq!(
-            resolve(&["gfx1201", "gfx12-0", "gfx1201"]),
-            "gfx1201 gfx1200"
-        );
+        assert_eq!(resolve(&["gfx1201", "gfx12-0", "gfx1201"]), "gfx1201 gfx1200");
         assert_eq!(resolve(&["ALL"]).split(' ').count(), 29);
     }
 
@@ -170,10 +164,7 @@ mod tests {
     fn whole_families_of_ci_are_named_and_parts_of_them_are_not() {
         let table = TargetTable::builtin();
         let families = |names: &[&str]| table.ci_families(&table.resolve(names).unwrap()).join(" ");
-        assert_eq!(
-            families(&["gfx110X-all", "gfx942:xnack+"]),
-            "gfx110X-all gfx94X-dcgpu"
-        );
+        assert_eq!(families(&["gfx110X-all", "gfx942:xnack+"]), "gfx110X-all gfx94X-dcgpu");
         assert_eq!(families(&["gfx1100", "gfx1151"]), "gfx1100 gfx1151");
         insta::assert_snapshot!(families(&["all"]), @"gfx900 gfx90c gfx906 gfx908 gfx90a gfx94X-dcgpu gfx950-dcgpu gfx101X-dgpu gfx103X-all gfx110X-all gfx1150 gfx1151 gfx1152 gfx1153 gfx1170 gfx120X-all gfx125X-dcgpu");
     }

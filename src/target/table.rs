@@ -125,18 +125,9 @@ impl TargetTable {
         ensure!(!self.rows.is_empty(), "a target table without targets");
         for row in &self.rows {
             let target = &row.target;
-            ensure!(
-                *target == target.base(),
-                "a row for a target with features: `{target}`"
-            );
-            ensure!(
-                !row.product.trim().is_empty(),
-                "a target without a product: `{target}`"
-            );
-            ensure!(
-                row.families.iter().all_unique(),
-                "a family named twice for `{target}`"
-            );
+            ensure!(*target == target.base(), "a row for a target with features: `{target}`");
+            ensure!(!row.product.trim().is_empty(), "a target without a product: `{target}`");
+            ensure!(row.families.iter().all_unique(), "a family named twice for `{target}`");
         }
         if let Some(twice) = self.known().duplicates().next() {
             bail!("two rows for one target: `{twice}`");
@@ -168,10 +159,7 @@ impl TargetTable {
 
     /// The targets of a family; empty if the family is unknown.
     pub fn targets(&self, family: &Family) -> impl Iterator<Item = &Target> {
-        self.rows
-            .iter()
-            .filter(move |row| row.families.contains(family))
-            .map(|row| &row.target)
+        self.rows.iter().filter(move |row| row.families.contains(family)).map(|row| &row.target)
     }
 
     /// Expands families to targets. The result has no duplicates, and is in order of first mention.
@@ -229,10 +217,7 @@ impl TargetTable {
 }
 
 fn quoted<T: Display>(names: impl IntoIterator<Item = T>, separator: &str) -> String {
-    names
-        .into_iter()
-        .map(|name| format!("`{name}`"))
-        .join(separator)
+    names.into_iter().map(|name| format!("`{name}`")).join(separator)
 }
 
 /// The known names that differ from `name` only in case, or else those that start with it, or else
@@ -241,9 +226,7 @@ fn nearest<'a>(name: &str, known: &[&'a str]) -> Vec<&'a str> {
     let lower = name.to_ascii_lowercase();
     let matching = |matches: &dyn Fn(&str) -> bool| -> Vec<&'a str> {
         let known = known.iter().copied();
-        known
-            .filter(|it| matches(&it.to_ascii_lowercase()))
-            .collect()
+        known.filter(|it| matches(&it.to_ascii_lowercase())).collect()
     };
     let same = matching(&|known| known == lower);
     if !same.is_empty() || name.len() < "gfx1".len() {
@@ -320,11 +303,8 @@ mod tests {
         let target = |text: &str| text.parse::<Target>().unwrap();
         for text in ["gfx942", "gfx942:xnack+"] {
             assert_eq!(table.product(&target(text)), Some("MI300A/MI300X CDNA"));
-            let families: Vec<&str> = table
-                .families_of(&target(text))
-                .iter()
-                .map(Family::as_str)
-                .collect();
+            let families: Vec<&str> =
+                table.families_of(&target(text)).iter().map(Family::as_str).collect();
             assert_eq!(families, ["dcgpu-all", "gfx94X-all", "gfx94X-dcgpu"]);
         }
         assert_eq!(table.product(&target("gfx9999")), None);
@@ -346,9 +326,7 @@ mod tests {
 
     #[test]
     fn the_artifacts_of_a_family_are_its_own_its_targets_and_the_generic_ones() {
-        let scopes = TargetTable::builtin()
-            .scopes(&["gfx94X-dcgpu", "gfx950:xnack+"])
-            .unwrap();
+        let scopes = TargetTable::builtin().scopes(&["gfx94X-dcgpu", "gfx950:xnack+"]).unwrap();
         let texts: Vec<&str> = scopes.iter().map(Scope::as_str).collect();
         assert_eq!(texts, ["generic", "gfx942", "gfx94X-dcgpu", "gfx950"]);
         assert!(TargetTable::builtin().scopes(&["gfx9999"]).is_err());
@@ -385,11 +363,7 @@ mod tests {
             format!("targets = [{}]", row("gfx942", " ", "")),
             format!("targets = [{}]", row("gfx942", "p", "'gfx950'")),
             format!("targets = [{}]", row("gfx942", "p", "'a', 'b', 'a'")),
-            format!(
-                "targets = [{}, {}]",
-                row("gfx942", "p", ""),
-                row("gfx942", "q", "")
-            ),
+            format!("targets = [{}, {}]", row("gfx942", "p", ""), row("gfx942", "q", "")),
         ];
         let messages: Vec<String> = tables
             .iter()

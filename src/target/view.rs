@@ -73,10 +73,7 @@ pub fn missing<'a>(
 ) -> Vec<Target> {
     let found: BTreeSet<Scope> = discovered.into_iter().map(Scope::base).collect();
     let expected: BTreeSet<Target> = expected.iter().map(Target::base).collect();
-    expected
-        .into_iter()
-        .filter(|target| !found.contains(&Scope::Target(target.clone())))
-        .collect()
+    expected.into_iter().filter(|target| !found.contains(&Scope::Target(target.clone()))).collect()
 }
 
 #[cfg(test)]
@@ -84,17 +81,11 @@ mod tests {
     use super::*;
 
     fn targets(text: &str) -> Option<Vec<Target>> {
-        (text != "-").then(|| {
-            text.split_whitespace()
-                .map(|t| t.parse().unwrap())
-                .collect()
-        })
+        (text != "-").then(|| text.split_whitespace().map(|t| t.parse().unwrap()).collect())
     }
 
     fn scopes(text: &str) -> Vec<Scope> {
-        text.split_whitespace()
-            .map(|t| t.parse().unwrap())
-            .collect()
+        text.split_whitespace().map(|t| t.parse().unwrap()).collect()
     }
 
     fn text(scopes: &[Scope]) -> String {
@@ -103,11 +94,7 @@ mod tests {
     }
 
     fn view(linux: &str, windows: &str, on_disk: &str) -> PlatformView {
-        PlatformView::new(
-            targets(linux).as_deref(),
-            targets(windows).as_deref(),
-            scopes(on_disk),
-        )
+        PlatformView::new(targets(linux).as_deref(), targets(windows).as_deref(), scopes(on_disk))
     }
 
     #[test]
@@ -153,10 +140,7 @@ mod tests {
         assert_eq!(text(&view.available), "gfx94X-dcgpu gfx950");
         assert_eq!(view.default.unwrap().as_str(), "gfx94X-dcgpu");
         assert!(view.linux.is_empty() && view.windows.is_empty());
-        assert_eq!(
-            PlatformView::new(None, None, scopes("generic")),
-            PlatformView::default()
-        );
+        assert_eq!(PlatformView::new(None, None, scopes("generic")), PlatformView::default());
     }
 
     #[test]
@@ -176,11 +160,7 @@ mod tests {
     fn a_target_is_missing_unless_some_variant_of_it_was_found() {
         let missing = |expected: &str, discovered: &str| {
             let targets = missing(&targets(expected).unwrap(), &scopes(discovered));
-            targets
-                .iter()
-                .map(ToString::to_string)
-                .collect::<Vec<_>>()
-                .join(" ")
+            targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(missing("gfx942 gfx950", "gfx942 generic"), "gfx950");
         assert_eq!(missing("gfx942", "gfx942:xnack+"), "");

@@ -150,10 +150,7 @@ mod tests {
         for text in ["10.1.0", "7", "0.0"] {
             assert_eq!(text.parse::<BaseVersion>().unwrap().to_string(), text);
         }
-        assert_eq!(
-            "07.1.00".parse::<BaseVersion>().unwrap().to_string(),
-            "7.1.0"
-        );
+        assert_eq!("07.1.00".parse::<BaseVersion>().unwrap().to_string(), "7.1.0");
         for text in ["", "10.", ".1", "10.1.0rc1", "+1", "1.-2", "v1"] {
             assert!(text.parse::<BaseVersion>().is_err(), "{text}");
         }

@@ -93,10 +93,7 @@ impl FromStr for Version {
     type Err = InvalidVersion;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let invalid = |source| InvalidVersion {
-            text: text.to_owned(),
-            source,
-        };
+        let invalid = |source| InvalidVersion { text: text.to_owned(), source };
         if !text.trim().chars().all(|c| c.is_ascii_graphic()) {
             return Err(invalid(None));
         }
@@ -163,10 +160,7 @@ mod tests {
             ("2!1.0", "2!1.0"),
             ("7.13.0.dev0+DEADBEEF", "7.13.0.dev0+deadbeef"),
             ("1.0+Ubuntu-1_x.007", "1.0+ubuntu.1.x.7"),
-            (
-                "10.1.0a20260811+bkc.20260814",
-                "10.1.0a20260811+bkc.20260814",
-            ),
+            ("10.1.0a20260811+bkc.20260814", "10.1.0a20260811+bkc.20260814"),
         ];
         for (text, normal) in table {
             assert_eq!(version(text).to_string(), normal, "{text}");

@@ -106,16 +106,11 @@ fn refused(goal: PromotionGoal, from: &Version, why: &str) -> Error {
 
 fn candidate_first(goal: PromotionGoal, from: &Version) -> Error {
     let error = refused(goal, from, "it becomes a release candidate first");
-    hinted(
-        error,
-        "promote it with `--to rc1`, test that, and release it",
-    )
+    hinted(error, "promote it with `--to rc1`, test that, and release it")
 }
 
 fn bound(from: &Version, what: &str) -> Error {
-    let error = anyhow!(No(format!(
-        "{from} cannot be promoted: the version is bound to {what}"
-    )));
+    let error = anyhow!(No(format!("{from} cannot be promoted: the version is bound to {what}")));
     let hint = "build its artifacts under the other version with `rocwheel build --version`, or copy it with `--to same`";
     hinted(error, hint)
 }
@@ -129,10 +124,7 @@ mod tests {
         let version = |text: &str| text.parse::<Version>().unwrap();
         for (text, rocm) in [
             ("2.12.0+rocm10.1.0a20260811", "10.1.0a20260811"),
-            (
-                "2.13.0+rocm10.1.0a20260811.bkc.20260813",
-                "10.1.0a20260811+bkc.20260813",
-            ),
+            ("2.13.0+rocm10.1.0a20260811.bkc.20260813", "10.1.0a20260811+bkc.20260813"),
             ("2.9.0+git1a2b3c4d.rocm7.14.0", "7.14.0"),
             ("2.9.0+devrocm7.10.0.dev0-efed3c", "7.10.0.dev0+efed3c"),
         ] {
@@ -158,11 +150,7 @@ mod tests {
             ("7.13.0.dev0+a1047feb", "same", "7.13.0.dev0+a1047feb"),
         ];
         for (from, goal, to) in rows {
-            assert_eq!(
-                promoted(from, goal).unwrap().to_string(),
-                to,
-                "{from} {goal}"
-            );
+            assert_eq!(promoted(from, goal).unwrap().to_string(), to, "{from} {goal}");
         }
     }
 

@@ -23,10 +23,7 @@ impl VersionScheme {
 
     /// Whether the version needs the date on which the release is based.
     pub fn needs_base_date(&self) -> bool {
-        matches!(
-            self,
-            Self::Type(ReleaseType::DevBkc | ReleaseType::NightlyBkc)
-        )
+        matches!(self, Self::Type(ReleaseType::DevBkc | ReleaseType::NightlyBkc))
     }
 }
 
@@ -81,11 +78,7 @@ fn suffixes(kind: ReleaseType, inputs: &VersionInputs) -> Result<(String, String
                 .prerelease
                 .ok_or_else(|| anyhow!("a prerelease without a number"))
                 .hint("pass `--rc`")?;
-            (
-                format!("rc{number}"),
-                format!("~pre{number}"),
-                format!("~rc{number}"),
-            )
+            (format!("rc{number}"), format!("~pre{number}"), format!("~rc{number}"))
         }
         ReleaseType::Nightly => {
             let native = format!("~{today}");
@@ -112,11 +105,7 @@ fn development(kind: ReleaseType, inputs: &VersionInputs) -> Result<(String, Str
         .as_ref()
         .ok_or_else(|| anyhow!("a `{kind}` version without a commit"))
         .hint("pass `--git-sha`")?;
-    Ok((
-        format!(".dev0+{sha}"),
-        format!("~dev{today}"),
-        format!("~{today}g{}", sha.short()),
-    ))
+    Ok((format!(".dev0+{sha}"), format!("~dev{today}"), format!("~{today}g{}", sha.short())))
 }
 
 /// The wheel version of a build, if all that is known is its base version, and perhaps its commit.
@@ -148,10 +137,8 @@ fn check_prerelease(scheme: &VersionScheme, inputs: &VersionInputs) -> Result<()
     if inputs.prerelease.is_none() || *scheme == VersionScheme::Type(ReleaseType::Prerelease) {
         return Ok(());
     }
-    Err(anyhow!(
-        "the number of a prerelease for something else: {scheme}"
-    ))
-    .hint("pass `--rc` with `--release-type prerelease` only")
+    Err(anyhow!("the number of a prerelease for something else: {scheme}"))
+        .hint("pass `--rc` with `--release-type prerelease` only")
 }
 
 /// Other characters have special meanings for `dpkg` or `rpm`.

@@ -69,11 +69,7 @@ impl ReleaseStream {
 
     /// The stream whose versions a bucket takes, and no others.
     pub fn of_bucket(bucket: &str) -> Option<Self> {
-        let begins = |it: &Self| {
-            it.0.buckets
-                .as_ref()
-                .is_some_and(|it| bucket.starts_with(it))
-        };
+        let begins = |it: &Self| it.0.buckets.as_ref().is_some_and(|it| bucket.starts_with(it));
         Self::all().find(begins)
     }
 
@@ -105,19 +101,13 @@ impl StreamPlace {
     #[must_use]
     pub fn mirrored(&self, mirror: &str) -> Self {
         let path = self.index.trim_start_matches("https://");
-        Self {
-            index: format!("{}/{path}", mirror.trim_end_matches('/')),
-            ..self.clone()
-        }
+        Self { index: format!("{}/{path}", mirror.trim_end_matches('/')), ..self.clone() }
     }
 }
 
 impl Version {
     /// The stream that versions of this form belong to.
-    #[expect(
-        clippy::missing_panics_doc,
-        reason = "a test finds a stream for each form"
-    )]
+    #[expect(clippy::missing_panics_doc, reason = "a test finds a stream for each form")]
     pub fn stream(&self) -> ReleaseStream {
         let form = match self.0.pre().map(|it| it.kind) {
             _ if self.0.is_dev() => VersionForm::Dev,
@@ -210,9 +200,7 @@ mod tests {
     fn the_newest_version_is_at_the_present_place_unless_there_is_none() {
         let stream: ReleaseStream = "nightly".parse().unwrap();
         let places = stream.places(None);
-        let indexes = places
-            .iter()
-            .map(|it| it.mirrored("http://mirror/x/").index);
+        let indexes = places.iter().map(|it| it.mirrored("http://mirror/x/").index);
         insta::assert_snapshot!(indexes.collect::<Vec<_>>().join("\n"), @"
         http://mirror/x/nightly.repo.amd.com/rocm/whl-next/
         http://mirror/x/rocm.nightlies.amd.com/whl-multi-arch/

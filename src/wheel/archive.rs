@@ -89,10 +89,7 @@ fn files(directory: &Directory) -> Result<(BTreeMap<RelPath, &DirectoryEntry>, R
         if entry.kind == MemberKind::Directory {
             continue;
         }
-        let path: RelPath = entry
-            .path
-            .parse()
-            .context("a member that must not be extracted")?;
+        let path: RelPath = entry.path.parse().context("a member that must not be extracted")?;
         ensure!(
             StorageMethod::of(entry.method).is_some()
                 && !entry.is_encrypted()
@@ -107,10 +104,7 @@ fn files(directory: &Directory) -> Result<(BTreeMap<RelPath, &DirectoryEntry>, R
     found.dedup();
     match &found[..] {
         [dist_info] => Ok((files, dist_info.clone())),
-        found => bail!(
-            "a wheel has one `.dist-info` directory: found {}",
-            found.len()
-        ),
+        found => bail!("a wheel has one `.dist-info` directory: found {}", found.len()),
     }
 }
 
@@ -120,9 +114,7 @@ fn seconds(time: u32) -> Option<u64> {
     let month = Month::try_from(field(21, 4)?).ok()?;
     let year = 1980 + i32::from(field(25, 7)?);
     let day = Date::from_calendar_date(year, month, field(16, 5)?).ok()?;
-    let time = day
-        .with_hms(field(11, 5)?, field(5, 6)?, field(0, 5)? * 2)
-        .ok()?;
+    let time = day.with_hms(field(11, 5)?, field(5, 6)?, field(0, 5)? * 2).ok()?;
     u64::try_from(time.assume_utc().unix_timestamp()).ok()
 }
 
@@ -223,13 +215,8 @@ impl StoredMember {
         let mut bytes = Vec::new();
         // The length in the archive may be false, so count what is really read.
         let content = self.content(wheel)?;
-        content
-            .take(limit.saturating_add(1))
-            .read_to_end(&mut bytes)?;
-        ensure!(
-            bytes.len() as u64 <= limit,
-            "`{path}` has more than {limit} bytes"
-        );
+        content.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+        ensure!(bytes.len() as u64 <= limit, "`{path}` has more than {limit} bytes");
         ensure!(
             bytes.len() as u64 == self.len && crc32fast::hash(&bytes) == self.crc,
             "`{path}` is not what the archive says"
@@ -291,9 +278,8 @@ mod tests {
     fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
         assert_eq!(from.len(), to.len());
         let mut bytes = bytes.to_vec();
-        let places: Vec<usize> = (0..bytes.len())
-            .filter(|at| bytes[*at..].starts_with(from))
-            .collect();
+        let places: Vec<usize> =
+            (0..bytes.len()).filter(|at| bytes[*at..].starts_with(from)).collect();
         assert!(!places.is_empty());
         for at in places {
             bytes[at..at + to.len()].copy_from_slice(to);
@@ -364,16 +350,8 @@ mod tests {
         let second = archive(&[(EMPTY, Vec::new())]);
         let header = second[..LocalHeader::LEN + EMPTY.len()].to_vec();
         let inside = u32::try_from(LocalHeader::LEN + "x/a".len()).unwrap();
-        let mut within = archive(&[
-            ("x/a", header),
-            (EMPTY, Vec::new()),
-            (META, METADATA.into()),
-        ]);
-        let entry = within
-            .windows(4)
-            .positions(|it| it == CENTRAL)
-            .nth(1)
-            .unwrap();
+        let mut within = archive(&[("x/a", header), (EMPTY, Vec::new()), (META, METADATA.into())]);
+        let entry = within.windows(4).positions(|it| it == CENTRAL).nth(1).unwrap();
         within[entry + 42..][..4].copy_from_slice(&inside.to_le_bytes());
         // The data of the last member end within the directory.
         let longer = u8::try_from(METADATA.len() + 20).unwrap();
@@ -400,12 +378,7 @@ mod tests {
             refusal(replaced(&good, b"x/lib.so", b"C:lib.\0o")),
             refusal(both(8, &[12, 0])),
             refusal(both(6, &[1, 8])),
-            refusal(patched(
-                &good,
-                CENTRAL,
-                38,
-                &(0o120_777_u32 << 16).to_le_bytes(),
-            )),
+            refusal(patched(&good, CENTRAL, 38, &(0o120_777_u32 << 16).to_le_bytes())),
         ];
         insta::assert_snapshot!(messages.join("\n"), @r#"
         a member that must not be extracted: a path with `..`: "../ib.so"

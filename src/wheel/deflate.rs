@@ -120,11 +120,7 @@ impl Deflater {
             return None;
         }
         let stream = room.get_mut(..worth(bytes.len()))?;
-        let compressor = if is_text(bytes) {
-            &mut self.text
-        } else {
-            &mut self.binary
-        };
+        let compressor = if is_text(bytes) { &mut self.text } else { &mut self.binary };
         let len = compressor.deflate_compress(bytes, stream).ok()?;
         if place == BlockPosition::Last {
             return Some(len);
@@ -215,14 +211,11 @@ fn leave_open(stream: &mut [u8], ending: Ending) -> usize {
 /// contents. Used for a block that is not worth compressing, inside of a member that is.
 pub fn plain_blocks(bytes: &[u8], place: BlockPosition) -> impl Iterator<Item = ([u8; 5], &[u8])> {
     let count = bytes.len().div_ceil(usize::from(u16::MAX));
-    bytes
-        .chunks(u16::MAX.into())
-        .enumerate()
-        .map(move |(index, chunk)| {
-            let last = place == BlockPosition::Last && index + 1 == count;
-            // `chunks` makes no chunk longer than `u16::MAX`.
-            let len = u16::try_from(chunk.len()).unwrap_or(u16::MAX);
-            let ([low, high], [not_low, not_high]) = (len.to_le_bytes(), (!len).to_le_bytes());
-            ([u8::from(last), low, high, not_low, not_high], chunk)
-        })
+    bytes.chunks(u16::MAX.into()).enumerate().map(move |(index, chunk)| {
+        let last = place == BlockPosition::Last && index + 1 == count;
+        // `chunks` makes no chunk longer than `u16::MAX`.
+        let len = u16::try_from(chunk.len()).unwrap_or(u16::MAX);
+        let ([low, high], [not_low, not_high]) = (len.to_le_bytes(), (!len).to_le_bytes());
+        ([u8::from(last), low, high, not_low, not_high], chunk)
+    })
 }

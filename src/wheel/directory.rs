@@ -121,9 +121,8 @@ impl Directory {
         this.read_entries(&read(start..end.at)?)?;
         let (count, said) = (this.entries.len(), end.count);
         if count as u64 != said {
-            this.contradictions.push(format!(
-                "{count} members in the directory, and {said} in the end record"
-            ));
+            this.contradictions
+                .push(format!("{count} members in the directory, and {said} in the end record"));
         }
         let paths = this.entries.iter().map(|entry| &entry.path).duplicates();
         let twice = paths.map(|path| format!("`{path}` is there twice"));
@@ -153,10 +152,8 @@ impl Directory {
     /// Finds the end record, which must be at the end of the file.
     fn end(&mut self, size: u64, read: &mut ReadRange<'_>) -> Result<EndOfDirectory> {
         // A comment may contain the magic bytes too. Take the last match, like most readers.
-        let find = |tail: &[u8]| {
-            tail.windows(END_MAGIC.len())
-                .rposition(|window| window == END_MAGIC)
-        };
+        let find =
+            |tail: &[u8]| tail.windows(END_MAGIC.len()).rposition(|window| window == END_MAGIC);
         let mut tail = read(size.saturating_sub(USUAL_END)..size)?;
         if find(&tail).is_none_or(|at| at < LOCATOR) {
             tail = read(size.saturating_sub(LONGEST_END)..size)?;
@@ -181,10 +178,7 @@ impl Directory {
         let Some(locator) = locator.filter(|bytes| bytes.starts_with(LOCATOR_MAGIC)) else {
             let is_large =
                 plain.count == 0xffff || plain.len == SATURATED || plain.offset == SATURATED;
-            ensure!(
-                !is_large,
-                "its end record points to a ZIP64 record, and there is none"
-            );
+            ensure!(!is_large, "its end record points to a ZIP64 record, and there is none");
             return Ok(plain);
         };
         let large = large_end(read, plain.at, long(locator, 8))?;
@@ -226,10 +220,7 @@ fn large_end(read: &mut ReadRange<'_>, plain: u64, offset: u64) -> Result<EndOfD
     // If there are bytes before the archive, the offset in the locator is too low by their number.
     // So take the record right before the locator, and use the offset only as a bound.
     let at = locator.saturating_sub(END64);
-    ensure!(
-        offset <= at,
-        "its ZIP64 record lies outside: {offset} of {at}"
-    );
+    ensure!(offset <= at, "its ZIP64 record lies outside: {offset} of {at}");
     let record = read(at..locator)?;
     ensure!(
         record.starts_with(END64_MAGIC) && long(&record, 4) == END64 - 12,
@@ -249,9 +240,7 @@ impl DirectoryEntry {
         let path = String::from_utf8_lossy(name).into_owned();
         let flags = half(header, 8);
         if str::from_utf8(name).is_err() || (flags & UTF8 == 0 && !name.is_ascii()) {
-            told.push(format!(
-                "a name that readers decode in different ways: {path:?}"
-            ));
+            told.push(format!("a name that readers decode in different ways: {path:?}"));
         }
         // The header has packed size, size, offset. The ZIP64 field has size, packed size, offset.
         let plain = [24, 20, 42].map(|at| word(header, at).into());
@@ -303,9 +292,7 @@ impl DirectoryEntry {
     /// Compares this entry with the local header. Streaming readers use the local header, others the
     /// directory. `fields` are what follows a header: the name and the extra field.
     pub fn contradictions(&self, header: &LocalHeader, fields: &[u8]) -> Vec<String> {
-        let (name, extra) = fields
-            .split_at_checked(header.name_len())
-            .unwrap_or((fields, &[]));
+        let (name, extra) = fields.split_at_checked(header.name_len()).unwrap_or((fields, &[]));
         let header = &header.0;
         let mut facts = Vec::new();
         if name != self.name {
@@ -404,11 +391,7 @@ fn large_fields<const N: usize>(
         *field = u64::from_le_bytes(*value);
         large = rest;
     }
-    if large.is_empty() {
-        Ok(fields)
-    } else {
-        Err("a ZIP64 field that is too long")
-    }
+    if large.is_empty() { Ok(fields) } else { Err("a ZIP64 field that is too long") }
 }
 
 /// A little-endian number; 0 if it is not within the bytes.
@@ -434,17 +417,11 @@ mod tests {
     #[test]
     fn sizes_of_64_bits_stand_in_for_those_that_are_saturated() {
         let field = |values: &[u64]| {
-            let bytes: Vec<u8> = values
-                .iter()
-                .flat_map(|value| value.to_le_bytes())
-                .collect();
+            let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
             let len = u16::try_from(bytes.len()).unwrap().to_le_bytes();
             [&[9, 0, 1, 0, 7, 1, 0][..], &len, &bytes].concat()
         };
-        assert_eq!(
-            large_fields(&field(&[5 << 32]), [7, SATURATED]),
-            Ok([7, 5 << 32])
-        );
+        assert_eq!(large_fields(&field(&[5 << 32]), [7, SATURATED]), Ok([7, 5 << 32]));
         assert_eq!(large_fields(&[], [1, 2]), Ok([1, 2]));
         assert_eq!(large_fields(&field(&[1, 2]), [1, 2]), Ok([1, 2]));
         let refused = [

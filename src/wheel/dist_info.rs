@@ -20,10 +20,7 @@ pub fn ensure_one_line(text: &str) -> Result<()> {
     // Python's `splitlines` breaks lines at U+2028 and U+2029 too.
     let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
     ensure!(!text.is_empty(), "an empty value: {text:?}");
-    ensure!(
-        !text.contains(breaks),
-        "a control character in a value: {text:?}"
-    );
+    ensure!(!text.contains(breaks), "a control character in a value: {text:?}");
     ensure!(text.trim() == text, "a space around a value: {text:?}");
     Ok(())
 }
@@ -78,10 +75,7 @@ impl Metadata {
         );
         for (field, may_repeat) in FIELDS {
             let named = headers.iter().filter(|it| it.0.eq_ignore_ascii_case(field));
-            ensure!(
-                may_repeat || named.count() <= 1,
-                "metadata with a second `{field}`"
-            );
+            ensure!(may_repeat || named.count() <= 1, "metadata with a second `{field}`");
             // The lines of a description are joined here, and may have any characters.
             for value in headers.all(field).filter(|_| field != "Description") {
                 ensure_one_line(value).with_context(|| format!("`{field}` of metadata"))?;
@@ -150,10 +144,7 @@ impl FromStr for WheelFacts {
     fn from_str(text: &str) -> Result<Self> {
         let headers: Headers = text.parse()?;
         let version = required(&headers, "WHEEL", "Wheel-Version")?;
-        ensure!(
-            version.starts_with("1."),
-            "WHEEL of a version that is not known: {version:?}"
-        );
+        ensure!(version.starts_with("1."), "WHEEL of a version that is not known: {version:?}");
         required(&headers, "WHEEL", "Tag")?;
         let purelib = required(&headers, "WHEEL", "Root-Is-Purelib");
         Ok(Self {
@@ -213,14 +204,8 @@ mod tests {
 
     #[test]
     fn a_line_that_is_no_header_is_refused_in_words() {
-        let messages = [
-            " folded\n",
-            "A: 1\nplain text\n",
-            "A: 1\n: x",
-            "A b: 1",
-            "A: 1\nÄ: 1",
-        ]
-        .map(|text| text.parse::<Headers>().err().unwrap().to_string());
+        let messages = [" folded\n", "A: 1\nplain text\n", "A: 1\n: x", "A b: 1", "A: 1\nÄ: 1"]
+            .map(|text| text.parse::<Headers>().err().unwrap().to_string());
         insta::assert_snapshot!(messages.join("\n"), @r#"
         line 1 is no `Name: value`: " folded"
         line 2 is no `Name: value`: "plain text"
@@ -232,16 +217,9 @@ mod tests {
 
     #[test]
     fn a_value_of_more_than_one_line_is_refused_in_words() {
-        let messages = [
-            "",
-            "x\nRequires-Dist: evil",
-            "x\r",
-            "x\u{2028}y",
-            "\x1b[31m",
-            " x",
-            "x\u{a0}",
-        ]
-        .map(|text| ensure_one_line(text).unwrap_err().to_string());
+        let messages =
+            ["", "x\nRequires-Dist: evil", "x\r", "x\u{2028}y", "\x1b[31m", " x", "x\u{a0}"]
+                .map(|text| ensure_one_line(text).unwrap_err().to_string());
         insta::assert_snapshot!(messages.join("\n"), @r#"
         an empty value: ""
         a control character in a value: "x\nRequires-Dist: evil"

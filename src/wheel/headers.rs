@@ -25,11 +25,7 @@ struct Header {
 
 impl Header {
     fn new(name: &str, value: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            value: value.to_owned(),
-            text: format!("{name}: {value}\n"),
-        }
+        Self { name: name.to_owned(), value: value.to_owned(), text: format!("{name}: {value}\n") }
     }
 
     fn is(&self, name: &str) -> bool {
@@ -85,9 +81,7 @@ impl Headers {
     /// The values of a header that are not empty.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let named = self.headers.iter().filter(move |it| it.is(name));
-        named
-            .map(|it| it.value.as_str())
-            .filter(|it| !it.is_empty())
+        named.map(|it| it.value.as_str()).filter(|it| !it.is_empty())
     }
 
     /// The first value of a header that is not empty.
@@ -103,9 +97,7 @@ impl Headers {
             return;
         };
         let start = header.name.len() + 1;
-        let place = header.text[start..]
-            .find(&header.value)
-            .map(|at| start + at);
+        let place = header.text[start..].find(&header.value).map(|at| start + at);
         match place.filter(|_| !header.value.is_empty()) {
             Some(at) => {
                 let end = at + header.value.len();
@@ -120,8 +112,7 @@ impl Headers {
     /// Removes the headers of a name with some values. Returns whether there were any.
     pub fn remove(&mut self, name: &str, is_gone: impl Fn(&str) -> bool) -> bool {
         let count = self.headers.len();
-        self.headers
-            .retain(|it| !(it.is(name) && is_gone(&it.value)));
+        self.headers.retain(|it| !(it.is(name) && is_gone(&it.value)));
         self.headers.len() < count
     }
 

@@ -56,10 +56,7 @@ mod tests {
             ("x-1.data/platlib/a.so", Packages("a.so")),
             ("x-1.data/scripts/hipcc", Scripts("hipcc")),
             ("x-1.data/data/bin/hipcc", Scripts("hipcc")),
-            (
-                "x-1.data/data/lib/python3.12/site-packages/y/a.py",
-                Packages("y/a.py"),
-            ),
+            ("x-1.data/data/lib/python3.12/site-packages/y/a.py", Packages("y/a.py")),
             ("x-1.data/data/share/man/x.1", Elsewhere),
             ("x-1.data/headers/x.h", Elsewhere),
         ] {

@@ -49,13 +49,7 @@ pub(super) fn holds(
     if marker.trim().is_empty() {
         return Ok(true);
     }
-    let mut parser = MarkerParser {
-        tokens: tokens(marker)?,
-        at: 0,
-        depth: 0,
-        variables,
-        extras,
-    };
+    let mut parser = MarkerParser { tokens: tokens(marker)?, at: 0, depth: 0, variables, extras };
     let is_true = parser.any()?;
     let rest = parser.tokens.get(parser.at);
     ensure!(rest.is_none(), "what follows the marker is not understood");
@@ -77,9 +71,7 @@ fn tokens(marker: &str) -> Result<Vec<MarkerToken<'_>>> {
     let mut found = Vec::new();
     while let Some(first) = rest.chars().next() {
         let (token, after) = if matches!(first, '"' | '\'') {
-            let (text, after) = rest[1..]
-                .split_once(first)
-                .context("a quote is not closed")?;
+            let (text, after) = rest[1..].split_once(first).context("a quote is not closed")?;
             (MarkerToken::Text(text), after)
         } else if is_word(first) {
             let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());

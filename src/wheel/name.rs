@@ -95,14 +95,8 @@ impl FromStr for Tag {
 
     fn from_str(text: &str) -> Result<Self> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
-        ensure!(
-            text.split('-').count() == 3,
-            "a tag has three parts between hyphens: {text:?}"
-        );
-        ensure!(
-            !text.split(['-', '.']).any(str::is_empty),
-            "an empty part in a tag: {text:?}"
-        );
+        ensure!(text.split('-').count() == 3, "a tag has three parts between hyphens: {text:?}");
+        ensure!(!text.split(['-', '.']).any(str::is_empty), "an empty part in a tag: {text:?}");
         ensure!(
             text.chars().all(is_plain),
             "a tag has ASCII letters, digits, `_` and `.` only: {text:?}"
@@ -148,17 +142,9 @@ impl PackageFilename {
         } else {
             let mut parts = self.text.splitn(3, '-');
             let (name, rest) = (parts.next(), parts.nth(1));
-            format!(
-                "{}-{form}-{}",
-                name.unwrap_or_default(),
-                rest.unwrap_or_default()
-            )
+            format!("{}-{form}-{}", name.unwrap_or_default(), rest.unwrap_or_default())
         };
-        Self {
-            text,
-            version: version.clone(),
-            ..self.clone()
-        }
+        Self { text, version: version.clone(), ..self.clone() }
     }
 
     /// The directory of the metadata of a wheel, `rocm_sdk_core-7.13.0.dist-info`.
@@ -209,12 +195,7 @@ impl FromStr for PackageFilename {
                 }
                 (parts[0], parts[1], Some(tag.join("-").parse()?))
             };
-            Ok(Self {
-                text: text.to_owned(),
-                name: name.parse()?,
-                version: version.parse()?,
-                tag,
-            })
+            Ok(Self { text: text.to_owned(), name: name.parse()?, version: version.parse()?, tag })
         };
         let kind = sdist.map_or("a wheel", |_| "an sdist");
         parse().with_context(|| format!("not the file name of {kind}: {text:?}"))
@@ -242,13 +223,9 @@ mod tests {
 
     #[test]
     fn a_text_that_is_no_name_is_refused_in_words() {
-        let refused = [
-            "", "-a", "a_", ".", "rocm sdk", "rocm/sdk", "rocm\n", "é", "a\0",
-        ];
-        let messages: Vec<String> = refused
-            .iter()
-            .map(|text| text.parse::<DistName>().unwrap_err().to_string())
-            .collect();
+        let refused = ["", "-a", "a_", ".", "rocm sdk", "rocm/sdk", "rocm\n", "é", "a\0"];
+        let messages: Vec<String> =
+            refused.iter().map(|text| text.parse::<DistName>().unwrap_err().to_string()).collect();
         insta::assert_snapshot!(messages.join("\n"), @r#"
         an empty distribution name: ""
         a distribution name begins and ends with a letter or digit: "-a"
@@ -286,10 +263,8 @@ mod tests {
             "py3-none-a b",
             "py3-none-é",
         ];
-        let messages: Vec<String> = refused
-            .iter()
-            .map(|text| text.parse::<Tag>().unwrap_err().to_string())
-            .collect();
+        let messages: Vec<String> =
+            refused.iter().map(|text| text.parse::<Tag>().unwrap_err().to_string()).collect();
         insta::assert_snapshot!(messages.join("\n"), @r#"
         a tag has three parts between hyphens: ""
         a tag has three parts between hyphens: "py3-none"
@@ -380,13 +355,8 @@ mod tests {
 
     #[test]
     fn a_file_name_that_is_no_sdists_is_refused_in_words() {
-        let refused = [
-            "rocm.tar.gz",
-            "-1.0.tar.gz",
-            "rocm-.tar.gz",
-            "a/rocm-1.0.tar.gz",
-            "rocm-x.tar.gz",
-        ];
+        let refused =
+            ["rocm.tar.gz", "-1.0.tar.gz", "rocm-.tar.gz", "a/rocm-1.0.tar.gz", "rocm-x.tar.gz"];
         let messages: Vec<String> = refused
             .iter()
             .map(|text| format!("{:#}", text.parse::<PackageFilename>().unwrap_err()))

@@ -57,10 +57,7 @@ pub fn packed_members(
         };
         let member = archive.members.get(path);
         let member = member.with_context(|| format!("RECORD lists `{path}`, and it is missing"))?;
-        ensure!(
-            member.len == len,
-            "`{path}` does not have the size that RECORD says"
-        );
+        ensure!(member.len == len, "`{path}` does not have the size that RECORD says");
         members.push(PackedMember::of(member, sha256));
     }
     Ok(members)
@@ -160,10 +157,7 @@ mod tests {
             ("x/a.so", prose(30_000, 1)),
             ("x/b.so", noise(3_000, 2)),
             ("x/empty", Vec::new()),
-            (
-                "x-1.dist-info/WHEEL",
-                wheel_text(&tag, compression).into_bytes(),
-            ),
+            ("x-1.dist-info/WHEEL", wheel_text(&tag, compression).into_bytes()),
         ];
         let mut rows = Record::default();
         for (name, content) in &files {
@@ -238,10 +232,7 @@ mod tests {
     fn wheels_that_were_packed_otherwise_or_contradict_themselves_are_refused_in_words() {
         let same = wheel(|record| record, HOW);
         let other = WheelCompression::Deflate(6);
-        let more = wheel(
-            |record| format!("x/none,sha256={},1\n{record}", "A".repeat(43)),
-            HOW,
-        );
+        let more = wheel(|record| format!("x/none,sha256={},1\n{record}", "A".repeat(43)), HOW);
         let longer = wheel(|record| record.replace(",3000", ",3001"), HOW);
         let messages = [
             refusal(&wheel(|record| record, other)),

@@ -52,11 +52,7 @@ impl RecordRow {
             let size = len.parse().ok().filter(|_| is_number);
             size.with_context(|| format!("not a size: {len:?}"))
         };
-        Ok(Self {
-            path: path.parse()?,
-            digest,
-            len: (!len.is_empty()).then(size).transpose()?,
-        })
+        Ok(Self { path: path.parse()?, digest, len: (!len.is_empty()).then(size).transpose()? })
     }
 }
 
@@ -137,14 +133,7 @@ mod tests {
     #[test]
     fn odd_names_are_quoted_and_read_back() {
         let mut record = Record::default();
-        for name in [
-            "a/plain.so",
-            "a/b,c",
-            "a/\"q\"",
-            "a/two\nlines",
-            "a/é b",
-            "a/cr\r",
-        ] {
+        for name in ["a/plain.so", "a/b,c", "a/\"q\"", "a/two\nlines", "a/é b", "a/cr\r"] {
             record.push(path(name), content(name));
         }
         record.push(path("x-1.dist-info/RECORD"), None);
@@ -158,10 +147,7 @@ mod tests {
         "a/cr<CR>",sha256=Wv5WM9GcLJXFytutEcHssLOCNn6fwc_et4ac3TXCkzQ,5
         x-1.dist-info/RECORD,,
         "#);
-        assert_eq!(
-            Record::parse(record.to_string().as_bytes()).unwrap(),
-            record
-        );
+        assert_eq!(Record::parse(record.to_string().as_bytes()).unwrap(), record);
     }
 
     #[test]
@@ -206,9 +192,7 @@ mod tests {
         let mut record = Record::default();
         record.push(path("a"), content("x"));
         record.push(path("RECORD"), None);
-        let [row, own] = record.rows() else {
-            panic!("two rows")
-        };
+        let [row, own] = record.rows() else { panic!("two rows") };
         assert_eq!(row.mismatch(Sha256::of(b"x"), 1), None);
         let messages = [
             row.mismatch(Sha256::of(b"x"), 2),
@@ -235,10 +219,8 @@ mod tests {
             nothing.replace("SuFU", "SuFV"),
             "é".to_owned(),
         ];
-        let messages: Vec<String> = refused
-            .iter()
-            .map(|text| decode_sha256(text).unwrap_err().to_string())
-            .collect();
+        let messages: Vec<String> =
+            refused.iter().map(|text| decode_sha256(text).unwrap_err().to_string()).collect();
         insta::assert_snapshot!(messages.join("\n"), @r#"
         not the URL-safe base64 of 32 bytes: ""
         not the URL-safe base64 of 32 bytes: "7DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU"

@@ -62,10 +62,7 @@ impl<'a> RequirementLine<'a> {
     pub fn ensure_exact(&self) -> Result<()> {
         if !self.specifier.starts_with('@') {
             let specifier = self.specifier.parse::<VersionSpecifiers>();
-            ensure!(
-                specifier.is_ok(),
-                "not every installer understands these versions"
-            );
+            ensure!(specifier.is_ok(), "not every installer understands these versions");
         }
         self.applies(&AnyValue, &BTreeSet::new())?;
         Ok(())
@@ -156,10 +153,7 @@ mod tests {
         "#);
         assert_eq!(RequirementLine::parse("[x]"), None);
         let line = RequirementLine::parse("fw>=1; python_version < '3.0'").unwrap();
-        assert_eq!(
-            line.with_extras("x,y"),
-            "fw[x,y]>=1; python_version < '3.0'"
-        );
+        assert_eq!(line.with_extras("x,y"), "fw[x,y]>=1; python_version < '3.0'");
         // The name and the extra have the digits of the version, too.
         let pinned = |text| {
             let it = RequirementLine::parse(text).unwrap();

@@ -32,9 +32,7 @@ pub enum StorageMethod {
 impl StorageMethod {
     /// The method with a number. `None` for methods that installers need not know.
     pub fn of(number: u16) -> Option<Self> {
-        [Self::Stored, Self::Deflated]
-            .into_iter()
-            .find(|it| *it as u16 == number)
+        [Self::Stored, Self::Deflated].into_iter().find(|it| *it as u16 == number)
     }
 }
 
@@ -194,11 +192,7 @@ impl<W: Write + Seek> ZipWriter<W> {
         }
         self.append(&directory_end(entries.len(), start, self.at - start))?;
         self.out.flush()?;
-        Ok(FinishedZip {
-            out: self.out,
-            len: self.at,
-            crc: self.crc.finalize(),
-        })
+        Ok(FinishedZip { out: self.out, len: self.at, crc: self.crc.finalize() })
     }
 
     fn entry(&self, member: &WheelMember) -> io::Result<OpenMember> {

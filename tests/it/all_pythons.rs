@@ -45,20 +45,14 @@ fn python_3_14_passes() {
 /// Runs the tests in Python with one version of it, if this machine has that.
 ///
 /// At a desk only the newest runs them, and only those that differ by version of Python.
-#[expect(
-    clippy::print_stderr,
-    reason = "which Pythons there are differs by machine"
-)]
+#[expect(clippy::print_stderr, reason = "which Pythons there are differs by machine")]
 fn test_with(minor: u32) {
     let pythons = pythons();
     let newest = pythons.keys().next_back().copied();
     let advice = "no Python from 3.10 on with `venv`: install `python3-venv`";
     assert!(newest.is_some(), "{advice}");
     let is_newest = newest >= Some(NEWEST) || !long::is_on();
-    assert!(
-        is_newest,
-        "no Python 3.{NEWEST}: use `tests/python/newest.sh`"
-    );
+    assert!(is_newest, "no Python 3.{NEWEST}: use `tests/python/newest.sh`");
     if newest != Some(minor) && long::is_left_out() {
         return;
     }
@@ -84,9 +78,7 @@ fn test_with(minor: u32) {
     });
     let mut pytest = Command::new(environment(minor, python).join("bin/python"));
     pytest.args(["-B", "-m", "pytest", "--numprocesses", "2", "-m", tests]);
-    pytest
-        .args(["--rootdir", TESTS, TESTS])
-        .env("ROCWHEEL_SDISTS", sdists);
+    pytest.args(["--rootdir", TESTS, TESTS]).env("ROCWHEEL_SDISTS", sdists);
     let place = |root: PathBuf| root.join("local-linux/python");
     pytest.env("ROCWHEEL_PUBLISHED", place(split));
     succeed(pytest.env("ROCWHEEL_PUBLISHED_LEGACY", place(legacy)));

@@ -77,12 +77,7 @@ fn read<'a>(file: &'a str, text: &'a str) -> Source<'a> {
         paths + &lines(&it[0])
     });
     let code = code.into_owned();
-    Source {
-        file,
-        module,
-        shipped: without_tests(&code),
-        code,
-    }
+    Source { file, module, shipped: without_tests(&code), code }
 }
 
 /// Writes each path of a tree of a `use`: `a::{b, c::d}` is `a::b` and `a::c::d`.

@@ -30,9 +30,7 @@ fn place_of(set: &TestSet, name: &str) -> PathBuf {
 
 fn build(place: &Path, dest: &str) -> Command {
     let mut command = Command::new(ROCWHEEL);
-    command
-        .args(["--quiet", "build", "--artifact-dir"])
-        .arg(place.join("in"));
+    command.args(["--quiet", "build", "--artifact-dir"]).arg(place.join("in"));
     command.arg("--dest-dir").arg(place.join(dest));
     command
 }

@@ -20,16 +20,9 @@ fn run(variables: &str, arguments: &[&str]) -> Outcome {
 
 /// Code and streams, for one snapshot. What is on stdout is marked.
 fn shown(variables: &str, arguments: &[&str]) -> String {
-    let Outcome {
-        code,
-        stdout,
-        stderr,
-    } = run(variables, arguments);
-    let stdout = if stdout.is_empty() {
-        stdout
-    } else {
-        format!("--- stdout\n{stdout}--- stderr\n")
-    };
+    let Outcome { code, stdout, stderr } = run(variables, arguments);
+    let stdout =
+        if stdout.is_empty() { stdout } else { format!("--- stdout\n{stdout}--- stderr\n") };
     format!("exit {code}\n{stdout}{stderr}").replace('\u{1b}', "^")
 }
 
@@ -61,10 +54,7 @@ fn the_version_may_name_a_commit() {
 #[test]
 fn a_usage_error_has_advice_and_can_be_json() {
     let said = shown("", &["completion"]);
-    assert_has!(
-        said,
-        "exit 2\nerror: unrecognized subcommand 'completion'\n\n  tip: some similar"
-    );
+    assert_has!(said, "exit 2\nerror: unrecognized subcommand 'completion'\n\n  tip: some similar");
     insta::assert_snapshot!(shown("", &["--format", "json", "man", "--vebose"]), @r#"
     exit 2
     --- stdout
@@ -225,11 +215,7 @@ fn each_shell_gets_its_script() {
     using namespace System.Management.Automation
     ");
     let said = shown("", &["completions", "tcsh"]);
-    assert_has!(
-        said,
-        "exit 2\nerror: invalid value 'tcsh'",
-        "tip: a similar value exists: 'zsh'"
-    );
+    assert_has!(said, "exit 2\nerror: invalid value 'tcsh'", "tip: a similar value exists: 'zsh'");
 }
 
 #[cfg(unix)]
@@ -279,10 +265,5 @@ fn a_full_disk_is_an_error() {
     let output = command("", &["man"]).stdout(full).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8(output.stderr).unwrap();
-    assert_has!(
-        said,
-        "standard output\n",
-        "No space left on device",
-        "hint: free disk space"
-    );
+    assert_has!(said, "standard output\n", "No space left on device", "hint: free disk space");
 }

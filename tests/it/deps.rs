@@ -23,11 +23,7 @@ impl Workplace {
         let place = tempfile::tempdir().unwrap();
         let root = place.path().join("a b+c");
         fs_err::create_dir(&root).unwrap();
-        let workplace = Self {
-            _place: place,
-            root,
-            registry: FakeRegistry::start(),
-        };
+        let workplace = Self { _place: place, root, registry: FakeRegistry::start() };
         workplace.wish(pythons, platforms, names);
         workplace
     }
@@ -173,10 +169,7 @@ fn what_cannot_be_fulfilled_is_refused_and_no_lock_is_written() {
         ("a <1", "<1"),
         ("sdist", "no lock was written"),
         ("young", "no lock was written"),
-        (
-            "rocm-sdk-core",
-            "cannot have `rocm-sdk-core`, which runs build",
-        ),
+        ("rocm-sdk-core", "cannot have `rocm-sdk-core`, which runs build"),
         ("bad", "cannot have `torch`, which runs build"),
     ] {
         workplace.wish(pythons, platforms, &[name]);

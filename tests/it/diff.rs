@@ -88,9 +88,7 @@ fn each_change_is_a_line() {
     let shown = |more: &[&str]| {
         let said = diff(before.path(), after.path(), more).ok();
         let places = [(&before, "BEFORE"), (&after, "AFTER")];
-        places.into_iter().fold(said, |said, (place, name)| {
-            said.replace(text(place.path()), name)
-        })
+        places.into_iter().fold(said, |said, (place, name)| said.replace(text(place.path()), name))
     };
     insta::assert_snapshot!(shown(&[]), @"
     before: BEFORE: 0.99.1.dev0

@@ -56,19 +56,14 @@ fn every_line_of_the_readme_runs_in_a_clean_clone() {
     let mut git = Command::new("git");
     succeed(git.args(["clone", "--quiet"]).arg(root()).arg(&clone));
     fs_err::create_dir(&programs).unwrap();
-    let script = CARGO
-        .replace("CARGO", env!("CARGO"))
-        .replace("ROCWHEEL", ROCWHEEL);
+    let script = CARGO.replace("CARGO", env!("CARGO")).replace("ROCWHEEL", ROCWHEEL);
     let cargo = programs.join("cargo");
     write_program(&cargo, script);
     let path = std::env::var("PATH").unwrap();
     let path = format!("{}:{path}", programs.display());
     for line in commands(&clone.join("README.md")) {
         let mut shell = Command::new("sh");
-        shell
-            .args(["-ec", &line])
-            .current_dir(&clone)
-            .env("PATH", &path);
+        shell.args(["-ec", &line]).current_dir(&clone).env("PATH", &path);
         let is_silent = outside(&mut shell).is_empty();
         assert!(!is_silent || line.starts_with("cargo"), "{line}");
     }
@@ -141,11 +136,7 @@ fn architecture_names_the_crates_of_the_manifest() {
 fn tables_and_pictures_are_of_the_same_measurements() {
     let mut python = Command::new("python3");
     python.args(["benches/all.py", "draw", "--check"]);
-    succeed(
-        python
-            .current_dir(root())
-            .env("PYTHONDONTWRITEBYTECODE", "1"),
-    );
+    succeed(python.current_dir(root()).env("PYTHONDONTWRITEBYTECODE", "1"));
 }
 
 /// Whether a text is a path below one of our directories. Those with capitals stand for others.
@@ -165,9 +156,7 @@ fn every_command_line_of_the_pages_has_flags_that_exist() {
         let spans = text.split('`').skip(1).step_by(2);
         let spans = spans.filter_map(|span| span.strip_prefix("rocwheel "));
         lines.extend(spans.map(str::to_owned));
-        let code = text
-            .lines()
-            .filter_map(|line| line.strip_prefix("    rocwheel "));
+        let code = text.lines().filter_map(|line| line.strip_prefix("    rocwheel "));
         lines.extend(code.map(str::to_owned));
     }
     assert!(lines.len() > 30, "{lines:?}");

@@ -87,10 +87,7 @@ fn on_a_machine_that_has_everything_each_line_names_where_it_comes_from() {
     let asked = machine.github.asked();
     assert!(asked.iter().all(|it| it.token.as_deref() == Some(&bearer)));
     // Keys in variables beat the profile of a variable, and not that of the flag.
-    let keys = [
-        ("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE"),
-        ("AWS_SECRET_ACCESS_KEY", SECRET),
-    ];
+    let keys = [("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE"), ("AWS_SECRET_ACCESS_KEY", SECRET)];
     for (more, key) in [("", "AKIA…MPLE"), ("--profile nightly", "…")] {
         let said = machine.says(more, &keys);
         assert_has!(said, &format!("ok credentials: key {key}\n"));
@@ -115,10 +112,7 @@ fn what_is_refused_or_missing_has_a_way_out() {
     ");
     // Without the path of the API, a GitHub Enterprise server has a page to sign in.
     let pages = Fake::start();
-    pages.on(
-        "/",
-        Reply::bytes("text/html", b"<html>Sign in</html>").untold(),
-    );
+    pages.on("/", Reply::bytes("text/html", b"<html>Sign in</html>").untold());
     let url = pages.url();
     let said = machine.says("", &[("GITHUB_API_URL", url.as_str())]);
     insta::assert_snapshot!(said.replace(&url, "GITHUB"), @"

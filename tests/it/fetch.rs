@@ -65,9 +65,7 @@ impl Fixture {
 
     /// From wherever the arguments say.
     fn run_binary(&self, arguments: &str) -> Outcome {
-        self.t.run(&format!(
-            "fetch --platform linux --output-dir out {arguments}"
-        ))
+        self.t.run(&format!("fetch --platform linux --output-dir out {arguments}"))
     }
 
     /// Removes a file of the run.
@@ -257,9 +255,7 @@ fn the_prefix_of_a_repository_of_its_own_is_looked_in_first() {
     fs_err::create_dir(fixture.bucket().join("ROCm-rocm-libraries")).unwrap();
     let shared = fixture.bucket().join("ROCm-rocm-libraries/7-linux");
     fs_err::rename(fixture.run(), shared).unwrap();
-    fixture
-        .fetch("--run-id https://github.com/ROCm/rocm-libraries/actions/runs/7")
-        .done();
+    fixture.fetch("--run-id https://github.com/ROCm/rocm-libraries/actions/runs/7").done();
 }
 
 #[test]

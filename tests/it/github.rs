@@ -31,10 +31,7 @@ fn announcing(fake: &Fake, token: Option<&str>, stop: Stop) -> (GitHub, Arc<Mute
         api: fake.url().parse().unwrap(),
         token: token.map(Secret::new),
         waits: WaitPolicy {
-            backoff: Backoff {
-                attempts: 3,
-                pause: Duration::from_millis(1),
-            },
+            backoff: Backoff { attempts: 3, pause: Duration::from_millis(1) },
             silence: Duration::from_secs(1),
             longest: Duration::from_secs(20),
         },

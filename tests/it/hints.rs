@@ -7,17 +7,11 @@ use crate::support::published::VERSION;
 /// A sandbox with the program, uv and a shell in `PATH`.
 fn sandbox() -> Sandbox {
     let judges = tool("uv").parent().unwrap().to_owned();
-    let programs = Path::new(env!("CARGO_BIN_EXE_rocwheel"))
-        .parent()
-        .unwrap()
-        .to_owned();
+    let programs = Path::new(env!("CARGO_BIN_EXE_rocwheel")).parent().unwrap().to_owned();
     let path = std::env::var("PATH").unwrap();
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("uv-cache");
     Sandbox::new()
-        .with(
-            "PATH",
-            format!("{}:{}:{path}", programs.display(), judges.display()),
-        )
+        .with("PATH", format!("{}:{}:{path}", programs.display(), judges.display()))
         .with("UV_CACHE_DIR", cache)
 }
 
@@ -31,16 +25,12 @@ fn paste(t: &Sandbox, line: &str) {
 
 /// What is wrong with an environment: pairs of a problem and what to do.
 fn problems(t: &Sandbox, environment: &str) -> Vec<(String, String)> {
-    let mut doctor = t.command(&format!(
-        "doctor '{environment}' --target gfx942 --format json"
-    ));
+    let mut doctor = t.command(&format!("doctor '{environment}' --target gfx942 --format json"));
     let report: Value = serde_json::from_slice(&doctor.output().unwrap().stdout).unwrap();
     let checks = report["checks"].as_array().unwrap().iter();
     let problems = checks.filter(|it| it["status"] == "problem");
     let field = |it: &Value, name: &str| it[name].as_str().unwrap_or_default().to_owned();
-    problems
-        .map(|it| (field(it, "found"), field(it, "way-out")))
-        .collect()
+    problems.map(|it| (field(it, "found"), field(it, "way-out"))).collect()
 }
 
 /// The first file of an environment whose path ends so.
@@ -61,24 +51,17 @@ fn replace_in(file: &Path, from: &str, to: &str) {
 type Damage = fn(&Sandbox, &str);
 
 const DAMAGES: [(&str, Damage); 6] = [
-    (
-        "`rocm-sdk-device-gfx942` is not installed",
-        |t, environment| {
-            let python = t.path(environment).join("bin/python");
-            let mut uninstall = t.shell(&format!(
-                "uv pip uninstall --quiet --python '{}' rocm-sdk-device-gfx942",
-                python.display()
-            ));
-            succeed(&mut uninstall);
-        },
-    ),
+    ("`rocm-sdk-device-gfx942` is not installed", |t, environment| {
+        let python = t.path(environment).join("bin/python");
+        let mut uninstall = t.shell(&format!(
+            "uv pip uninstall --quiet --python '{}' rocm-sdk-device-gfx942",
+            python.display()
+        ));
+        succeed(&mut uninstall);
+    }),
     // As pip would take it from PyPI, in the version of the set.
     ("is a stub", |t, environment| {
-        let info = file(
-            t,
-            environment,
-            "rocm_sdk_device_gfx942-0.99.1.dev0.dist-info/RECORD",
-        );
+        let info = file(t, environment, "rocm_sdk_device_gfx942-0.99.1.dev0.dist-info/RECORD");
         let site = info.parent().unwrap().parent().unwrap().to_owned();
         let record = fs_err::read_to_string(&info).unwrap();
         for path in record.lines().filter_map(|it| it.split(',').next()) {
@@ -88,16 +71,9 @@ const DAMAGES: [(&str, Damage); 6] = [
         let metadata =
             format!("Metadata-Version: 2.1\nName: rocm-sdk-device-gfx942\nVersion: {VERSION}\n");
         fs_err::write(info.with_file_name("METADATA"), metadata).unwrap();
-        fs_err::write(
-            info.with_file_name("WHEEL"),
-            "Wheel-Version: 1.0\nTag: py3-none-any\n",
-        )
-        .unwrap();
-        fs_err::write(
-            info,
-            "rocm_sdk_device_gfx942-0.99.1.dev0.dist-info/METADATA,,\n",
-        )
-        .unwrap();
+        fs_err::write(info.with_file_name("WHEEL"), "Wheel-Version: 1.0\nTag: py3-none-any\n")
+            .unwrap();
+        fs_err::write(info, "rocm_sdk_device_gfx942-0.99.1.dev0.dist-info/METADATA,,\n").unwrap();
     }),
     ("1 file is missing", |t, environment| {
         fs_err::remove_file(file(t, environment, "lib/libamdhip64.so.7")).unwrap();
@@ -107,20 +83,12 @@ const DAMAGES: [(&str, Damage); 6] = [
         replace_in(&file, "import", "import  ");
     }),
     ("(RW204)", |t, environment| {
-        let metadata = file(
-            t,
-            environment,
-            "rocm_sdk_devel-0.99.1.dev0.dist-info/METADATA",
-        );
+        let metadata = file(t, environment, "rocm_sdk_devel-0.99.1.dev0.dist-info/METADATA");
         replace_in(&metadata, "Version: 0.99.1.dev0", "Version: 0.99.2.dev0");
         let info = metadata.parent().unwrap();
         let name = info.to_str().unwrap().replace("0.99.1.dev0", "0.99.2.dev0");
         fs_err::rename(info, &name).unwrap();
-        replace_in(
-            &Path::new(&name).join("RECORD"),
-            "0.99.1.dev0",
-            "0.99.2.dev0",
-        );
+        replace_in(&Path::new(&name).join("RECORD"), "0.99.1.dev0", "0.99.2.dev0");
     }),
     ("1 file is missing: `_rocm_sdk_devel/", |t, environment| {
         succeed(&mut t.shell(&format!("'{environment}/bin/rocm-sdk' init")));
@@ -148,17 +116,11 @@ fn each_command_of_doctor_mends_what_it_was_printed_for() {
     for (wanted, damage) in DAMAGES {
         damage(&t, environment);
         let found = problems(&t, environment);
-        assert!(
-            found.iter().any(|it| it.0.contains(wanted)),
-            "{wanted}: {found:?}"
-        );
+        assert!(found.iter().any(|it| it.0.contains(wanted)), "{wanted}: {found:?}");
         let is_command =
             |it: &str| it.starts_with("rocwheel install ") || it.ends_with("rocm-sdk' init");
-        let commands: Vec<&String> = found
-            .iter()
-            .map(|it| &it.1)
-            .filter(|it| is_command(it))
-            .collect();
+        let commands: Vec<&String> =
+            found.iter().map(|it| &it.1).filter(|it| is_command(it)).collect();
         assert!(!commands.is_empty(), "{found:?}");
         for command in commands {
             paste(&t, command);
@@ -184,10 +146,7 @@ fn damaged_files_of_the_cache_are_not_installed() {
     for (environment, count) in [("two", 0), ("one", 1)] {
         let found = problems(&t, environment);
         assert!(found.len() >= count, "{environment}: {found:?}");
-        for (_, command) in found
-            .iter()
-            .filter(|it| it.1.starts_with("rocwheel install "))
-        {
+        for (_, command) in found.iter().filter(|it| it.1.starts_with("rocwheel install ")) {
             paste(&t, command);
         }
         assert_eq!(problems(&t, environment), [], "{environment}");
@@ -200,23 +159,12 @@ fn damaged_files_of_the_cache_are_not_installed() {
 fn the_record_of_another_version_is_no_source() {
     let t = sandbox();
     let set = sample().root().join("packages");
-    t.run(&format!(
-        "install '{}' --target gfx942 --venv env",
-        set.display()
-    ))
-    .ok();
-    t.run("pipeline --sample --version 7.14.0 --output-dir later")
-        .ok();
+    t.run(&format!("install '{}' --target gfx942 --venv env", set.display())).ok();
+    t.run("pipeline --sample --version 7.14.0 --output-dir later").ok();
     let later =
         "--no-index --find-links later/packages/dist 'rocm[libraries,device-gfx942]==7.14.0'";
-    paste(
-        &t,
-        &format!("uv pip install --quiet --python env/bin/python {later}"),
-    );
-    paste(
-        &t,
-        "uv pip uninstall --quiet --python env/bin/python rocm-sdk-device-gfx942",
-    );
+    paste(&t, &format!("uv pip install --quiet --python env/bin/python {later}"));
+    paste(&t, "uv pip uninstall --quiet --python env/bin/python rocm-sdk-device-gfx942");
     let found = problems(&t, "env");
     assert_has!(
         found[0].1,
@@ -231,11 +179,7 @@ fn the_record_of_another_version_is_no_source() {
 fn rocm_sdk_prints_a_command_that_installs_what_is_missing() {
     let t = sandbox();
     let set = sample().root().join("packages");
-    t.run(&format!(
-        "install '{}' --target gfx942 --venv env",
-        set.display()
-    ))
-    .ok();
+    t.run(&format!("install '{}' --target gfx942 --venv env", set.display())).ok();
     let refused = t.shell("env/bin/rocm-sdk path --root").output().unwrap();
     let said = String::from_utf8(refused.stderr).unwrap();
     let (_, command) = said.split_once("install them with: ").unwrap();
@@ -250,11 +194,7 @@ fn rocm_sdk_prints_a_command_that_installs_what_is_missing() {
 /// A line that fails, the command in its hint, and the exit code of the command: it may be there to say what is
 /// wrong.
 const HINTS: [(&str, &str, i32); 9] = [
-    (
-        "install set --target mi300x --dry-run",
-        "rocwheel targets all --emit table",
-        0,
-    ),
+    ("install set --target mi300x --dry-run", "rocwheel targets all --emit table", 0),
     (
         "build --artifact-dir artifacts --output-dir new --release-type nightly",
         "rocwheel version --release-type nightly --base-version 0.99.1",
@@ -268,21 +208,9 @@ const HINTS: [(&str, &str, i32); 9] = [
         "rocwheel check explain RW701",
         0,
     ),
-    (
-        "install broken --target gfx942 --dry-run",
-        "rocwheel check broken",
-        1,
-    ),
-    (
-        "install damaged --no-check --target gfx942",
-        "rocwheel check damaged",
-        1,
-    ),
-    (
-        "pipeline --artifact-dir small --output-dir out",
-        "rocwheel check out/packages",
-        1,
-    ),
+    ("install broken --target gfx942 --dry-run", "rocwheel check broken", 1),
+    ("install damaged --no-check --target gfx942", "rocwheel check damaged", 1),
+    ("pipeline --artifact-dir small --output-dir out", "rocwheel check out/packages", 1),
 ];
 
 #[test]
@@ -307,20 +235,13 @@ fn each_command_in_the_hint_of_an_error_runs() {
     copy_tree(&t.path("run/artifacts"), &t.path("small"));
     let manifest = file(&t, "artifacts", "therock_manifest.json");
     let text = fs_err::read_to_string(&manifest).unwrap();
-    fs_err::write(
-        &manifest,
-        text.replace("\"rocm_package_version\"", "\"unknown\""),
-    )
-    .unwrap();
+    fs_err::write(&manifest, text.replace("\"rocm_package_version\"", "\"unknown\"")).unwrap();
     fs_err::remove_dir_all(t.path("small/rccl_lib_gfx1100")).unwrap();
     for (line, command, code) in HINTS {
         let said = t.run(line);
         assert_ne!(said.code, 0, "{line}");
         let all = said.all();
-        assert!(
-            all.contains(&format!("`{command}`")),
-            "{line}: no `{command}` in\n{all}"
-        );
+        assert!(all.contains(&format!("`{command}`")), "{line}: no `{command}` in\n{all}");
         let output = t.shell(command).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(code), "{command}: {said}");
@@ -365,15 +286,10 @@ const NAMES: [&str; 28] = [
 fn each_command_in_a_text_is_known() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut commands = BTreeSet::new();
-    for path in tree(&root)
-        .iter()
-        .filter(|it| it.ends_with(".rs") && !it.contains("tests"))
-    {
+    for path in tree(&root).iter().filter(|it| it.ends_with(".rs") && !it.contains("tests")) {
         let source = fs_err::read_to_string(root.join(path)).unwrap();
         let source = source.split("#[cfg(test)]").next().unwrap_or_default();
-        let lines = source
-            .lines()
-            .filter(|line| !line.trim_start().starts_with("//"));
+        let lines = source.lines().filter(|line| !line.trim_start().starts_with("//"));
         for line in lines {
             for part in line.split("`rocwheel ").skip(1) {
                 let command = part.split(['`', '"']).next().unwrap_or_default();

@@ -18,9 +18,7 @@ fn sandbox() -> Sandbox {
     let judges = tool("uv").parent().unwrap().to_owned();
     let path = std::env::var("PATH").unwrap();
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("uv-cache");
-    Sandbox::new()
-        .with("PATH", format!("{}:{path}", judges.display()))
-        .with("UV_CACHE_DIR", cache)
+    Sandbox::new().with("PATH", format!("{}:{path}", judges.display())).with("UV_CACHE_DIR", cache)
 }
 
 /// Installs from a place, with more words.
@@ -179,10 +177,7 @@ fn the_targets_are_those_that_are_named_or_those_of_the_machine() {
     insta::assert_snapshot!(told.concat() + &none);
     // The directory around the packages.
     let around = install(&t, sample().root(), "--target gfx942").stderr;
-    assert_has!(
-        around,
-        &format!("hint: pass `{}`, which has packages\n", text(&set))
-    );
+    assert_has!(around, &format!("hint: pass `{}`, which has packages\n", text(&set)));
 }
 
 #[test]
@@ -284,20 +279,13 @@ fn an_installer_sees_no_secret_of_the_job() {
         .into_iter()
         .fold(t, |t, name| t.with(name, "hush"));
         let home = t.path("");
-        let t = t
-            .with("HOME", home)
-            .with("PATH", programs)
-            .with("https_proxy", "http://proxy.example");
+        let t =
+            t.with("HOME", home).with("PATH", programs).with("https_proxy", "http://proxy.example");
         let line = format!("--target gfx942 --python 3.12 --installer {installer}");
         install(&t, &built(sample()), &line).refused(2);
         let seen = t.read("seen");
         assert_lacks!(seen, "hush");
-        assert_has!(
-            seen,
-            "https_proxy=http://proxy.example",
-            "HOME=",
-            "PIP_CONFIG_FILE=/dev/null"
-        );
+        assert_has!(seen, "https_proxy=http://proxy.example", "HOME=", "PIP_CONFIG_FILE=/dev/null");
     }
 }
 

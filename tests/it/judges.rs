@@ -76,9 +76,7 @@ pub(crate) fn wheel_of_pypi(start: &str) -> PathBuf {
         let mut pip = Command::new(tool("pip"));
         pip.args(["download", "--quiet", "--no-deps", "--only-binary=:all:"]);
         pip.args(parts[4].split('.').flat_map(|it| ["--platform", it]));
-        pip.arg("--dest")
-            .arg(&place)
-            .arg(format!("{}=={}", parts[0], parts[1]));
+        pip.arg("--dest").arg(&place).arg(format!("{}=={}", parts[0], parts[1]));
         if let Some(minor) = parts[2].strip_prefix("cp3") {
             pip.arg(format!("--python-version=3.{minor}"));
         }
@@ -113,8 +111,6 @@ fn made(name: &str, of: &Path, make: impl FnOnce(&Path)) -> PathBuf {
 
 fn run(command: &mut Command) {
     let advice = "the judges need Python 3 with venv, and access to PyPI: install `python3-venv`";
-    let output = command
-        .output()
-        .unwrap_or_else(|error| panic!("{error}; {advice}"));
+    let output = command.output().unwrap_or_else(|error| panic!("{error}; {advice}"));
     assert!(output.status.success(), "{command:?}: {output:?}\n{advice}");
 }

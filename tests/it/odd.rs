@@ -130,13 +130,7 @@ fn libraries_whose_archives_are_nowhere_are_named_by_build() {
     let place = tempfile::tempdir().unwrap();
     let [input, output] = ["in", "out"].map(|it| place.path().join(it));
     copy_tree(&sets()[0].artifacts(), &input);
-    let line = [
-        "build",
-        "--artifact-dir",
-        text(&input),
-        "--dest-dir",
-        text(&output),
-    ];
+    let line = ["build", "--artifact-dir", text(&input), "--dest-dir", text(&output)];
     assert_lacks!(rocwheel(&line).stderr, "include-hidden-files");
     let mut find = Command::new("find");
     find.arg(&input).args(["-depth", "-name", ".kpack"]);

@@ -22,10 +22,8 @@ fn the_last_lines_say_how_to_install_what_was_made() {
     let shown = stdout.replace(text(&out), "[out]");
     let lines: Vec<&str> = shown.lines().collect();
     let packages = lines.iter().position(|line| line.is_empty()).unwrap();
-    let names: Vec<&str> = lines[..packages]
-        .iter()
-        .filter_map(|line| line.split("  ").last())
-        .collect();
+    let names: Vec<&str> =
+        lines[..packages].iter().filter_map(|line| line.split("  ").last()).collect();
     insta::assert_snapshot!(names.join("\n"), @"
     rocm-0.99.1.dev0.tar.gz
     rocm_profiler-0.99.1.dev0-py3-none-linux_x86_64.whl
@@ -156,9 +154,7 @@ fn the_same_artifacts_give_the_same_bytes() {
         pipeline(&[&input[..], &["--output-dir", text(&out)]].concat());
         let (first, second) = (results(set.root()), results(&out));
         assert!(first.len() > 200, "{}", first.len());
-        let different = first
-            .iter()
-            .filter(|(path, bytes)| second.get(*path) != Some(bytes));
+        let different = first.iter().filter(|(path, bytes)| second.get(*path) != Some(bytes));
         let different: Vec<_> = different.map(|(path, _)| path).collect();
         assert!(different.is_empty(), "{}: {different:?}", set.name);
         assert_eq!(first.len(), second.len());
@@ -229,9 +225,7 @@ fn what_is_odd_works(set: &TestSet, python: &Path) {
     let root = root(python);
     for artifact in ["base_run_generic", "blas_lib_generic", "prim_dev_generic"] {
         for folder in ["", " (symlink)"].map(|end| format!("share/odd {artifact}{end}")) {
-            let names = odd::NAMES
-                .iter()
-                .chain(&["hard link.txt", "symlink, 2.txt"]);
+            let names = odd::NAMES.iter().chain(&["hard link.txt", "symlink, 2.txt"]);
             for name in names {
                 let file = root.join(&folder).join(name);
                 assert!(file.is_file(), "{}", file.display());

@@ -78,9 +78,7 @@ fn packages(dist: &Path) -> BTreeMap<String, Vec<u8>> {
 
 fn digests(dist: &Path) -> Vec<(String, Sha256)> {
     let packages = packages(dist).into_iter();
-    packages
-        .map(|(name, bytes)| (name, Sha256::of(&bytes)))
-        .collect()
+    packages.map(|(name, bytes)| (name, Sha256::of(&bytes))).collect()
 }
 
 /// Fails with the first member that differs.
@@ -118,11 +116,7 @@ fn a_promoted_set_is_what_a_build_under_the_other_version_makes() {
             assert_has!(record, &sha256.to_string());
         }
         let document = fs_err::read_to_string(promoted.join("set.json")).unwrap();
-        assert_has!(
-            document,
-            "\"promoted-from\": \"7.14.0rc1\"",
-            "\"version\": \"7.14.0\"",
-        );
+        assert_has!(document, "\"promoted-from\": \"7.14.0rc1\"", "\"version\": \"7.14.0\"",);
         rocwheel(&["check", text(&promoted)]).ok();
     }
 }

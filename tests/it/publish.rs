@@ -28,12 +28,7 @@ pub(crate) fn judge(name: &str, arguments: &[&str]) -> Outcome {
     command.env("PATH", std::env::var_os("PATH").unwrap());
     command.env("HOME", TEMPORARY);
     // Where the packages of this world come from is the machine's affair.
-    for name in [
-        "PIP_INDEX_URL",
-        "UV_DEFAULT_INDEX",
-        "UV_INDEX_URL",
-        "SSL_CERT_FILE",
-    ] {
+    for name in ["PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "SSL_CERT_FILE"] {
         if let Some(value) = std::env::var_os(name) {
             command.env(name, value);
         }
@@ -44,10 +39,7 @@ pub(crate) fn judge(name: &str, arguments: &[&str]) -> Outcome {
 /// pip as it is without settings and caches, with the words of a line and then these.
 pub(crate) fn pip(line: &str, more: &[&str]) -> Outcome {
     let line = format!("{line} --isolated --no-cache-dir --quiet");
-    judge(
-        "pip",
-        &[&line.split(' ').collect::<Vec<_>>(), more].concat(),
-    )
+    judge("pip", &[&line.split(' ').collect::<Vec<_>>(), more].concat())
 }
 
 /// `uv pip`, the same, for the Python of the judges.
@@ -79,10 +71,7 @@ impl Bench {
         let place = tempfile::tempdir().unwrap();
         let root = place.path().join("a b+c%41&'é");
         fs_err::create_dir(&root).unwrap();
-        Self {
-            _place: place,
-            root,
-        }
+        Self { _place: place, root }
     }
 
     /// With packages in `built`.
@@ -101,15 +90,9 @@ impl Bench {
 
     /// Uploads `built` to `out`, as the packages of run 42.
     pub(crate) fn upload(&self, more: &str) -> Outcome {
-        let of_all = if more.contains("--artifact-group") {
-            ""
-        } else {
-            "--multi-target"
-        };
+        let of_all = if more.contains("--artifact-group") { "" } else { "--multi-target" };
         let run = "--run-id=42 --bucket=mine --platform=linux --no-check";
-        self.run(&format!(
-            "upload built --output-dir out {run} {of_all} {more}"
-        ))
+        self.run(&format!("upload built --output-dir out {run} {of_all} {more}"))
     }
 
     pub(crate) fn path(&self, path: &str) -> String {

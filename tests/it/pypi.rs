@@ -12,20 +12,13 @@ fn wheel(place: &Path) -> PathBuf {
     succeed(Command::new("strip").arg("-o").arg(&program).arg(ROCWHEEL));
     let root = env!("CARGO_MANIFEST_DIR");
     let mut maturin = Command::new(tool("maturin"));
-    maturin
-        .args(["sdist", "--out"])
-        .arg(place)
-        .current_dir(root);
+    maturin.args(["sdist", "--out"]).arg(place).current_dir(root);
     succeed(maturin.env("SOURCE_DATE_EPOCH", "315532800"));
     let top = concat!("rocwheel-", env!("CARGO_PKG_VERSION"));
     let sdist = place.join(format!("{top}.tar.gz"));
     let mut release = Command::new("python3");
     release.arg(Path::new(root).join(".github/binary/release.py"));
-    succeed(
-        release
-            .args(["wheel", TARGET])
-            .args([&program, &sdist, place]),
-    );
+    succeed(release.args(["wheel", TARGET]).args([&program, &sdist, place]));
     let tags = "manylinux_2_17_x86_64.manylinux2014_x86_64.musllinux_1_1_x86_64";
     place.join(format!("{top}-py3-none-{tags}.whl"))
 }
@@ -77,8 +70,7 @@ fn the_wheel_of_a_release_is_a_program_for_every_installer() {
     }
     let uv = |line: &str, rest: &[&Path]| {
         let mut uv = Command::new(tool("uv"));
-        uv.args(["--offline", "--cache-dir"])
-            .arg(place.join("cache"));
+        uv.args(["--offline", "--cache-dir"]).arg(place.join("cache"));
         succeed(uv.args(line.split(' ')).args(rest));
     };
     let environment = place.join("uv");

@@ -87,9 +87,7 @@ fn failure<T>(answer: Result<T, StoreError>) -> StoreFailureKind {
 }
 
 fn is_missing(store: &S3Store, name: &str) -> bool {
-    store
-        .head(&key(name))
-        .is_err_and(|it| it.kind() == NotFound)
+    store.head(&key(name)).is_err_and(|it| it.kind() == NotFound)
 }
 
 /// An error, without the number of the bucket.
@@ -324,10 +322,7 @@ fn an_answer_that_always_breaks_off_is_given_up() {
     add(&store, "a.whl", &noise(1, 100_000)).unwrap();
     proxy.breaks("GET", "/a.whl", 99, Fault::Cut(0));
     let error = read(&store, "a.whl", Span::Whole).unwrap_err();
-    assert_has!(
-        shown(error),
-        "the store does not answer: `s3://BUCKET/a.whl`"
-    );
+    assert_has!(shown(error), "the store does not answer: `s3://BUCKET/a.whl`");
     assert_eq!(proxy.count("GET"), 4);
 }
 
@@ -352,9 +347,7 @@ fn a_listing_has_all_pages_and_no_names_that_are_no_keys() {
     let server = Server::shared();
     let bucket = server.bucket();
     let store = server.store(&bucket);
-    let names: Vec<String> = (0..1050)
-        .map(|number| format!("run/{number:04}.whl"))
-        .collect();
+    let names: Vec<String> = (0..1050).map(|number| format!("run/{number:04}.whl")).collect();
     let many = NonZeroUsize::new(16).unwrap();
     let put = |name: &String| Ok(add(&store, name, b"")?);
     parallel::try_each(&names, many, &Stop::default(), put, |_, ()| ()).unwrap();
@@ -373,10 +366,7 @@ fn a_public_bucket_needs_no_credentials_to_be_read() {
     server.publish(&bucket);
     add(&server.store(&bucket), "dist/a.whl", b"bytes").unwrap();
     let anonymous = store(&bucket, server.port, Signing::Never, &Stop::default());
-    assert_eq!(
-        read(&anonymous, "dist/a.whl", Span::Whole).unwrap(),
-        b"bytes"
-    );
+    assert_eq!(read(&anonymous, "dist/a.whl", Span::Whole).unwrap(), b"bytes");
     let listed = anonymous.list(Some(&key("dist")), Depth::All).unwrap();
     assert_eq!(listed.len(), 1);
     assert!(is_missing(&anonymous, "no"));

@@ -54,10 +54,7 @@ pub(crate) fn contract(store: &dyn Store, prefix: &str, pages: Pages) -> Result<
 pub(crate) fn contract_in_turn(store: &dyn Store, prefix: &str, pages: Pages) -> Result<()> {
     let promises: [Promise; 7] = [
         ("what is put can be read", Bench::what_is_put_can_be_read),
-        (
-            "absent things are absent",
-            Bench::absent_things_are_not_found,
-        ),
+        ("absent things are absent", Bench::absent_things_are_not_found),
         ("keys are taken literally", Bench::keys_are_taken_literally),
         ("a listing is whole", Bench::a_listing_is_whole_and_in_order),
         ("conditions hold", Bench::conditions_hold),
@@ -86,8 +83,7 @@ impl Bench<'_> {
     }
 
     fn put(&self, key: &Key, bytes: &[u8], condition: Condition) -> Result<(), StoreError> {
-        self.store
-            .put(key, &bytes, &options("application/zip", condition, None))
+        self.store.put(key, &bytes, &options("application/zip", condition, None))
     }
 
     fn read(&self, key: &Key, span: Span) -> Result<Vec<u8>> {
@@ -242,10 +238,7 @@ impl Bench<'_> {
     }
 
     fn a_directory_has_a_page(&self) -> Result<()> {
-        for kind in [
-            "text/html; charset=utf-8",
-            "application/vnd.pypi.simple.v1+json",
-        ] {
+        for kind in ["text/html; charset=utf-8", "application/vnd.pypi.simple.v1+json"] {
             let key = self.key("simple/rocm/")?;
             let options = options(kind, Condition::Always, None);
             self.store.put(&key, &b"page".as_slice(), &options)?;

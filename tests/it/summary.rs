@@ -207,9 +207,7 @@ fn packages_that_stay_with_a_run_need_no_index_and_have_no_address() {
 fn step() -> Sandbox {
     let t = Sandbox::new();
     let here = t.path("");
-    let t = t
-        .with("GITHUB_STEP_SUMMARY", "step.md")
-        .with("GITHUB_OUTPUT", "outputs");
+    let t = t.with("GITHUB_STEP_SUMMARY", "step.md").with("GITHUB_OUTPUT", "outputs");
     t.with("RUNNER_TEMP", here)
 }
 
@@ -236,9 +234,7 @@ fn an_upload_says_what_summary_says_about_the_published_set() {
         let outputs = uploaded.read("outputs");
 
         let place = uploaded.path("to/local-linux/python");
-        again
-            .run(&format!("summary '{}' --check", place.display()))
-            .ok();
+        again.run(&format!("summary '{}' --check", place.display())).ok();
         assert_eq!(again.read("step.md"), page);
         assert_eq!(again.read("job_summary.md"), page);
         assert_eq!(again.read("outputs"), outputs);
@@ -265,10 +261,7 @@ fn a_set_that_upload_refuses_has_a_summary_and_no_outputs() {
     copy_files(&published::sample().dist(), &dist);
     let core = "rocm_sdk_core-0.99.1.dev0-py3-none-linux_x86_64.whl";
     fs_err::remove_file(dist.join(core)).unwrap();
-    assert_eq!(
-        t.run("upload packages --multi-target --output-dir to").code,
-        1
-    );
+    assert_eq!(t.run("upload packages --multi-target --output-dir to").code, 1);
     let page = t.read("job_summary.md");
     assert_has!(page, "Nothing was published.");
     assert_lacks!(page, "pip install");
@@ -280,10 +273,7 @@ fn a_directory_of_the_runner_that_is_not_there_costs_only_the_copy() {
     let t = step();
     let upload = upload(published::sample());
     let said = t.run(&format!("{upload} --runner-temp none")).done();
-    assert_has!(
-        said.stderr,
-        "warning: the summary is not in `job_summary.md`"
-    );
+    assert_has!(said.stderr, "warning: the summary is not in `job_summary.md`");
     assert!(t.path("step.md").exists());
 }
 

@@ -56,9 +56,7 @@ fn a_line_of_a_workflow_needs_only_the_name_of_the_program() {
         let text = fs_err::read_to_string(&outputs).unwrap();
         let lines = text.lines().filter(|it| !it.starts_with("rocwheel_"));
         let lines: Vec<&str> = lines.collect();
-        let values = lines
-            .chunks(2)
-            .filter(|it| it[0].contains("_package_version"));
+        let values = lines.chunks(2).filter(|it| it[0].contains("_package_version"));
         let values = values.map(|it| format!("{}={}\n", it[0].split_once('<').unwrap().0, it[1]));
         format!("{line}\n{}", values.collect::<String>())
     });
@@ -151,9 +149,7 @@ fn what_is_missing_is_named_with_its_flag() {
         "--release-type prerelease --base-version 7.0",
         "--release-type dev --base-version 7.0 --rc 1 --git-sha 0123abcd",
     ];
-    let told = told
-        .map(|line| refusal(nowhere.path(), line) + "\n")
-        .concat();
+    let told = told.map(|line| refusal(nowhere.path(), line) + "\n").concat();
     let damaged = refusal(&root, "--release-type nightly");
     insta::assert_snapshot!(told + &damaged, @"
     error: no release type was given, so the suffix is unknown
@@ -225,12 +221,7 @@ fn build_and_pipeline_find_the_version_alike() {
         let from = artifacts(name, version, has_base);
         let to = place::empty(&format!("version/{name}-to"));
         let from = ["--artifact-dir", place::text(&from), "--release-type", kind];
-        let to = [
-            "--output-dir",
-            place::text(&to),
-            "--dry-run",
-            "--format=json",
-        ];
+        let to = ["--output-dir", place::text(&to), "--dry-run", "--format=json"];
         for verb in ["build", "pipeline"] {
             let outcome = rocwheel(&[&[verb], &from[..], &to].concat());
             let said = outcome.stderr;

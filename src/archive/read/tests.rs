@@ -29,9 +29,7 @@ fn walk(tar: &[u8]) -> Result<String> {
 fn refused(tar: impl AsRef<[u8]>) -> String {
     let error = walk(tar.as_ref()).expect_err("the tar was accepted");
     let causes = crate::error::causes(&error);
-    [vec![crate::error::message(&error)], causes]
-        .concat()
-        .join(": ")
+    [vec![crate::error::message(&error)], causes].concat().join(": ")
 }
 
 #[test]
@@ -49,12 +47,7 @@ fn members_are_read_as_they_were_written() {
         .file("b?c", b"2")
         .pax(b'x', &["linkpath=ü"])
         .symlink("l", "?")
-        .member(
-            "././@LongLink",
-            b'L',
-            format!("{long}\0").as_bytes(),
-            |_| {},
-        )
+        .member("././@LongLink", b'L', format!("{long}\0").as_bytes(), |_| {})
         .file("d/d/d", b"3")
         .member("././@LongLink", b'K', b"a/one\0", |_| {})
         .hardlink("k", "a/on")
@@ -80,10 +73,7 @@ fn members_are_read_as_they_were_written() {
 
 #[test]
 fn content_that_is_not_read_is_skipped() {
-    let tar = Craft::default()
-        .file("a", &[7; 2000])
-        .file("b", b"content")
-        .end();
+    let tar = Craft::default().file("a", &[7; 2000]).file("b", b"content").end();
     let mut reader = TarReader::new(tar.as_slice(), MAX);
     reader.next_entry().unwrap();
     reader.read_exact(&mut [0; 3]).unwrap();
@@ -103,11 +93,7 @@ fn a_name_in_two_parts_is_joined() {
 
 #[test]
 fn a_tar_cut_off_anywhere_is_an_error() {
-    let whole = Craft::default()
-        .pax(b'x', &["path=a"])
-        .file("?", b"1")
-        .directory("b/")
-        .end();
+    let whole = Craft::default().pax(b'x', &["path=a"]).file("?", b"1").directory("b/").end();
     for len in 0..whole.len() {
         walk(&whole[..len]).unwrap_err();
     }
@@ -194,10 +180,8 @@ fn names_that_leave_the_archive_are_refused() {
         "a\\b",
         "a/",
     ];
-    let messages: Vec<String> = names
-        .iter()
-        .map(|name| refused(Craft::default().file(name, b"").end()))
-        .collect();
+    let messages: Vec<String> =
+        names.iter().map(|name| refused(Craft::default().file(name, b"").end())).collect();
     insta::assert_snapshot!(messages.join("\n"), @r#"
     failed to read the tar header at byte 0: an absolute path: "/etc/passwd"
     failed to read the tar header at byte 0: a path with `..`: "../x"
@@ -267,16 +251,9 @@ fn damaged_headers_are_refused() {
     insta::assert_snapshot!(refused(b"<html>".repeat(100)), @"failed to read the tar header at byte 0: this is not a tar header");
     let pax = |content: &[u8]| refused(Craft::default().member("x", b'x', content, |_| {}).end());
     insta::assert_snapshot!(pax(b"99 path=a\n"), @"failed to read the tar header at byte 0: not a list of pax records");
-    for content in [
-        &b"5 a=b"[..],
-        b"\n",
-        b"0 a=b\n",
-        b"1 a=b\n",
-        b"-6 a=b\n",
-        b"6 ab!\n",
-        b"12",
-        b"\0",
-    ] {
+    for content in
+        [&b"5 a=b"[..], b"\n", b"0 a=b\n", b"1 a=b\n", b"-6 a=b\n", b"6 ab!\n", b"12", b"\0"]
+    {
         assert_eq!(pax(content), pax(b"99 path=a\n"));
     }
 }

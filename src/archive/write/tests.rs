@@ -12,27 +12,15 @@ fn path(text: &str) -> RelPath {
 }
 
 fn directory(text: &str) -> TarEntry {
-    TarEntry {
-        path: path(text),
-        kind: TarKind::Directory,
-    }
+    TarEntry { path: path(text), kind: TarKind::Directory }
 }
 
 fn file(text: &str, len: u64) -> TarEntry {
-    TarEntry {
-        path: path(text),
-        kind: TarKind::File {
-            len,
-            executable: text.starts_with("bin/"),
-        },
-    }
+    TarEntry { path: path(text), kind: TarKind::File { len, executable: text.starts_with("bin/") } }
 }
 
 fn link(text: &str, to: &str) -> TarEntry {
-    TarEntry {
-        path: path(text),
-        kind: TarKind::Symlink(to.to_owned()),
-    }
+    TarEntry { path: path(text), kind: TarKind::Symlink(to.to_owned()) }
 }
 
 /// The content of a planned file: its index as a byte, repeated.
@@ -43,9 +31,7 @@ fn content(plan: &TarPlan, index: usize) -> Vec<u8> {
 
 fn bytes(plan: &TarPlan) -> Vec<u8> {
     let mut out = Vec::new();
-    plan.stream(|index| Ok(io::Cursor::new(content(plan, index))))
-        .read_to_end(&mut out)
-        .unwrap();
+    plan.stream(|index| Ok(io::Cursor::new(content(plan, index)))).read_to_end(&mut out).unwrap();
     out
 }
 
@@ -92,10 +78,7 @@ fn a_stream_reads_back_as_planned_and_is_as_long_as_announced() {
         file("empty", 0),
         file(&long, 3),
         link("share/ünï", &format!("../{long}")),
-        TarEntry {
-            path: path("lib/same"),
-            kind: TarKind::Hardlink(path("lib/a.so.1")),
-        },
+        TarEntry { path: path("lib/same"), kind: TarKind::Hardlink(path("lib/a.so.1")) },
     ];
     let plan = TarPlan::new(entries, 315_532_800).unwrap();
     let tar = bytes(&plan);
@@ -139,10 +122,7 @@ fn a_file_beyond_8_gib_gets_a_size_record_and_the_length_counts_it() {
     assert_eq!(larger.len, 1024 + 512 + (OCTAL_MAX + 1) + 1024);
 
     let mut start = vec![0; 1536];
-    larger
-        .stream(|_| Ok(io::repeat(7)))
-        .read_exact(&mut start)
-        .unwrap();
+    larger.stream(|_| Ok(io::repeat(7))).read_exact(&mut start).unwrap();
     assert!(start[512..].starts_with(b"19 size=8589934592\n\0"));
     // A reader without pax support sees an empty file.
     assert_eq!(start[1024 + 124..1024 + 136], *b"00000000000\0");

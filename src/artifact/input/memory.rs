@@ -85,17 +85,9 @@ impl UnpackMemory {
 
     /// Remembers artifacts that were just unpacked, and writes the file.
     pub(super) fn remember(mut self, unpacked: Vec<UnpackedArtifact<'_>>) -> Result<()> {
-        for UnpackedArtifact {
-            name,
-            archive,
-            files,
-        } in unpacked
-        {
+        for UnpackedArtifact { name, archive, files } in unpacked {
             if let Some((archive, sha256)) = archive.zip(files) {
-                let file = CachedFile {
-                    sha256,
-                    metadata: None,
-                };
+                let file = CachedFile { sha256, metadata: None };
                 self.0.insert(&key(name), archive, file);
             }
         }

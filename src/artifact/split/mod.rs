@@ -90,10 +90,7 @@ impl<'a> SplitPlan<'a> {
     }
 
     pub fn name(&self, scope: &Scope) -> ArtifactName {
-        ArtifactName {
-            scope: scope.clone(),
-            ..self.artifact.name.clone()
-        }
+        ArtifactName { scope: scope.clone(), ..self.artifact.name.clone() }
     }
 
     /// The binaries that lose their device code, in the order of the artifact.
@@ -188,13 +185,10 @@ fn splitting<'a>(artifact: &'a Artifact, jobs: NonZeroUsize, stop: &Stop) -> Res
         let shown = || format!("failed to take the code out of `{}`", file.source.display());
         patch.map(Arc::new).with_context(shown)
     })?;
-    let losses = plan
-        .files
-        .iter_mut()
-        .filter_map(|(_, action)| match action {
-            SplitAction::Loses(loss) => Some(loss),
-            _ => None,
-        });
+    let losses = plan.files.iter_mut().filter_map(|(_, action)| match action {
+        SplitAction::Loses(loss) => Some(loss),
+        _ => None,
+    });
     for (loss, patch) in losses.zip(patches) {
         loss.plan = patch;
     }
@@ -235,9 +229,7 @@ fn action(file: &TreeFile) -> Result<SplitAction> {
     let may_hold_code = facts.elf.is_some()
         || facts.damage.is_some()
         || matches!(facts.kind, FileKind::Executable | FileKind::SharedObject)
-        || windows
-            .iter()
-            .any(|end| file.path.file_name().ends_with(end));
+        || windows.iter().any(|end| file.path.file_name().ends_with(end));
     if !may_hold_code {
         return Ok(SplitAction::Stays);
     }

@@ -52,10 +52,7 @@ pub fn merge<'a>(
         for file in &artifact.files {
             let owned = Owned { artifact, file };
             if let Some(earlier) = merged.files.insert(&file.path, owned) {
-                shared
-                    .entry(&file.path)
-                    .or_insert_with(|| vec![earlier])
-                    .push(owned);
+                shared.entry(&file.path).or_insert_with(|| vec![earlier]).push(owned);
             }
         }
     }
@@ -81,10 +78,7 @@ pub fn same_content(one: &TreeFile, other: &TreeFile) -> Result<bool> {
         return Ok(one.source == other.source);
     }
     let [left, right] = forms;
-    Ok(same_bytes(
-        left.open(&one.source)?,
-        right.open(&other.source)?,
-    )?)
+    Ok(same_bytes(left.open(&one.source)?, right.open(&other.source)?)?)
 }
 
 const STEP: usize = 64 * 1024;
@@ -142,11 +136,8 @@ mod tests {
 
     /// `a/` is a directory, `a -> b` a link, `a 3` a file of three bytes, `a 3x` one that runs.
     fn artifact(name: &str, basedirs: &[(&str, &[&str])]) -> Artifact {
-        let mut artifact = Artifact {
-            name: name.parse().unwrap(),
-            basedirs: Vec::new(),
-            files: Vec::new(),
-        };
+        let mut artifact =
+            Artifact { name: name.parse().unwrap(), basedirs: Vec::new(), files: Vec::new() };
         for (basedir, lines) in basedirs {
             let basedir = std::sync::Arc::new(basedir.parse().unwrap());
             artifact.files.extend(lines.iter().map(|line| {
@@ -187,17 +178,11 @@ mod tests {
     fn the_tree_has_each_path_once_and_the_last_owner_wins() {
         let artifacts = [
             artifact("a_lib_generic", &[("s", &["lib/", "lib/x 1", "lib/y 1"])]),
-            artifact(
-                "b_lib_generic",
-                &[("s", &["lib/", "lib/x 2"]), ("t", &["lib/x 3"])],
-            ),
+            artifact("b_lib_generic", &[("s", &["lib/", "lib/x 2"]), ("t", &["lib/x 3"])]),
         ];
         let merged = merge(&artifacts, |_, _| Ok(true)).unwrap();
-        let lines: Vec<String> = merged
-            .files
-            .iter()
-            .map(|(path, owned)| format!("{path}: {owned}"))
-            .collect();
+        let lines: Vec<String> =
+            merged.files.iter().map(|(path, owned)| format!("{path}: {owned}")).collect();
         insta::assert_snapshot!(lines.join("\n"), @"
         lib: b_lib_generic/s
         lib/x: b_lib_generic/t
@@ -220,16 +205,10 @@ mod tests {
     fn things_that_differ_collide_and_only_equal_lengths_are_read() {
         let one: &[&str] = &["a/", "b -> x", "c 1", "d 1", "e -> x", "f 1"];
         let two: &[&str] = &["a -> x", "b -> y", "c 2", "d 1x", "e 1", "f/"];
-        let artifacts = [
-            artifact("a_lib_generic", &[("s", one)]),
-            artifact("b_lib_generic", &[("s", two)]),
-        ];
+        let artifacts =
+            [artifact("a_lib_generic", &[("s", one)]), artifact("b_lib_generic", &[("s", two)])];
         let merged = merge(&artifacts, |_, _| bail!("read")).unwrap();
-        let paths: Vec<&str> = merged
-            .collisions
-            .iter()
-            .map(|one| one.path.as_str())
-            .collect();
+        let paths: Vec<&str> = merged.collisions.iter().map(|one| one.path.as_str()).collect();
         assert_eq!(paths, ["a", "b", "c", "d", "e", "f"]);
     }
 

@@ -324,9 +324,7 @@ mod tests {
         assert_eq!(kind("a.co"), Some(FileKind::Hsaco));
         assert_eq!(kind("a.lib"), Some(FileKind::Archive));
         assert_eq!(kind("a.exe"), Some(FileKind::Executable));
-        for name in [
-            "a.TXT", "a.so", "a.a", "a.dll", "txt", ".h", "a.", "a.h.in", "a.cpp",
-        ] {
+        for name in ["a.TXT", "a.so", "a.a", "a.dll", "txt", ".h", "a.", "a.h.in", "a.cpp"] {
             assert_eq!(kind(name), None, "{name}");
         }
     }

@@ -85,26 +85,15 @@ fn list(directory: &Path) -> Result<(PathBuf, Listed, Vec<Skipped>)> {
     let (mut listed, mut skipped) = (Vec::new(), Vec::new());
     for child in fs_err::read_dir(&directory)? {
         let child = child?;
-        let (name, path) = (
-            child.file_name().to_string_lossy().into_owned(),
-            child.path(),
-        );
+        let (name, path) = (child.file_name().to_string_lossy().into_owned(), child.path());
         ensure_readable(&name, path.is_dir())?;
         match artifact_name(&name, &path) {
             Ok(artifact) => {
                 let basedirs = basedirs(&path).hint(format!("fetch `{name}` again"))?;
-                let artifact = Artifact {
-                    name: artifact,
-                    basedirs,
-                    files: Vec::new(),
-                };
+                let artifact = Artifact { name: artifact, basedirs, files: Vec::new() };
                 listed.push((path, artifact));
             }
-            Err(reason) => skipped.push(Skipped {
-                is_directory: path.is_dir(),
-                name,
-                reason,
-            }),
+            Err(reason) => skipped.push(Skipped { is_directory: path.is_dir(), name, reason }),
         }
     }
     listed.sort_by_cached_key(|(_, artifact)| artifact.name.to_string());
@@ -213,15 +202,9 @@ fn link_end(link: &TreeFile, by_path: &HashMap<&str, (Node, &TreeFile)>) -> Opti
         ResolvedLink::Missing => LinkEnd::Dangling,
         ResolvedLink::Directory => LinkEnd::Directory,
         ResolvedLink::File(path) => match by_path.get(path.as_str()).map(|(_, file)| *file) {
-            Some(TreeFile {
-                source,
-                content: TreeContent::File(facts),
-                ..
-            }) => LinkEnd::File {
-                source: source.clone(),
-                facts: facts.clone(),
-                path,
-            },
+            Some(TreeFile { source, content: TreeContent::File(facts), .. }) => {
+                LinkEnd::File { source: source.clone(), facts: facts.clone(), path }
+            }
             _ => LinkEnd::Dangling,
         },
     })
@@ -253,10 +236,7 @@ fn look(top: &Path, basedir: &Arc<RelPath>, entry: &DirEntry) -> Result<TreeFile
     let source = entry.path().to_owned();
     let found = entry.metadata()?;
     let content = if found.is_symlink() {
-        TreeContent::Link {
-            text: link_text(&source)?,
-            end: LinkEnd::Dangling,
-        }
+        TreeContent::Link { text: link_text(&source)?, end: LinkEnd::Dangling }
     } else if found.is_dir() {
         TreeContent::Directory
     } else if found.is_file() {
@@ -271,12 +251,7 @@ fn look(top: &Path, basedir: &Arc<RelPath>, entry: &DirEntry) -> Result<TreeFile
     } else {
         bail!("neither a file, a directory nor a link: `{path}`");
     };
-    Ok(TreeFile {
-        path,
-        basedir: Arc::clone(basedir),
-        source,
-        content,
-    })
+    Ok(TreeFile { path, basedir: Arc::clone(basedir), source, content })
 }
 
 fn link_text(source: &Path) -> Result<String> {

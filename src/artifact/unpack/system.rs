@@ -60,15 +60,9 @@ pub(super) fn windows_allows(name: &str) -> bool {
 /// name such as `con` or `lpt1`, and no trailing dots and spaces, which Windows removes.
 fn is_valid(name: &str) -> bool {
     const DEVICES: [&str; 4] = ["con", "prn", "aux", "nul"];
-    let stem = name
-        .split('.')
-        .next()
-        .unwrap_or(name)
-        .trim_end()
-        .to_ascii_lowercase();
+    let stem = name.split('.').next().unwrap_or(name).trim_end().to_ascii_lowercase();
     let numbered = ["com", "lpt"].into_iter().any(|device| {
-        stem.strip_prefix(device)
-            .is_some_and(|number| matches!(number.as_bytes(), [b'1'..=b'9']))
+        stem.strip_prefix(device).is_some_and(|number| matches!(number.as_bytes(), [b'1'..=b'9']))
     });
     !name.contains(|c: char| c.is_control() || "<>:\"/\\|?*".contains(c))
         && !name.ends_with([' ', '.'])

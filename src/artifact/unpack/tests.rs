@@ -147,13 +147,7 @@ fn an_artifact_may_be_empty() {
     let destination = TempDir::new().unwrap();
     unpack_tar(&Craft::default().file(MANIFEST, b"").end(), &destination).unwrap();
     unpack_tar(&archive().end(), &destination).unwrap();
-    assert!(
-        destination
-            .path()
-            .join("x_lib_generic")
-            .join(MANIFEST)
-            .is_file()
-    );
+    assert!(destination.path().join("x_lib_generic").join(MANIFEST).is_file());
 }
 
 #[test]
@@ -196,15 +190,9 @@ fn devices_and_pipes_are_refused() {
 #[test]
 fn names_that_clash_by_case_are_refused_where_case_is_ignored() {
     let clashing = || archive().file("b/E/x", b"1").file("b/e/y", b"2");
-    let refuse = UnpackLimits {
-        ignores_case: true,
-        ..UnpackLimits::default()
-    };
+    let refuse = UnpackLimits { ignores_case: true, ..UnpackLimits::default() };
     insta::assert_snapshot!(refused_with(&refuse, clashing()), @"`b/e` and `b/E` differ only in case");
-    let base = Craft::default()
-        .file(MANIFEST, b"b\nB\n")
-        .file("b/x", b"")
-        .file("B/y", b"");
+    let base = Craft::default().file(MANIFEST, b"b\nB\n").file("b/x", b"").file("B/y", b"");
     insta::assert_snapshot!(refused_with(&refuse, base), @"`B` and `b` differ only in case");
 }
 
@@ -238,9 +226,7 @@ fn what_goes_beyond_a_limit_is_refused_in_words() {
     let paths = limits(|limits| limits.paths = 21 + 1 + 5);
     insta::assert_snapshot!(refused_with(&paths, two()), @"more than 27 bytes of names, from `b/two` on");
     let name = limits(|limits| limits.name = 4);
-    let archive = Craft::default()
-        .file("artifact_manifest.txt", b"b")
-        .file("b/12345", b"");
+    let archive = Craft::default().file("artifact_manifest.txt", b"b").file("b/12345", b"");
     insta::assert_snapshot!(refused_with(&name, archive), @"a name of 5 bytes, but at most 4 are allowed: `b/12345`");
 }
 
@@ -291,11 +277,7 @@ fn links_where_an_artifact_goes_are_replaced_and_not_followed() {
     let link = destination.path().join("x_lib_generic");
     fs_err::os::unix::fs::symlink(outside.path(), link).unwrap();
     let unpacked = unpack_tar(&archive().file("b/x", b"").end(), &destination).unwrap();
-    assert!(
-        !fs_err::symlink_metadata(unpacked.directory)
-            .unwrap()
-            .is_symlink()
-    );
+    assert!(!fs_err::symlink_metadata(unpacked.directory).unwrap().is_symlink());
     assert_eq!(listing(outside.path()).lines().count(), 1);
     assert_eq!(fs_err::read_dir(destination.path()).unwrap().count(), 1);
 }
@@ -322,14 +304,7 @@ fn a_stage_that_is_dropped_leaves_nothing() {
     let archive = zst(&archive().file("b/x", b"content").end());
     let stop = Stop::default();
     let limits = UnpackLimits::default();
-    let staged = stage(
-        archive.as_slice(),
-        &name(),
-        destination.path(),
-        &limits,
-        &stop,
-        &|_| {},
-    );
+    let staged = stage(archive.as_slice(), &name(), destination.path(), &limits, &stop, &|_| {});
     let staged = staged.unwrap();
     assert_eq!(staged.unpacked.files, 1);
     assert!(!staged.unpacked.directory.exists());
@@ -348,14 +323,7 @@ fn a_user_who_stops_finds_nothing_half_done() {
         stop.flag().store(true, Relaxed);
     };
     let limits = UnpackLimits::default();
-    let result = stage(
-        archive.as_slice(),
-        &name(),
-        destination.path(),
-        &limits,
-        &stop,
-        &progress,
-    );
+    let result = stage(archive.as_slice(), &name(), destination.path(), &limits, &stop, &progress);
     assert_eq!(Exit::of(&result.err().unwrap()), Exit::Interrupted);
     assert_eq!(listing(destination.path()), "");
     assert!((1..100_000).contains(&seen.get()));
@@ -413,20 +381,11 @@ fn names_that_windows_cannot_have_are_known() {
 
 #[test]
 fn names_that_differ_by_case_or_normal_form_are_one() {
-    for (one, other) in [
-        ("Read", "READ"),
-        ("xY", "Xy"),
-        ("caf\u{e9}", "cafe\u{301}"),
-        ("É", "é"),
-    ] {
+    for (one, other) in [("Read", "READ"), ("xY", "Xy"), ("caf\u{e9}", "cafe\u{301}"), ("É", "é")]
+    {
         assert_eq!(fold(one), fold(other), "{one} {other}");
     }
-    for (one, other) in [
-        ("a", "b"),
-        ("a.b", "a-b"),
-        ("é", "e"),
-        ("STRASSE", "straße"),
-    ] {
+    for (one, other) in [("a", "b"), ("a.b", "a-b"), ("é", "e"), ("STRASSE", "straße")] {
         assert_ne!(fold(one), fold(other), "{one} {other}");
     }
 }

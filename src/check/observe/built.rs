@@ -86,10 +86,7 @@ fn devel_entry(entry: &TarEntry, bytes: Option<&SourceBytes>) -> Result<DevelEnt
         (TarKind::File { .. }, None) => Some(content::plain((Some(Sha256::of(b"")), 0), None)),
         _ => None,
     };
-    Ok(DevelEntry {
-        entry: entry.clone(),
-        content,
-    })
+    Ok(DevelEntry { entry: entry.clone(), content })
 }
 
 fn in_tree(bytes: &SourceBytes, entry: &TarEntry) -> Result<ContentFacts> {
@@ -122,10 +119,7 @@ fn sdist(package: CheckedPackage, members: &[BuiltMember]) -> SdistFile {
         let path = member.path.as_str();
         let kept = member.as_text().filter(|_| tarball::is_text(path));
         let content = (Some(member.sha256), member.len);
-        (
-            path.to_owned(),
-            content::plain(content, kept.map(<[u8]>::to_vec)),
-        )
+        (path.to_owned(), content::plain(content, kept.map(<[u8]>::to_vec)))
     });
     let contents = SdistContents {
         files: files.collect(),

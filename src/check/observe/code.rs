@@ -81,11 +81,7 @@ fn target(flags: u32, version: u8) -> Option<CodeTarget> {
 
 /// The device code of a host ELF file. `is_split` says that it has a marker.
 pub(super) fn of_host(file: &dyn ReadAt, is_split: bool) -> DeviceCodeFacts {
-    known(if is_split {
-        host::references(file).map(DeviceCodeFacts::Split)
-    } else {
-        fat(file)
-    })
+    known(if is_split { host::references(file).map(DeviceCodeFacts::Split) } else { fat(file) })
 }
 
 /// The device code of a Windows file, and the names of the libraries that it imports.

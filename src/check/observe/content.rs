@@ -187,12 +187,7 @@ pub(super) fn plain(content: (Option<Sha256>, u64), kept: Option<Vec<u8>>) -> Co
 
 impl ContentFacts {
     fn of(self, (sha256, len): (Option<Sha256>, u64), kept: Option<Vec<u8>>) -> Self {
-        Self {
-            len,
-            sha256,
-            kept,
-            ..self
-        }
+        Self { len, sha256, kept, ..self }
     }
 }
 
@@ -217,11 +212,7 @@ struct Tables<'a> {
 
 impl<'a> Tables<'a> {
     fn of(file: &'a dyn ReadAt) -> Self {
-        Self {
-            file,
-            has_refused: Cell::new(false),
-            failure: Cell::default(),
-        }
+        Self { file, has_refused: Cell::new(false), failure: Cell::default() }
     }
 }
 
@@ -255,11 +246,7 @@ fn examine_elf(file: &Tables<'_>) -> (Elf, DeviceCodeFacts) {
             code = code::of_host(file, facts.kpack_ref);
         }
         let launches = launches(file);
-        let elf = ElfFile {
-            facts,
-            faults,
-            launches,
-        };
+        let elf = ElfFile { facts, faults, launches };
         Ok((Elf::Read(Box::new(elf)), code))
     });
     if file.has_refused.get() {

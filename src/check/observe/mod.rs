@@ -70,23 +70,13 @@ pub(super) fn file_name(file: &str) -> Result<PackageFilename, String> {
 /// not computed.
 pub fn installed_member(path: String, mode: u32, file: &dyn ReadAt) -> io::Result<MemberFacts> {
     let content = content::examine(file, None, wheel::keep(&path))?;
-    Ok(MemberFacts {
-        path,
-        kind: MemberKind::File,
-        mode,
-        content: Ok(content),
-    })
+    Ok(MemberFacts { path, kind: MemberKind::File, mode, content: Ok(content) })
 }
 
 /// An installed package. `file` is the name that its wheel has or would have.
 pub fn installed_wheel(file: String, members: Vec<MemberFacts>) -> WheelFile {
     WheelFile {
-        package: CheckedPackage {
-            name: file_name(&file),
-            size: 0,
-            digest: None,
-            file,
-        },
+        package: CheckedPackage { name: file_name(&file), size: 0, digest: None, file },
         unreadable: None,
         contradictions: Vec::new(),
         members,

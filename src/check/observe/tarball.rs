@@ -65,18 +65,12 @@ pub(super) fn read_devel(
     len: u64,
     how: Hold,
 ) -> Result<(DevelTree, ContentFacts)> {
-    let mut tree = DevelTree {
-        member: member.to_owned(),
-        entries: Vec::new(),
-        fault: None,
-    };
+    let mut tree = DevelTree { member: member.to_owned(), entries: Vec::new(), fault: None };
     let mut hasher = Hasher::default();
     let mut source = InspectReader::new(source, |bytes| hasher.update(bytes));
     let walked = if has_extension(member, "xz") {
         let plain = Decompressor::new(ArchiveFormat::TarXz, &mut source);
-        plain
-            .map_err(Into::into)
-            .and_then(|plain| walk(plain, &mut tree.entries, how, MOST_HELD))
+        plain.map_err(Into::into).and_then(|plain| walk(plain, &mut tree.entries, how, MOST_HELD))
     } else {
         walk(&mut source, &mut tree.entries, how, MOST_HELD)
     };
@@ -93,9 +87,7 @@ pub(super) fn read_devel(
 /// package.
 pub(super) fn keep_in_tree(path: &str) -> Keep {
     let name = path.rsplit('/').next().unwrap_or_default();
-    let is_config = ["Config.cmake", "-config.cmake"]
-        .iter()
-        .any(|end| name.ends_with(end));
+    let is_config = ["Config.cmake", "-config.cmake"].iter().any(|end| name.ends_with(end));
     if is_config { Keep::Text } else { Keep::Facts }
 }
 
@@ -146,12 +138,8 @@ pub fn read_sdist<'a>(
     watch: &'a ObserveProgress<'a>,
 ) -> Result<SdistFile, Interrupted> {
     let mut walk = Walk::new(source, 0, true, watch);
-    let mut package = CheckedPackage {
-        file: file.to_owned(),
-        name: file_name(file),
-        size: 0,
-        digest: None,
-    };
+    let mut package =
+        CheckedPackage { file: file.to_owned(), name: file_name(file), size: 0, digest: None };
     let read = contents(&mut walk, &package, watch);
     package.digest = walk.finish().ok().flatten();
     package.size = package.digest.map_or(0, |(_, len)| len);
@@ -177,11 +165,7 @@ pub(super) fn sdist(package: CheckedPackage, contents: Result<SdistContents>) ->
         sdist.contents = contents;
         let main = sdist.contents.files.get("PKG-INFO");
         let main = main.with_context(|| format!("no `{top}/PKG-INFO`"))?;
-        let mut copies = sdist
-            .contents
-            .files
-            .iter()
-            .filter(|it| it.0.ends_with("/PKG-INFO"));
+        let mut copies = sdist.contents.files.iter().filter(|it| it.0.ends_with("/PKG-INFO"));
         sdist.copies_agree = copies.all(|(_, copy)| copy.sha256 == main.sha256);
         Metadata::parse(main.kept.as_deref().unwrap_or_default())
     });
@@ -227,11 +211,7 @@ fn contents(
         let mut hasher = Hasher::default();
         let mut source = InspectReader::new(&mut tar, |bytes| hasher.update(bytes));
         let mut text = None;
-        let is_asked = if package.is_ours() {
-            is_text(&path)
-        } else {
-            path == "PKG-INFO"
-        };
+        let is_asked = if package.is_ours() { is_text(&path) } else { path == "PKG-INFO" };
         if is_asked {
             ensure!(len <= LONGEST_TEXT, "`{path}` has {len} bytes");
             held = held.saturating_add(len);
@@ -239,9 +219,7 @@ fn contents(
             source.read_to_end(text.insert(Vec::new()))?;
         }
         io::copy(&mut source, &mut io::sink())?;
-        found
-            .files
-            .insert(path, content::plain(content::hashed(hasher, len)?, text));
+        found.files.insert(path, content::plain(content::hashed(hasher, len)?, text));
     }
     Ok(found)
 }

@@ -82,11 +82,7 @@ impl Portion {
     pub fn weight(&self) -> u64 {
         let len = self.bytes.end.saturating_sub(self.bytes.start);
         // Hashing is about four times as fast as inflating.
-        if self.members.is_empty() {
-            len / 4
-        } else {
-            len
-        }
+        if self.members.is_empty() { len / 4 } else { len }
     }
 }
 
@@ -95,11 +91,7 @@ impl Outline {
         let mut this = Self {
             file: file.to_owned(),
             size: source.size(),
-            hold: if is_of_others(file) {
-                Hold::Nothing
-            } else {
-                Hold::WithoutCode
-            },
+            hold: if is_of_others(file) { Hold::Nothing } else { Hold::WithoutCode },
             ..Self::default()
         };
         match Directory::read(this.size, &mut |range| bytes(source, range)) {
@@ -139,21 +131,14 @@ impl Outline {
     /// The whole wheel as one portion, which is also hashed: for a wheel in a store, of which each
     /// byte should be downloaded once.
     pub fn whole(&self) -> Portion {
-        Portion {
-            members: 0..self.entries.len(),
-            bytes: 0..self.size,
-            is_hashed: true,
-        }
+        Portion { members: 0..self.entries.len(), bytes: 0..self.size, is_hashed: true }
     }
 
     /// All members, split into portions that may be read at the same time, and one more without
     /// members if the whole wheel is to be hashed.
     pub fn portions(&self, is_hashed: bool) -> Vec<Portion> {
         let mut portions = self.some(|_| true);
-        portions.extend(is_hashed.then(|| Portion {
-            members: 0..0,
-            ..self.whole()
-        }));
+        portions.extend(is_hashed.then(|| Portion { members: 0..0, ..self.whole() }));
         portions
     }
 
@@ -169,10 +154,7 @@ impl Outline {
         portion: &Portion,
         watch: &ObserveProgress<'_>,
     ) -> Result<PortionFacts, Interrupted> {
-        let mut facts = PortionFacts {
-            first: portion.members.start,
-            ..PortionFacts::default()
-        };
+        let mut facts = PortionFacts { first: portion.members.start, ..PortionFacts::default() };
         let read = self.read_members(&mut facts, source, portion, watch);
         facts.error = read.err().map(|error| format!("{error:#}"));
         watch.stop.check()?;
@@ -296,9 +278,7 @@ impl PortionFacts {
     fn gap(&mut self, at: Option<u64>, next: u64, place: &str) {
         let len = next.saturating_sub(at.unwrap_or(next));
         if len > 0 {
-            self.told.push(format!(
-                "{len} bytes before {place} that belong to no member"
-            ));
+            self.told.push(format!("{len} bytes before {place} that belong to no member"));
         }
     }
 
@@ -325,10 +305,7 @@ impl PortionFacts {
         let watch = walk.watch;
         let mut packed = walk.by_ref().take(entry.packed);
         inflater.reset(false);
-        let unpacked = Inflate {
-            packed: &mut packed,
-            inflater,
-        };
+        let unpacked = Inflate { packed: &mut packed, inflater };
         let mut read = |data: &mut dyn BufRead| -> Result<_> {
             // That of flate2 is ten times as slow, because zlib-rs has none for these processors.
             let mut crc = crc32fast::Hasher::new();
@@ -342,10 +319,9 @@ impl PortionFacts {
                 ahead(unpacked, |data| read(data))?
             }
             Some(StorageMethod::Deflated) => read(&mut buffered(unpacked, entry.len, BUFFER))?,
-            None => bail!(
-                "it is compressed by method {}, which installers need not know",
-                entry.method
-            ),
+            None => {
+                bail!("it is compressed by method {}, which installers need not know", entry.method)
+            }
         };
         let rest = packed.limit();
         ensure!(rest == 0, "{rest} bytes behind the end of its data");
@@ -400,11 +376,7 @@ impl<R: BufRead> Read for Inflate<'_, R> {
         loop {
             let packed = self.packed.fill_buf()?;
             let is_end = packed.is_empty();
-            let flush = if is_end {
-                FlushDecompress::Finish
-            } else {
-                FlushDecompress::None
-            };
+            let flush = if is_end { FlushDecompress::Finish } else { FlushDecompress::None };
             let (taken, made) = (self.inflater.total_in(), self.inflater.total_out());
             let status = self.inflater.decompress(packed, buffer, flush);
             let taken = usize::try_from(self.inflater.total_in() - taken);
@@ -431,12 +403,7 @@ fn exactly(source: &mut impl Read, len: usize) -> Result<Vec<u8>> {
 }
 
 fn member_facts(entry: &DirectoryEntry, content: Result<ContentFacts, String>) -> MemberFacts {
-    MemberFacts {
-        path: entry.path.clone(),
-        kind: entry.kind,
-        mode: entry.mode,
-        content,
-    }
+    MemberFacts { path: entry.path.clone(), kind: entry.kind, mode: entry.mode, content }
 }
 
 /// Skips the data descriptor after the data of a member.

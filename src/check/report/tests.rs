@@ -26,10 +26,7 @@ fn a_report_is_read_as_it_was_written_and_ordered_by_rule() {
     let newer = text.replacen('{', r#"{"new":{},"#, 1);
     assert_eq!(Report::parse(&newer).unwrap(), report);
     let order = report.by_rule();
-    let order: Vec<_> = order
-        .iter()
-        .map(|(rule, all)| (rule.id, all.len()))
-        .collect();
+    let order: Vec<_> = order.iter().map(|(rule, all)| (rule.id, all.len())).collect();
     assert_eq!(order, [("RW101", 2), ("RW303", 2), ("RW201", 1)]);
     assert_eq!(report.to_string(), "5 errors, 1 accepted");
 }
@@ -95,10 +92,7 @@ fn ten_annotations_are_made_at_most_the_gravest_and_most_frequent_first() {
     ");
     let warnings = RULES.iter().filter(|it| it.severity == Severity::Warning);
     let warnings = warnings.map(|rule| Finding::new(rule, "a fact"));
-    let gravest = RULES
-        .iter()
-        .find(|it| it.severity == Severity::Error)
-        .unwrap();
+    let gravest = RULES.iter().find(|it| it.severity == Severity::Error).unwrap();
     let mixed = warnings.chain([Finding::new(gravest, "a fact")]);
     let told = shown(mixed.collect());
     assert_eq!(told.len(), 10);
@@ -112,9 +106,7 @@ fn an_annotation_names_five_places_and_says_how_many_more() {
     let rule = RULES[0];
     let found = (0..7).map(|at| {
         let finding = Finding::new(rule, "100% of it,\nall: of it");
-        finding
-            .in_file(format!("a{at}::error::.whl"))
-            .at("x\r\n::add-mask::y")
+        finding.in_file(format!("a{at}::error::.whl")).at("x\r\n::add-mask::y")
     });
     insta::assert_snapshot!(shown(found.collect())[0], @"
     RW101 unreadable-package: a0::error::.whl: x��::add-mask::y: 100% of it,�all: of it

@@ -48,9 +48,7 @@ pub(super) fn advertised(set: &SetFacts) -> BTreeSet<Target> {
         return BTreeSet::new();
     };
     let requirements = requirements_of(metadata, &set.platforms()).into_iter();
-    requirements
-        .filter_map(|(name, _)| device(&name)?.parse().ok())
-        .collect()
+    requirements.filter_map(|(name, _)| device(&name)?.parse().ok()).collect()
 }
 
 fn device(name: &DistName) -> Option<&str> {
@@ -67,14 +65,9 @@ pub(super) fn required(set: &SetFacts) -> BTreeMap<String, BTreeSet<String>> {
         let wanted = wanted.map(|(name, _)| name.normalized().to_owned());
         all.entry(name).or_default().extend(wanted);
     }
-    let devices = all
-        .values()
-        .flatten()
-        .filter(|it| it.starts_with(&NAMES.device));
+    let devices = all.values().flatten().filter(|it| it.starts_with(&NAMES.device));
     let devices: Vec<String> = devices.cloned().collect();
-    all.entry(NAMES.overlaid.clone())
-        .or_default()
-        .extend(devices);
+    all.entry(NAMES.overlaid.clone()).or_default().extend(devices);
     loop {
         let before: usize = all.values().map(BTreeSet::len).sum();
         let known = all.clone();
@@ -93,12 +86,7 @@ pub(super) fn required(set: &SetFacts) -> BTreeMap<String, BTreeSet<String>> {
 /// requirement allows.
 fn requirements_of(metadata: &Metadata, platforms: &[&str]) -> Vec<(DistName, Option<Version>)> {
     lines_of(metadata, platforms)
-        .map(|line| {
-            (
-                line.name.clone(),
-                line.pin().and_then(|pin| pin.parse().ok()),
-            )
-        })
+        .map(|line| (line.name.clone(), line.pin().and_then(|pin| pin.parse().ok())))
         .sorted()
         .dedup()
         .collect()
@@ -168,10 +156,7 @@ fn missing(set: &SetFacts, file: &str, wanted: &DistName, findings: &mut Finding
 fn is_in_libraries(set: &SetFacts, name: &DistName) -> bool {
     let target = name.normalized().strip_prefix(&NAMES.of_family);
     match target.and_then(|it| it.parse::<Target>().ok()) {
-        Some(target) => set
-            .wheels
-            .iter()
-            .any(|it| coverage::promised(it).contains(&target)),
+        Some(target) => set.wheels.iter().any(|it| coverage::promised(it).contains(&target)),
         None => device(name).is_some(),
     }
 }
@@ -240,9 +225,7 @@ fn selected(set: &SetFacts, findings: &mut Findings) {
             }
         };
         let is_lacking = |extra: &&String| {
-            !lines
-                .iter()
-                .any(|line| line.extra.unwrap_or_default() == extra.as_str())
+            !lines.iter().any(|line| line.extra.unwrap_or_default() == extra.as_str())
         };
         for extra in extras.iter().filter(is_lacking) {
             let whose = match extra.as_str() {

@@ -45,11 +45,7 @@ pub(super) fn find(set: &SetFacts, destination: &Destination, findings: &mut Fin
     if set.packages().next().is_none() {
         return;
     }
-    let RunPlace {
-        id,
-        platform,
-        group,
-    } = &destination.place;
+    let RunPlace { id, platform, group } = &destination.place;
     // A directory of local outputs may have a set of any run, and a local build may be published in any run.
     let is_of_run = |run: &&RunId| !run.is_local() && !id.is_local() && *run != id;
     if let Some(run) = destination.run.as_ref().filter(is_of_run) {
@@ -69,10 +65,7 @@ pub(super) fn find(set: &SetFacts, destination: &Destination, findings: &mut Fin
         let fact = format!("it has no packages for `{target}`, which is of `{group}`");
         findings.of_set(rule::MISSING_IN_GROUP, fact);
     }
-    for target in coverage::targets(set)
-        .iter()
-        .filter(|it| !implied.contains(&it.base()))
-    {
+    for target in coverage::targets(set).iter().filter(|it| !implied.contains(&it.base())) {
         let fact = format!("it has packages for `{target}`, which is not of `{group}`");
         findings.of_set(rule::NOT_OF_GROUP, fact);
     }

@@ -27,9 +27,7 @@ use crate::{
 const SETUID_OR_SETGID: u32 = 0o6000;
 const WORLD_WRITABLE: u32 = 0o002;
 /// The extensions of files that only debuggers, compilers and patch tools use.
-const LEFTOVERS: &[&str] = &[
-    ".debug", ".dwo", ".dwp", ".pdb", ".gch", ".pch", ".orig", ".rej",
-];
+const LEFTOVERS: &[&str] = &[".debug", ".dwo", ".dwp", ".pdb", ".gch", ".pch", ".orig", ".rej"];
 
 pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     for (wheel, member) in seen.set.members() {
@@ -185,9 +183,8 @@ fn libraries(tree: &InstalledTree<'_>, findings: &mut Findings) {
     });
     let missing: Vec<_> = missing.collect();
     let first_names = missing.iter().filter(|(_, file, _)| !file.is_second_name);
-    let first_names: BTreeSet<(*const elf::ElfFacts, &str)> = first_names
-        .map(|(library, _, elf)| (std::ptr::from_ref(*elf), &*library.name))
-        .collect();
+    let first_names: BTreeSet<(*const elf::ElfFacts, &str)> =
+        first_names.map(|(library, _, elf)| (std::ptr::from_ref(*elf), &*library.name)).collect();
     for (library, file, elf) in missing {
         let name = &library.name;
         // A file that fails at its own path is not reported again under its second path.
@@ -303,11 +300,7 @@ fn links(wheel: &WheelFile, tree: &DevelTree, seen: &Observed<'_>, findings: &mu
         let place = join(path, text);
         let top = place.as_deref().and_then(|place| place.split('/').next());
         let is_inside = top.is_some() && top == root.as_ref().map(RelPath::as_str);
-        let rule = if is_inside {
-            rule::DANGLING_TREE_LINK
-        } else {
-            rule::DANGLING_DEVEL_LINK
-        };
+        let rule = if is_inside { rule::DANGLING_TREE_LINK } else { rule::DANGLING_DEVEL_LINK };
         let fact = format!("it leads to `{text}`, which does not exist");
         findings.at(rule, (wheel.file.as_str(), path), fact);
     }
@@ -335,9 +328,8 @@ fn cmake_packages(
         name.map(plain)
     };
     let entries = tree.entries.iter();
-    let there: BTreeSet<String> = entries
-        .filter_map(|it| package(it.entry.path.as_str()))
-        .collect();
+    let there: BTreeSet<String> =
+        entries.filter_map(|it| package(it.entry.path.as_str())).collect();
     let members = seen.set.members().map(|(_, member)| member.path.as_str());
     let libraries: BTreeMap<String, &str> = members
         .filter(|path| is_library(path))

@@ -191,17 +191,12 @@ impl<'a> Reach<'a> {
             files.map(|(path, content)| ((&*wheel.file, path), content))
         });
         let libraries = files.filter_map(|(place, content)| match &content.code {
-            DeviceCodeFacts::Split(references) => Some(SplitLibrary {
-                place,
-                references,
-                finds: BTreeMap::new(),
-            }),
+            DeviceCodeFacts::Split(references) => {
+                Some(SplitLibrary { place, references, finds: BTreeMap::new() })
+            }
             _ => None,
         });
-        let mut reach = Self {
-            libraries: libraries.collect(),
-            asked: BTreeSet::new(),
-        };
+        let mut reach = Self { libraries: libraries.collect(), asked: BTreeSet::new() };
         let hosts = set.wheels.iter().filter(|it| it.device_target().is_none());
         let common: Archives<'_> = hosts.flat_map(|it| archives(it)).collect();
         // The directories to which development files are unpacked. Device files appear there too.
@@ -264,11 +259,7 @@ impl<'a> Reach<'a> {
         let name = wanted.rsplit_once('#').map_or(wanted, |(name, _)| name);
         let is_its = |it: &WrapperReference| it.marker.kernel_name == name;
         let mut asking = libraries.filter(|it| it.references.iter().any(is_its));
-        asking.any(|it| {
-            it.finds
-                .get(target)
-                .is_none_or(|finds| !finds.keys.contains(wanted))
-        })
+        asking.any(|it| it.finds.get(target).is_none_or(|finds| !finds.keys.contains(wanted)))
     }
 }
 

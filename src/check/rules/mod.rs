@@ -135,15 +135,10 @@ fn leave_out_followers(set: &SetFacts, findings: &mut Vec<Finding>) {
     }
     let required = complete::required(set);
     // All packages need the libraries of the core package, also those that do not say so.
-    let core = CATALOG
-        .core()
-        .map(|it| it.dist_name(DistributionMode::Split, None));
+    let core = CATALOG.core().map(|it| it.dist_name(DistributionMode::Split, None));
     let core = core.unwrap_or_default();
     let cause_of = |finding: &Finding| {
-        let file = finding
-            .file
-            .as_deref()
-            .filter(|_| finding.rule.is_consequence)?;
+        let file = finding.file.as_deref().filter(|_| finding.rule.is_consequence)?;
         let (own, _) = identity(file)?;
         let wanted = required.get(own.normalized());
         lacks.iter().find(|lacking| {
@@ -202,11 +197,7 @@ pub fn judge(
     let accept = &options.accept;
     let (accepted, unused) = accept.apply(&mut findings, &options.today, is_always_asked);
     let report = Report::new(set.count(), findings, coverage);
-    let report = Report {
-        skipped,
-        accepted,
-        ..report
-    };
+    let report = Report { skipped, accepted, ..report };
     (report, unused)
 }
 

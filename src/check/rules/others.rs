@@ -87,10 +87,7 @@ pub fn beside_ours(wheel: &WheelFile) -> Vec<Finding> {
         findings.at_each(rule::CONFLICTING_PATH, (&wheel.file, path), facts);
     }
     tags(wheel, &mut findings);
-    if let Some((path, metadata)) = wheel
-        .dist_info("METADATA")
-        .map(|it| it.0)
-        .zip(wheel.metadata())
+    if let Some((path, metadata)) = wheel.dist_info("METADATA").map(|it| it.0).zip(wheel.metadata())
     {
         requirements((&wheel.file, path), &metadata, &mut findings);
     }
@@ -103,9 +100,7 @@ fn is_directory_of_ours(top: &str) -> bool {
     let top = top.to_ascii_lowercase();
     let mut packages = CATALOG.packages().iter();
     // The files of `rocm-sdk-core` are in `_rocm_sdk_core`, and its Python module is `rocm_sdk_core`.
-    let project = top
-        .strip_prefix('_')
-        .and_then(|it| it.parse::<DistName>().ok());
+    let project = top.strip_prefix('_').and_then(|it| it.parse::<DistName>().ok());
     packages.any(|it| it.python == top) || project.is_some_and(|it| is_ours(&it))
 }
 
@@ -139,12 +134,8 @@ fn tags(wheel: &WheelFile, findings: &mut Findings) {
     let Ok(facts) = String::from_utf8_lossy(text).parse::<WheelFacts>() else {
         return;
     };
-    let inside: BTreeSet<String> = facts
-        .tags
-        .iter()
-        .flat_map(Tag::expand)
-        .map(|it| it.to_string())
-        .collect();
+    let inside: BTreeSet<String> =
+        facts.tags.iter().flat_map(Tag::expand).map(|it| it.to_string()).collect();
     let outside: BTreeSet<String> = outside.expand().iter().map(ToString::to_string).collect();
     if inside != outside {
         let (inside, outside) = (inside.iter().join(" "), outside.iter().join(" "));
@@ -201,8 +192,6 @@ fn is_top_of(top: &str, name: &PackageFilename) -> bool {
     let Some((project, version)) = top.rsplit_once('-') else {
         return false;
     };
-    let is_version = version
-        .parse::<Version>()
-        .is_ok_and(|it| it == name.version);
+    let is_version = version.parse::<Version>().is_ok_and(|it| it == name.version);
     is_version && project.parse::<DistName>().is_ok_and(|it| it == name.name)
 }

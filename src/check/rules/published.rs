@@ -23,9 +23,8 @@ pub(super) fn find(set: &SetFacts, published: &PublishedFacts, findings: &mut Fi
     }
     // Digest and size of each file that was read completely.
     let digests = set.packages();
-    let digests: BTreeMap<&str, (Sha256, u64)> = digests
-        .filter_map(|it| Some((&*it.file, it.digest?)))
-        .collect();
+    let digests: BTreeMap<&str, (Sha256, u64)> =
+        digests.filter_map(|it| Some((&*it.file, it.digest?))).collect();
     let mut files: BTreeMap<&str, Vec<&PageClaim>> = BTreeMap::new();
     for promise in &published.promises {
         files.entry(&promise.file).or_default().push(promise);
@@ -62,11 +61,7 @@ pub(super) fn find(set: &SetFacts, published: &PublishedFacts, findings: &mut Fi
             let fact = "a package of another project, which is not in `simple/`: `index` lists it";
             findings.of(rule::FOREIGN_PACKAGE, file, fact);
         } else {
-            findings.of(
-                rule::UNLISTED_PACKAGE,
-                file,
-                "no page of the set leads to it",
-            );
+            findings.of(rule::UNLISTED_PACKAGE, file, "no page of the set leads to it");
         }
     }
 }
@@ -88,18 +83,10 @@ fn replaced_file(promises: &[&PageClaim], (sha256, len): (Sha256, u64)) -> Optio
         (_, Some(other)) => format!("SHA-256 {}… instead of {}…", short(sha256), short(other)),
         _ => return None,
     };
-    let verb = if others.iter().map(|it| &it.page).all_equal() {
-        "describes"
-    } else {
-        "describe"
-    };
+    let verb = if others.iter().map(|it| &it.page).all_equal() { "describes" } else { "describe" };
     // If another page has the right digest, the page is wrong and not the file.
     let mut digests = promises.iter().filter_map(|it| it.link.sha256);
-    let title = if digests.any(|it| it == sha256) {
-        ""
-    } else {
-        "not the file that was built: "
-    };
+    let title = if digests.any(|it| it == sha256) { "" } else { "not the file that was built: " };
     Some(format!("{title}{pages} {verb} another one ({how})"))
 }
 
@@ -120,9 +107,7 @@ fn sidecar(beside: Option<&[u8]>, inside: Option<&[u8]>, promises: &[&PageClaim]
     let broken = promises.iter().filter_map(|promise| {
         let digest = promise.link.metadata.filter(|digest| *digest != sha256)?;
         let page = &promise.page;
-        Some(format!(
-            "its metadata has SHA-256 {sha256}, and {digest} in `{page}`"
-        ))
+        Some(format!("its metadata has SHA-256 {sha256}, and {digest} in `{page}`"))
     });
     broken.collect()
 }
@@ -141,10 +126,7 @@ fn disagreements(published: &PublishedFacts, files: &BTreeSet<&str>, findings: &
     // The list of a directory has the packages beside it only. RW707 says what it lacks.
     let is_whole = |it: &&(&ListingPlace, _)| !published.replaced_listings.contains(it.0);
     for file in files {
-        let concerned = full
-            .iter()
-            .filter(is_whole)
-            .filter(|(it, _)| it.concerns(file));
+        let concerned = full.iter().filter(is_whole).filter(|(it, _)| it.concerns(file));
         let (has, lacks): (Vec<_>, Vec<_>) = concerned.partition(|(_, it)| it.contains(file));
         if !lacks.is_empty() {
             let names = |listings: Vec<&(&ListingPlace, _)>| {
@@ -192,10 +174,7 @@ fn replaced(published: &PublishedFacts, findings: &mut Findings) {
     if let Some(page) = published.replaced_pages.first() {
         let more = match published.replaced_pages.len() - 1 {
             0 => "by a list of its directory".to_owned(),
-            more => format!(
-                "and {} by lists of their directories",
-                many(more, "other page")
-            ),
+            more => format!("and {} by lists of their directories", many(more, "other page")),
         };
         let fact = format!("another program replaced it {more}: {}", advice(None));
         findings.of(rule, page, fact);

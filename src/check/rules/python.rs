@@ -54,11 +54,8 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
         if let Some((path, text)) = wheel.dist_info("entry_points.txt") {
             let facts = broken_calls(text, &modules, "");
             // TheRock's core package has such scripts, and is published with them.
-            let rule = if wheel.is_made_by_others() {
-                rule::DEAD_SCRIPT
-            } else {
-                rule::BROKEN_IMPORT
-            };
+            let rule =
+                if wheel.is_made_by_others() { rule::DEAD_SCRIPT } else { rule::BROKEN_IMPORT };
             findings.at_each(rule, (file, path), facts);
         }
         for (path, fact) in broken_imports(&modules) {
@@ -125,9 +122,7 @@ fn scripts_of(text: &str) -> Vec<(&str, &str, &str)> {
 /// The names of all scripts in `entry_points.txt`.
 pub(super) fn script_names(text: &[u8]) -> BTreeSet<String> {
     let text = String::from_utf8_lossy(text);
-    let names = scripts_of(&text)
-        .into_iter()
-        .map(|(_, name, _)| name.to_owned());
+    let names = scripts_of(&text).into_iter().map(|(_, name, _)| name.to_owned());
     names.collect()
 }
 
@@ -264,9 +259,7 @@ fn modules_without_init(wheel: &WheelFile) -> Vec<String> {
     let inits = tops.filter(is_own).dedup();
     let inits = inits.map(|top| format!("{top}/__init__.py"));
     let missing = inits.filter(|init| !paths.contains(init.as_str()));
-    missing
-        .map(|init| format!("its Python needs `{init}`, which is missing"))
-        .collect()
+    missing.map(|init| format!("its Python needs `{init}`, which is missing")).collect()
 }
 
 /// Some tools load a library by its name without a version (`also-without-version`).
@@ -288,10 +281,7 @@ fn missing_short_names(package: &str, files: &[(&str, bool)]) -> Vec<String> {
 
 /// The artifact that should contain the file, according to the policy.
 fn artifact(required: &RequiredFile, platform: Platform) -> Option<String> {
-    let known = CATALOG
-        .get(&required.package)?
-        .required_files(platform)
-        .into_iter();
+    let known = CATALOG.get(&required.package)?.required_files(platform).into_iter();
     let mut known = known.filter(|it| it.kind == required.kind && it.name() == required.name());
     Some(known.next()?.artifact?.to_string())
 }
@@ -411,9 +401,7 @@ fn backend(sdist: &SdistFile, modules: &PythonModules<'_>) -> Option<String> {
     let backend = backend.unwrap_or("setuptools.build_meta");
     if system.backend_path.is_empty() {
         if is_ours {
-            return Some(format!(
-                "its build backend is `{backend}`, which is not in the sdist"
-            ));
+            return Some(format!("its build backend is `{backend}`, which is not in the sdist"));
         }
         let is_lacking = system.requires.is_empty();
         return is_lacking.then(|| {

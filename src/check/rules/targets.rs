@@ -64,9 +64,7 @@ fn foreign_files(target: &Target, wheel: &WheelFile, findings: &mut Findings) {
     let base = target.base();
     for member in device_files(wheel) {
         let named = path_facts::covered(&member.path);
-        if let Some(first) = named
-            .first()
-            .filter(|_| !named.iter().any(|it| it.packaged() == base))
+        if let Some(first) = named.first().filter(|_| !named.iter().any(|it| it.packaged() == base))
         {
             let fact = format!("a file for `{first}` in the package of `{target}`");
             findings.at(rule::FOREIGN_DEVICE_FILE, (wheel, member), fact);
@@ -196,11 +194,7 @@ fn fat_gaps(set: &SetFacts, table: &Coverage, findings: &mut Findings) {
     }
     for (library, (others, targets)) in lacking {
         let fact = gap(library, &others, &targets.join(", "));
-        findings.of(
-            rule::UNCOVERED_IN_FAMILY,
-            &table.libraries[library].file,
-            fact,
-        );
+        findings.of(rule::UNCOVERED_IN_FAMILY, &table.libraries[library].file, fact);
     }
 }
 
@@ -216,10 +210,7 @@ pub(super) fn covers(set: &SetFacts, target: &Target) -> bool {
 
 fn lack(set: &SetFacts, target: &Target) -> Option<String> {
     let is_fat = set.device_wheels().is_empty() && coverage::fat(set).next().is_some();
-    match (
-        coverage::covers(set, target),
-        advertised(set).contains(&target.packaged()),
-    ) {
+    match (coverage::covers(set, target), advertised(set).contains(&target.packaged())) {
         (false, _) if is_fat => Some(format!("no library has code for `{target}`")),
         (false, _) if set.device_wheels().contains_key(&target.packaged()) => {
             Some(format!("no code for `{target}` in its device wheel"))

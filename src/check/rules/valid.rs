@@ -422,14 +422,10 @@ mod tests {
 
     #[test]
     fn names_that_windows_keeps_for_itself_are_known() {
-        for name in [
-            "a:b", "CON", "nul.txt", "com1", "LPT9.log", "a.", "a ", "a?", "aux .c",
-        ] {
+        for name in ["a:b", "CON", "nul.txt", "com1", "LPT9.log", "a.", "a ", "a?", "aux .c"] {
             assert!(!windows_has(name), "{name}");
         }
-        for name in [
-            "a", "com", "com10", "console", "con1", "a.b", ".kpack", "lpt", "nul1", "ü",
-        ] {
+        for name in ["a", "com", "com10", "console", "con1", "a.b", ".kpack", "lpt", "nul1", "ü"] {
             assert!(windows_has(name), "{name}");
         }
     }

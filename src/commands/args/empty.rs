@@ -26,9 +26,7 @@ pub(crate) fn without_empty(root: &Command, arguments: Vec<OsString>) -> Vec<OsS
         };
         let flag = flag(command, name).filter(|_| are_flags);
         let is_destination = command.get_name() == "upload"
-            && flag
-                .and_then(Arg::get_long)
-                .is_some_and(|it| DESTINATIONS.contains(&it));
+            && flag.and_then(Arg::get_long).is_some_and(|it| DESTINATIONS.contains(&it));
         match (flag, value) {
             (Some(_), _) if is_destination => {
                 let has_own = value.is_some();
@@ -56,9 +54,7 @@ fn take_values(
     rest: &mut Peekable<impl Iterator<Item = OsString>>,
     line: &mut Vec<OsString>,
 ) {
-    let takes_many = flag
-        .get_num_args()
-        .is_some_and(|count| count.max_values() > 1);
+    let takes_many = flag.get_num_args().is_some_and(|count| count.max_values() > 1);
     let mut is_empty = false;
     while (takes_many || !is_empty) && rest.next_if(|value| value.is_empty()).is_some() {
         is_empty = true;
@@ -133,14 +129,8 @@ mod tests {
     #[test]
     fn empty_values_are_not_given() {
         let table: [(&[&str], &str); 16] = [
-            (
-                &["upload", "--bucket", "", "--output-dir", ""],
-                "upload --output-dir ",
-            ),
-            (
-                &["upload", "--output-dir=", "--bucket="],
-                "upload --output-dir=",
-            ),
+            (&["upload", "--bucket", "", "--output-dir", ""], "upload --output-dir "),
+            (&["upload", "--output-dir=", "--bucket="], "upload --output-dir="),
             (&["build", "--jobs", "", "x"], "build x"),
             (&["build", "--jobs=", "x"], "build x"),
             (&["build", "-j", ""], "build"),
@@ -154,14 +144,8 @@ mod tests {
             (&["build", "--exclude", "a", "", "b"], "build --exclude a b"),
             // A flag without a value is an error that clap reports.
             (&["build", "--jobs"], "build --jobs"),
-            (
-                &["build", "--plan=", "--no-such="],
-                "build --plan= --no-such=",
-            ),
-            (
-                &["--color", "build", "look", "--jobs="],
-                "--color build look --jobs=",
-            ),
+            (&["build", "--plan=", "--no-such="], "build --plan= --no-such="),
+            (&["--color", "build", "look", "--jobs="], "--color build look --jobs="),
         ];
         for (line, expected) in table {
             assert_eq!(shown(line), expected);

@@ -38,22 +38,19 @@ pub(crate) fn parse<C: CommandFactory + FromArgMatches>(
     let mut command = each_argument_of(C::command(), Some(arguments), &|argument| {
         without_idle_variable(shaped(argument))
     });
-    let matches = command
-        .try_get_matches_from_mut(arguments)
-        .map_err(|error| {
-            // An argument of a command that was not built cannot be shown.
-            command.build();
-            with_origin(&command, error, arguments)
-        })?;
+    let matches = command.try_get_matches_from_mut(arguments).map_err(|error| {
+        // An argument of a command that was not built cannot be shown.
+        command.build();
+        with_origin(&command, error, arguments)
+    })?;
     C::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
 /// Adds to an error which environment variable the bad value came from, if no flag gave it.
 fn with_origin(root: &Command, mut error: clap::Error, arguments: &[OsString]) -> clap::Error {
-    let (Some(ContextValue::String(shown)), Some(ContextValue::String(value))) = (
-        error.get(ContextKind::InvalidArg),
-        error.get(ContextKind::InvalidValue),
-    ) else {
+    let (Some(ContextValue::String(shown)), Some(ContextValue::String(value))) =
+        (error.get(ContextKind::InvalidArg), error.get(ContextKind::InvalidValue))
+    else {
         return error;
     };
     let is_of_the_line = |it: &OsString| it.to_string_lossy().contains(value.as_str());
@@ -64,10 +61,7 @@ fn with_origin(root: &Command, mut error: clap::Error, arguments: &[OsString]) -
     let variable =
         variable.filter(|it| env::var(it).is_ok_and(|text| text.contains(value.as_str())));
     if let Some(variable) = variable.filter(|_| !arguments.iter().any(is_of_the_line)) {
-        let tip = format!(
-            "the value comes from the environment variable `{}`",
-            variable.display()
-        );
+        let tip = format!("the value comes from the environment variable `{}`", variable.display());
         let tips = ContextValue::StyledStrs(vec![tip.into()]);
         error.insert(ContextKind::Suggested, tips);
     }
@@ -193,11 +187,7 @@ fn shaped(mut argument: Arg) -> Arg {
     let heading = argument.get_help_heading().unwrap_or_default();
     let is_rare = RARE.contains(&heading);
     let argument = argument.hide_env(true);
-    if is_rare {
-        argument.hide_short_help(true)
-    } else {
-        argument
-    }
+    if is_rare { argument.hide_short_help(true) } else { argument }
 }
 
 /// A default that the help says in words, in the form in which clap shows the others: `(default: `ci`)`
@@ -225,10 +215,6 @@ fn each_argument_of(
             let mut names = below.get_all_aliases().chain([below.get_name()]);
             names.any(|name| line.iter().any(|it| it == name))
         });
-        if is_named {
-            each_argument_of(below, line, change)
-        } else {
-            below
-        }
+        if is_named { each_argument_of(below, line, change) } else { below }
     })
 }

@@ -11,15 +11,8 @@ use crate::error::{Context as _, Hint as _, Result, ensure};
 pub(super) const VARIABLE: &str = "ROCWHEEL_INPUTS";
 
 /// Inputs that are no flags. The token is passed in its environment variable.
-const OWN: [&str; 7] = [
-    "command",
-    "set",
-    "args",
-    "binary",
-    "build-from-source",
-    "working-directory",
-    "github-token",
-];
+const OWN: [&str; 7] =
+    ["command", "set", "args", "binary", "build-from-source", "working-directory", "github-token"];
 
 /// The command line for a set of inputs. An input is the flag of its name; an empty one is not passed, and
 /// `true` and `false` are a switch. `args` has one argument in each line, as it would be in a shell
@@ -42,10 +35,7 @@ pub(in crate::commands) fn line(json: &str) -> Result<Vec<OsString>> {
         if OWN.contains(&name.as_str()) || value == "false" {
             continue;
         }
-        ensure!(
-            value.lines().count() < 2,
-            "the input `{name}` has more than one line"
-        );
+        ensure!(value.lines().count() < 2, "the input `{name}` has more than one line");
         match value.as_str() {
             "" => {}
             "true" => line.push(format!("--{name}")),
@@ -103,12 +93,9 @@ mod tests {
 
     #[test]
     fn inputs_that_cannot_be_obeyed_are_refused_in_words() {
-        let refused = [
-            r#"{"command": ""}"#,
-            r#"{"command": "build", "output-dir": "a\nb"}"#,
-            "[1]",
-        ]
-        .map(told);
+        let refused =
+            [r#"{"command": ""}"#, r#"{"command": "build", "output-dir": "a\nb"}"#, "[1]"]
+                .map(told);
         insta::assert_snapshot!(refused.join("\n"), @"
         error: the input `command` is empty
 

@@ -50,10 +50,7 @@ impl SelectionArgs {
     ) -> Result<(Selection, Vec<String>)> {
         let groups = self.artifact_group.iter();
         let flags = Selection {
-            groups: groups
-                .filter(|it| !it.as_str().is_empty())
-                .cloned()
-                .collect(),
+            groups: groups.filter(|it| !it.as_str().is_empty()).cloned().collect(),
             families: list(&self.amdgpu_families),
             targets: list(&self.amdgpu_targets),
         };
@@ -137,10 +134,7 @@ mod tests {
         let variable = |name: &str| pairs.get(name).map(|it| (*it).to_owned());
         let (selection, notes) = probe.selection.decide_in(variable).unwrap();
         let groups = selection.groups.iter().map(ToString::to_string);
-        let all: Vec<String> = groups
-            .chain(selection.families)
-            .chain(selection.targets)
-            .collect();
+        let all: Vec<String> = groups.chain(selection.families).chain(selection.targets).collect();
         let decided = format!("{line} => [{}]", all.join(" "));
         [vec![decided], notes].concat().join("\n  ")
     }

@@ -31,21 +31,8 @@ fn refused(line: &str) -> String {
 #[test]
 fn a_duration_has_a_number_and_a_unit() {
     let seconds = |text: &str| duration(text).unwrap().as_secs();
-    assert_eq!(
-        [seconds("90s"), seconds("30m"), seconds("2h"), seconds("0s")],
-        [90, 1800, 7200, 0]
-    );
-    let refused = [
-        "",
-        "m",
-        "30",
-        "30 m",
-        "-1m",
-        "1.5h",
-        "1w",
-        "99999999999s",
-        "3é",
-    ];
+    assert_eq!([seconds("90s"), seconds("30m"), seconds("2h"), seconds("0s")], [90, 1800, 7200, 0]);
+    let refused = ["", "m", "30", "30 m", "-1m", "1.5h", "1w", "99999999999s", "3é"];
     let messages = refused.map(|text| duration(text).unwrap_err());
     insta::assert_snapshot!(messages.join("\n"), @r#"
     not a duration such as `90s`, `30m`, `2h` or `3d`: ""
@@ -78,10 +65,7 @@ fn a_flag_is_a_choice_and_a_variable_tells_of_this_run() {
     let (choices, environment) = (context.clone(), context.environment);
     assert_eq!(choices.repository.unwrap().to_string(), "ROCm/TheRock");
     assert_eq!(choices.release_type, Some(ReleaseType::Nightly));
-    assert_eq!(
-        environment.repository.unwrap().to_string(),
-        "someone/TheRock"
-    );
+    assert_eq!(environment.repository.unwrap().to_string(), "someone/TheRock");
     assert_eq!(environment.run_id.unwrap().as_str(), "42");
     assert_eq!(environment.release_type, None);
 }
@@ -95,9 +79,7 @@ fn a_bucket_is_a_choice() {
 
 #[test]
 fn a_run_may_be_named_by_its_page() {
-    let run = parse("--run-id https://github.com/ROCm/TheRock/actions/runs/7")
-        .unwrap()
-        .run;
+    let run = parse("--run-id https://github.com/ROCm/TheRock/actions/runs/7").unwrap().run;
     assert_eq!(run.run().unwrap().id.as_str(), "7");
     insta::assert_snapshot!(render(&parse("").unwrap().run.run().unwrap_err()), @r"
     error: no run was named
@@ -145,10 +127,7 @@ fn an_event_that_cannot_be_of_a_fork_needs_no_file() {
     }
     for event in ["pull_request", "pull_request_target", "workflow_run"] {
         let error = render(&context(event, "").unwrap_err());
-        assert!(
-            error.contains(&format!("the event `{event}` has no")),
-            "{error}"
-        );
+        assert!(error.contains(&format!("the event `{event}` has no")), "{error}");
     }
     let payload = r#"{"pull_request": {"head": {"repo": null}}}"#;
     file.write_all(payload.as_bytes()).unwrap();
@@ -157,11 +136,7 @@ fn an_event_that_cannot_be_of_a_fork_needs_no_file() {
 }
 
 fn access(line: &str, known: Option<&str>) -> Access {
-    parse(line)
-        .unwrap()
-        .access
-        .access_in(known, |_| None)
-        .unwrap()
+    parse(line).unwrap().access.access_in(known, |_| None).unwrap()
 }
 
 #[test]
@@ -175,10 +150,7 @@ fn every_flag_has_its_effect() {
     let expected = Access {
         endpoint: Some("http://127.0.0.1:8333".parse().unwrap()),
         region: Some("here".parse().unwrap()),
-        profile: Some(Profile {
-            name: "me".to_owned(),
-            beats_keys: true,
-        }),
+        profile: Some(Profile { name: "me".to_owned(), beats_keys: true }),
         signing: Signing::Never,
     };
     assert_eq!(access(line, Some("there")), expected);
@@ -194,9 +166,9 @@ fn a_known_region_stands_in_for_one_that_is_not_given() {
 fn the_general_endpoint_stands_in_for_the_one_of_s3() {
     let in_variable = |line: &str, value: &str| {
         let arguments = parse(line).unwrap();
-        arguments.access.access_in(None, |name| {
-            (name == "AWS_ENDPOINT_URL").then(|| value.to_owned())
-        })
+        arguments
+            .access
+            .access_in(None, |name| (name == "AWS_ENDPOINT_URL").then(|| value.to_owned()))
     };
     let endpoint = |access: Access| access.endpoint.unwrap().to_string();
     let general = in_variable("", "http://a").unwrap();
@@ -238,18 +210,10 @@ fn the_token_is_sent_to_the_chosen_api_only() {
         ("", None, "https://api.github.com gh"),
         ("--github-token t1", None, "https://api.github.com t1"),
         ("--github-token t1", github, "https://api.github.com t1"),
-        (
-            "--github-token t1",
-            example,
-            "https://ghe.example.org/api/v3 ",
-        ),
+        ("--github-token t1", example, "https://ghe.example.org/api/v3 "),
         (ghe, None, "https://ghe.example.org/api/v3 t1"),
         (ghe, github, "https://api.github.com "),
-        (
-            "--github-api-url http://127.0.0.1:1 --github-token t1",
-            github,
-            "http://127.0.0.1:1 t1",
-        ),
+        ("--github-api-url http://127.0.0.1:1 --github-token t1", github, "http://127.0.0.1:1 t1"),
         (ghe, example, "https://ghe.example.org/api/v3 t1"),
     ];
     for (line, server, expected) in table {

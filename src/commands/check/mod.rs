@@ -152,11 +152,7 @@ impl GateArgs {
             (verdict, read) = (policy.verdict(&found), set.read);
             report = Some(found);
         }
-        Ok(Checked {
-            report,
-            verdict,
-            read,
-        })
+        Ok(Checked { report, verdict, read })
     }
 }
 
@@ -187,16 +183,9 @@ pub fn run(args: &CheckArgs, world: &World) -> Result<()> {
         return world.console.report("check explain", &facts, &text);
     }
     let place = &args.set.required()?.to_path();
-    let policy = Policy {
-        select: args.select.clone(),
-        shows_all: args.all,
-        ..args.policy.clone()
-    };
+    let policy = Policy { select: args.select.clone(), shows_all: args.all, ..args.policy.clone() };
     let report = args.report(place, &policy, world)?;
-    world.console.answer(&ReportText {
-        report: &report,
-        text: policy.text(&report, world),
-    })?;
+    world.console.answer(&ReportText { report: &report, text: policy.text(&report, world) })?;
     if let Some(file) = &args.write_accept {
         return policy.accept.write(file, &report, world);
     }
@@ -273,19 +262,13 @@ pub fn ensure_undamaged(set: &SetFacts, place: &str) -> Result<()> {
 impl Policy {
     /// The policy of a command that has no flags for it.
     pub fn accepting(accept: &AcceptArgs) -> Self {
-        Self {
-            accept: accept.clone(),
-            ..Self::default()
-        }
+        Self { accept: accept.clone(), ..Self::default() }
     }
 
     /// The same policy for a set that goes to a place of a run.
     #[must_use]
     pub fn going_to(&self, destination: Option<Destination>) -> Self {
-        Self {
-            destination,
-            ..self.clone()
-        }
+        Self { destination, ..self.clone() }
     }
 
     /// Checks a set as a step of another command. Prints the findings as messages, not on stdout,
@@ -306,10 +289,7 @@ impl Policy {
         let targets = self.require_targets.as_ref();
         let options = CheckOptions {
             targets: targets.map_or_else(Vec::new, |it| it.targets().to_vec()),
-            selection: RuleSelection {
-                select: self.select.clone(),
-                ignore: self.ignore.clone(),
-            },
+            selection: RuleSelection { select: self.select.clone(), ignore: self.ignore.clone() },
             accept: self.accept.list()?,
             today: day(OffsetDateTime::now_utc()),
             is_part: self.is_part,
@@ -324,9 +304,7 @@ impl Policy {
         for entry in unused {
             let list = self.accept.accept.as_deref().unwrap_or(Path::new(""));
             let list = list.display();
-            world.console.warn(format!(
-                "{entry}: remove it from `{list}`, or write it again"
-            ));
+            world.console.warn(format!("{entry}: remove it from `{list}`, or write it again"));
         }
         if world.console.format() == OutputFormat::Github {
             for annotation in check::annotations(&report) {

@@ -102,17 +102,11 @@ impl EnvArgs {
         };
         let root = root.to_str();
         Ok(InstalledRocm {
-            root: root
-                .context("a directory whose name is not UTF-8")?
-                .to_owned(),
+            root: root.context("a directory whose name is not UTF-8")?.to_owned(),
             version,
             targets,
             base: self.base_version.clone(),
-            platform: if cfg!(windows) {
-                Platform::Windows
-            } else {
-                Platform::Linux
-            },
+            platform: if cfg!(windows) { Platform::Windows } else { Platform::Linux },
         })
     }
 }
@@ -128,7 +122,6 @@ fn chosen_targets(list: &TargetList, there: &[Target]) -> Result<Vec<Target>> {
         there => format!("only for {}", there.iter().join(", ")),
     };
     let package = DistNames::built_in().device(target);
-    Err(anyhow!("no device code for {target} is installed, {there}")).hint(format!(
-        "add `{package}`, or leave {target} out of `--target`"
-    ))
+    Err(anyhow!("no device code for {target} is installed, {there}"))
+        .hint(format!("add `{package}`, or leave {target} out of `--target`"))
 }

@@ -94,12 +94,7 @@ struct WritingArgs {
     #[arg(long, alias = "plan")]
     dry_run: bool,
     /// What to do with the version: `keep`, `none`, `set` (`+rocm7.14.0`), or the text of a suffix
-    #[arg(
-        long,
-        value_name = "SUFFIX",
-        default_value = "keep",
-        allow_hyphen_values = true
-    )]
+    #[arg(long, value_name = "SUFFIX", default_value = "keep", allow_hyphen_values = true)]
     version_suffix: VersionSuffix,
     /// How to compress what changes: `store`, or a level from 1 (fast) to 12 (small)
     #[arg(long, value_name = "HOW", default_value_t)]

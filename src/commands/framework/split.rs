@@ -47,10 +47,8 @@ pub(super) fn run(args: &FrameworkSplitArgs, world: &World) -> Result<()> {
     let rocm: Option<RocmLibraries> = rocm.transpose()?;
     let read = |wheel| ToSplit::read(wheel, reading.jobs.count(), &world.stop);
     let inputs: Vec<ToSplit<'_>> = wheels.iter().map(read).collect::<Result<_>>()?;
-    let options = WheelSplitOptions {
-        suffix: writing.version_suffix.clone(),
-        ..args.division.clone()
-    };
+    let options =
+        WheelSplitOptions { suffix: writing.version_suffix.clone(), ..args.division.clone() };
     let plans = split::decide(&inputs, rocm.as_ref(), &policy, &options)?;
     for plan in &plans {
         for warning in plan.notices() {
@@ -79,16 +77,9 @@ fn write(
 ) -> Result<Vec<SplitWheels>> {
     let (count, size) = split::work(wheels, plans);
     let what = many(wheels.len(), "wheel");
-    let _bar = world
-        .console
-        .joined_progress("Splitting", what, count, size);
+    let _bar = world.console.joined_progress("Splitting", what, count, size);
     let scratch = directory.join("scratch");
-    let writer = SplitWriter {
-        directory,
-        scratch: &scratch,
-        settings: &writing.settings(),
-        world,
-    };
+    let writer = SplitWriter { directory, scratch: &scratch, settings: &writing.settings(), world };
     let mut all = Vec::new();
     for (wheel, plan) in wheels.iter().zip(plans) {
         fs::create_dir(&scratch)?;

@@ -39,10 +39,7 @@ pub(super) struct TieArgs {
 
 pub(super) fn run(args: &TieArgs, world: &World) -> Result<()> {
     let writing = &args.writing;
-    let options = &TieOptions {
-        suffix: writing.version_suffix.clone(),
-        ..args.options.clone()
-    };
+    let options = &TieOptions { suffix: writing.version_suffix.clone(), ..args.options.clone() };
     let policy = writing.reading.policy()?;
     let wheels = writing.reading.wheels(&args.wheels, world)?;
     let rocm = writing.reading.rocm(&args.set, &policy, world)?;
@@ -56,13 +53,9 @@ pub(super) fn run(args: &TieArgs, world: &World) -> Result<()> {
     if !writing.dry_run {
         let (staged, settings) = (writing.staged()?, writing.settings());
         let directory = staged.path();
-        let (what, size) = (
-            many(wheels.len(), "wheel"),
-            wheels.iter().map(FrameworkWheel::unpacked_size).sum(),
-        );
-        let _bar = world
-            .console
-            .joined_progress("Tying", what, wheels.len(), size);
+        let (what, size) =
+            (many(wheels.len(), "wheel"), wheels.iter().map(FrameworkWheel::unpacked_size).sum());
+        let _bar = world.console.joined_progress("Tying", what, wheels.len(), size);
         for (wheel, plan) in wheels.iter().zip(&plans) {
             written.push(tie::write(wheel, plan, directory, &settings, world)?);
         }

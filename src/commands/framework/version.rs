@@ -64,10 +64,7 @@ impl FrameworkVersionArgs {
         let ours = DistNames::built_in();
         let place = self.access.place(&self.set, &world.stop)?;
         let found = set::find(&place, PlaceDepth::Pages)?;
-        let mut packages = found
-            .packages
-            .iter()
-            .filter_map(|it| set::identity(&it.name));
+        let mut packages = found.packages.iter().filter_map(|it| set::identity(&it.name));
         let rocm =
             packages.find(|(name, _)| [&ours.selector, &ours.core].contains(&&name.to_string()));
         rocm.map(|(_, version)| version)

@@ -35,10 +35,7 @@ impl InstallArgs {
             return self.published(stream, world);
         }
         let place = match earlier {
-            Some(earlier) => self
-                .settings
-                .access
-                .place(earlier.source.as_ref(), &world.stop)?,
+            Some(earlier) => self.settings.access.place(earlier.source.as_ref(), &world.stop)?,
             None => self.place(world)?,
         };
         let offered = self.offered(&place, world)?;
@@ -47,10 +44,7 @@ impl InstallArgs {
 
     /// The places of a stream that may have the version.
     fn places(&self, stream: ReleaseStream) -> Result<Vec<StreamPlace>> {
-        ensure!(
-            !self.run.names_a_run(),
-            "`--stream` and a run: name one of them"
-        );
+        ensure!(!self.run.names_a_run(), "`--stream` and a run: name one of them");
         let own = self.version.as_ref().map(|it| (it, it.stream()));
         if let Some((version, own)) = own.filter(|it| it.1 != stream) {
             return Err(anyhow!("{version} is a version of the stream `{own}`"))
@@ -70,10 +64,7 @@ impl InstallArgs {
         let places = self.places(stream)?;
         let mut others = Vec::new();
         for place in &places {
-            let index = self
-                .settings
-                .access
-                .place(place.index.as_ref(), &world.stop)?;
+            let index = self.settings.access.place(place.index.as_ref(), &world.stop)?;
             let Some(offered) = index.offered_as_index(self.run.platform())? else {
                 continue;
             };
@@ -100,11 +91,7 @@ impl InstallArgs {
     /// The place of the packages: the one that was named, or that of the run.
     fn place(&self, world: &World) -> Result<SetPlace> {
         if let Some(named) = &self.set {
-            ensure!(
-                !self.run.names_a_run(),
-                "`{}` and a run: name one of them",
-                named.display()
-            );
+            ensure!(!self.run.names_a_run(), "`{}` and a run: name one of them", named.display());
             let id = named
                 .to_str()
                 .filter(|it| !it.is_empty() && it.bytes().all(|it| it.is_ascii_digit()));
@@ -152,11 +139,7 @@ impl InstallArgs {
             "pass the address of an index, or of a set; `--wait 3m` waits until a set is whole";
         offered
             .ok_or_else(|| anyhow!(No(format!("no packages at `{place}`"))))
-            .hint(
-                place
-                    .packages_below()
-                    .unwrap_or_else(|| otherwise.to_owned()),
-            )
+            .hint(place.packages_below().unwrap_or_else(|| otherwise.to_owned()))
     }
 }
 
@@ -169,9 +152,7 @@ fn wait_until_whole(place: &SetPlace, wait: Duration, world: &World) -> Result<(
             let text = format!("`{place}` has no `set.json` after {}", took(wait));
             return Err(anyhow!(No(text))).hint("it is written once a set is whole");
         }
-        world
-            .console
-            .debug(format!("`{place}` has no `set.json` yet"));
+        world.console.debug(format!("`{place}` has no `set.json` yet"));
         parallel::sleep(&world.stop, pause.min(left))?;
         pause = (pause * 2).min(SELDOM);
     }
@@ -194,9 +175,7 @@ pub(super) fn choose(
             Ok(chosen) => return Ok(Some(chosen)),
             Err(error) => {
                 if is_choice {
-                    world
-                        .console
-                        .note(format!("not {version}: {}", one_line(&error)));
+                    world.console.note(format!("not {version}: {}", one_line(&error)));
                 }
                 first.get_or_insert(error);
             }
@@ -213,10 +192,7 @@ fn consider(
 ) -> Result<(Metadata, install::RocmSelection)> {
     let selector = &DistNames::built_in().selector;
     let family = install::chosen_family(request, offered)?;
-    let mut files = offered
-        .files
-        .iter()
-        .filter(|it| it.family.is_none() || it.family == family);
+    let mut files = offered.files.iter().filter(|it| it.family.is_none() || it.family == family);
     let file = files.find(|it| it.project.normalized() == selector && it.version == *version);
     let file = file.with_context(|| format!("no file of `{selector}` {version}"))?;
     let metadata = place.metadata_of(file)?;

@@ -101,11 +101,7 @@ pub(super) fn observe(
         world.console.status("Found", gpu.line());
     }
     let verdict = ensure_usable(&gpus).and_then(|()| ensure_some(&gpus, &targets, args));
-    Ok(MachineAnswer {
-        targets,
-        gpus,
-        verdict,
-    })
+    Ok(MachineAnswer { targets, gpus, verdict })
 }
 
 /// Fails if this machine has no GPU with packages.
@@ -119,10 +115,7 @@ fn ensure_some(gpus: &[GpuFacts], targets: &[Target], args: &MachineArgs) -> Res
         no("detection is off").hint("unset ROCM_BOOTSTRAP_DISABLE_DETECTION")
     } else if !gpus.is_empty() {
         let shown = gpus.iter().map(GpuFacts::line).format("; ");
-        no(&format!(
-            "this machine has no GPU with ROCm packages: {shown}"
-        ))
-        .hint(names)
+        no(&format!("this machine has no GPU with ROCm packages: {shown}")).hint(names)
     } else if args.dev().join("dxg").exists() {
         no("this Linux runs in Windows, which does not tell it the GPU").hint(names)
     } else {

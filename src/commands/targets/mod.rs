@@ -72,10 +72,7 @@ pub fn run(args: &TargetsArgs, world: &World) -> Result<()> {
             .console
             .warn("no runner has one of these targets, and GitHub refuses an empty matrix");
     }
-    let is_text = matches!(
-        world.console.format(),
-        OutputFormat::Text | OutputFormat::Github
-    );
+    let is_text = matches!(world.console.format(), OutputFormat::Text | OutputFormat::Github);
     // The reader of a refusal wants no `-DGPU_TARGETS=` without targets.
     if !is_text || !answer.names.is_empty() || verdict.is_ok() {
         world.console.report("targets", &answer, answer.text())?;

@@ -84,11 +84,7 @@ pub fn broken_rules(source: &dyn ReadAt) -> Result<Vec<String>> {
 /// The reasons why a kernel or a loader would refuse a program or library; empty if there are none.
 pub fn faults(source: &dyn ReadAt) -> Result<Vec<String>> {
     let raw = RawElf::read(source)?;
-    let rules = [
-        rules::loading(&raw),
-        rules::headers(&raw),
-        rules::segments(&raw)?,
-    ];
+    let rules = [rules::loading(&raw), rules::headers(&raw), rules::segments(&raw)?];
     Ok(rules.concat())
 }
 
@@ -126,26 +122,14 @@ fn segments(old: &RawElf<'_>, new: &RawElf<'_>) -> Result<Vec<String>> {
     let fixed = [PT_GNU_STACK, PT_TLS, PT_GNU_RELRO, PT_GNU_EH_FRAME];
     let is_named = |raw: &RawElf<'_>| raw.first(PT_PHDR).is_some();
     let mut broken = broken([
-        (
-            header_but_table(old) != header_but_table(new),
-            "the file header changed",
-        ),
+        (header_but_table(old) != header_but_table(new), "the file header changed"),
         (
             after.len() < before.len() || after.len() > before.len().saturating_add(1),
             "segments are missing, or more than one is new",
         ),
-        (
-            !of_kinds(old, &fixed).eq(of_kinds(new, &fixed)),
-            "a segment changed that must not",
-        ),
-        (
-            old.is_executable() && is_named(old) && !is_named(new),
-            "an executable lost `PT_PHDR`",
-        ),
-        (
-            !have_same_notes(old, new)?,
-            "a note or the interpreter changed",
-        ),
+        (!of_kinds(old, &fixed).eq(of_kinds(new, &fixed)), "a segment changed that must not"),
+        (old.is_executable() && is_named(old) && !is_named(new), "an executable lost `PT_PHDR`"),
+        (!have_same_notes(old, new)?, "a note or the interpreter changed"),
     ]);
     for (index, (one, other)) in before.iter().zip(&after).enumerate() {
         if one != other && !grew(one, other, index, old) {
@@ -173,12 +157,8 @@ fn have_same_notes(old: &RawElf<'_>, new: &RawElf<'_>) -> Result<bool> {
     let small = [PT_INTERP, PT_NOTE, PT_GNU_PROPERTY];
     let mut same = of_kinds(old, &small).count() == of_kinds(new, &small).count();
     for (one, other) in of_kinds(old, &small).zip(of_kinds(new, &small)) {
-        let moved = Segment {
-            offset: one.offset,
-            address: one.address,
-            physical: one.physical,
-            ..*other
-        };
+        let moved =
+            Segment { offset: one.offset, address: one.address, physical: one.physical, ..*other };
         same =
             same && moved == *one && same_bytes(old, one.offset, new, other.offset, one.file_size)?;
     }
@@ -216,12 +196,9 @@ fn sections(old: &RawElf<'_>, new: &RawElf<'_>) -> Result<Vec<String>> {
         if one == other {
             continue;
         }
-        let is_same = Section {
-            address: one.address,
-            offset: one.offset,
-            size: one.size,
-            ..other.clone()
-        } == *one;
+        let is_same =
+            Section { address: one.address, offset: one.offset, size: one.size, ..other.clone() }
+                == *one;
         let sized = match one.kind {
             SHT_STRTAB => other.size > one.size,
             SHT_DYNAMIC => true,
@@ -342,12 +319,10 @@ fn loaded_bytes(old: &RawElf<'_>, new: &RawElf<'_>, patch: &Patch) -> Result<Vec
     ];
     allowed.extend(left(old, new));
     allowed.extend(old_run_path(old)?);
-    let outside = patch
-        .overlays()
-        .filter(|range| !allowed.iter().any(|place| contains(place, range)));
-    let mut broken: Vec<String> = outside
-        .map(|range| format!("bytes change that must not: at {:#x}", range.start))
-        .collect();
+    let outside =
+        patch.overlays().filter(|range| !allowed.iter().any(|place| contains(place, range)));
+    let mut broken: Vec<String> =
+        outside.map(|range| format!("bytes change that must not: at {:#x}", range.start)).collect();
     // The program header table may have grown over a note or `.interp`. `rules::sections` finds
     // this in files with section headers; the check here covers files without them.
     if is_in_other_segment(new, &new.table_range()) {

@@ -85,10 +85,7 @@ pub(super) fn run_path(raw: &RawElf<'_>, goal: &str) -> Result<Vec<String>> {
     };
     Ok(broken([
         (!paths.eq(expected.iter().copied()), "not one run path"),
-        (
-            found.unwrap_or_default() != goal.as_bytes(),
-            "the run path is another",
-        ),
+        (found.unwrap_or_default() != goal.as_bytes(), "the run path is another"),
     ]))
 }
 
@@ -99,9 +96,7 @@ fn shared_pages(raw: &RawElf<'_>) -> Vec<String> {
     let shared = pairs.filter(|(one, next)| {
         one.memory_size > 0 && one.memory().end.saturating_sub(1) / PAGE == next.address / PAGE
     });
-    shared
-        .map(|(_, next)| format!("segments share a page: {:#x}", next.address))
-        .collect()
+    shared.map(|(_, next)| format!("segments share a page: {:#x}", next.address)).collect()
 }
 
 /// The program headers are loaded, `PT_PHDR` agrees with them, and old kernels find them.
@@ -119,10 +114,7 @@ pub(super) fn headers(raw: &RawElf<'_>) -> Vec<String> {
     broken([
         (load.is_none(), "the program headers are in no segment"),
         (named.len() > 1, "two segments for the program headers"),
-        (
-            !named.first().is_none_or(is_right),
-            "`PT_PHDR` is not where the program headers are",
-        ),
+        (!named.first().is_none_or(is_right), "`PT_PHDR` is not where the program headers are"),
         (
             !named.is_empty() && first == Some(PT_LOAD),
             "`PT_PHDR` stands behind a segment that is loaded",
@@ -142,19 +134,13 @@ pub(super) fn dynamic_table(raw: &RawElf<'_>) -> Vec<String> {
     };
     let load = raw.loads().find(|load| load.covers(&place.file()));
     broken([
-        (
-            load.is_none_or(|load| load.bias() != place.bias()),
-            "the dynamic table is in no segment",
-        ),
+        (load.is_none_or(|load| load.bias() != place.bias()), "the dynamic table is in no segment"),
         (
             load.is_some_and(|load| load.flags & PF_W == 0),
             "the dynamic table is in a segment that is read-only",
         ),
         (raw.dynamic.is_none(), "the dynamic table has no end"),
-        (
-            place.file().end >= raw.len(),
-            "the dynamic table ends with the file",
-        ),
+        (place.file().end >= raw.len(), "the dynamic table ends with the file"),
     ])
 }
 
@@ -173,10 +159,7 @@ fn strings(raw: &RawElf<'_>) -> Result<Vec<String>> {
     });
     Ok(broken([
         (end.is_none(), "the dynamic strings have no end"),
-        (
-            !agrees && !raw.sections.is_empty(),
-            "no section agrees on the dynamic strings",
-        ),
+        (!agrees && !raw.sections.is_empty(), "no section agrees on the dynamic strings"),
     ]))
 }
 
@@ -280,15 +263,9 @@ fn code(raw: &RawElf<'_>) -> Option<String> {
     if raw.is_executable() && !runs(entry) {
         return Some(format!("it begins at {entry:#x}, where no code can run"));
     }
-    let mut code = raw
-        .sections
-        .iter()
-        .filter(|it| it.flags & SECTION_EXECUTE != 0);
+    let mut code = raw.sections.iter().filter(|it| it.flags & SECTION_EXECUTE != 0);
     let stuck = code.find(|it| it.is_loaded() && it.size > 0 && !runs(it.address))?;
-    Some(format!(
-        "the code at {:#x} is in no segment that can be run",
-        stuck.address
-    ))
+    Some(format!("the code at {:#x} is in no segment that can be run", stuck.address))
 }
 
 /// All offsets into the dynamic strings are less than `DT_STRSZ`.

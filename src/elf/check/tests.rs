@@ -98,9 +98,7 @@ fn segments(file: &[u8], kind: u32) -> Vec<usize> {
     let start = number(file, 32);
     let count = usize::from(u16::from_le_bytes(*file[56..].first_chunk().unwrap()));
     let places = (0..count).map(|index| start + index * PHDR);
-    places
-        .filter(|at| file[*at..].starts_with(&kind.to_le_bytes()))
-        .collect()
+    places.filter(|at| file[*at..].starts_with(&kind.to_le_bytes())).collect()
 }
 
 fn segment(file: &[u8], kind: u32) -> usize {
@@ -235,12 +233,7 @@ fn program_headers_that_are_not_found_are_refused() {
 fn an_executable_keeps_its_headers_where_old_kernels_look() {
     let pinned = TableAt::EndPinned { spare: 0 };
     let program = Executable::new().needs("liby.so.2").calls("y");
-    let case = Case::of(
-        program
-            .hollow_section("hole", 0x5000)
-            .program_headers(pinned)
-            .build(),
-    );
+    let case = Case::of(program.hollow_section("hole", 0x5000).program_headers(pinned).build());
     let seen = case.spoilt(|f| {
         let own = last_load(f);
         let named = segment(f, PT_PHDR);
@@ -268,10 +261,7 @@ fn strings_and_tables_that_changed_are_refused() {
         f[start + 2] ^= 1;
     });
     spoilt("the run path", |f| {
-        let start = f
-            .windows(GOAL.len())
-            .position(|w| w == GOAL.as_bytes())
-            .unwrap();
+        let start = f.windows(GOAL.len()).position(|w| w == GOAL.as_bytes()).unwrap();
         f[start] = b'/';
     });
     spoilt("a second run path", |f| {
@@ -323,10 +313,7 @@ fn what_is_not_part_of_the_change_stays() {
     spoilt("the entry point", |f| f[24] ^= 1);
     spoilt("the place of the section headers", |f| f[40] ^= 1);
     spoilt("code", |f| {
-        let code = f
-            .windows(6)
-            .position(|w| w == [0xb8, 1, 0, 0, 0, 0xc3])
-            .unwrap();
+        let code = f.windows(6).position(|w| w == [0xb8, 1, 0, 0, 0, 0xc3]).unwrap();
         f[code + 1] = 2;
     });
     spoilt("a section's size", |f| add(f, |f| section(f, 5) + 32, 8));

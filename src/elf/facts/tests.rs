@@ -34,23 +34,14 @@ fn the_kind_is_what_libmagic_says() {
     let program = Executable::new().needs("liby.so.2");
     assert_eq!(facts(&library()).kind, ElfKind::SharedObject);
     assert_eq!(facts(&program.build()).kind, ElfKind::Executable);
-    assert_eq!(
-        facts(&program.at_fixed_address().build()).kind,
-        ElfKind::Executable
-    );
+    assert_eq!(facts(&program.at_fixed_address().build()).kind, ElfKind::Executable);
     assert_eq!(facts(&Executable::new().build()).kind, ElfKind::Executable);
     let static_pie = Executable::new().at_any_address().build();
     assert_eq!(facts(&static_pie).kind, ElfKind::Executable);
     for other in [1, 4, 0xfe00] {
         let mut file = library();
         file[E_TYPE..E_TYPE + 2].copy_from_slice(&u16::to_le_bytes(other));
-        assert_eq!(
-            facts(&file),
-            ElfFacts {
-                machine: Machine::X86_64,
-                ..ElfFacts::default()
-            }
-        );
+        assert_eq!(facts(&file), ElfFacts { machine: Machine::X86_64, ..ElfFacts::default() });
     }
 }
 
@@ -59,10 +50,7 @@ fn the_machine_is_ours_only_as_64_bit_little_endian() {
     let mut code_object = library();
     code_object[E_MACHINE] = 224;
     let seen = facts(&code_object);
-    assert_eq!(
-        (seen.kind, seen.machine),
-        (ElfKind::SharedObject, Machine::AmdGpu)
-    );
+    assert_eq!((seen.kind, seen.machine), (ElfKind::SharedObject, Machine::AmdGpu));
     let mut arm = library();
     arm[E_MACHINE] = 183;
     assert_eq!(facts(&arm).machine, Machine::Other(183));
@@ -83,15 +71,7 @@ fn foreign(class: u8, big: bool, flags_1: u32) -> Vec<u8> {
     let (header, entry) = if wide { (64, 56) } else { (52, 32) };
     let mut file = vec![0x7f, b'E', b'L', b'F', class, if big { 2 } else { 1 }, 1];
     file.resize(16, 0);
-    for (value, len) in [
-        (3, 2),
-        (62, 2),
-        (1, 4),
-        (0, word),
-        (header, word),
-        (0, word),
-        (0, 4),
-    ] {
+    for (value, len) in [(3, 2), (62, 2), (1, 4), (0, word), (header, word), (0, word), (0, 4)] {
         file.extend(number(value, len));
     }
     for value in [header, entry, 1, 0, 0, 0] {
@@ -100,27 +80,9 @@ fn foreign(class: u8, big: bool, flags_1: u32) -> Vec<u8> {
     let dynamic = header + entry;
     let size = 4 * word as u64;
     let fields = if wide {
-        vec![
-            (2, 4),
-            (6, 4),
-            (dynamic, 8),
-            (0, 8),
-            (0, 8),
-            (size, 8),
-            (size, 8),
-            (8, 8),
-        ]
+        vec![(2, 4), (6, 4), (dynamic, 8), (0, 8), (0, 8), (size, 8), (size, 8), (8, 8)]
     } else {
-        vec![
-            (2, 4),
-            (dynamic, 4),
-            (0, 4),
-            (0, 4),
-            (size, 4),
-            (size, 4),
-            (6, 4),
-            (4, 4),
-        ]
+        vec![(2, 4), (dynamic, 4), (0, 4), (0, 4), (size, 4), (size, 4), (6, 4), (4, 4)]
     };
     for (value, len) in fields {
         file.extend(number(value, len));
@@ -159,9 +121,7 @@ fn what_is_no_elf_file_has_no_facts() {
 
 #[test]
 fn a_file_without_section_headers_tells_the_same() {
-    let object = SharedObject::new("libx.so.1")
-        .needs("liby.so.2")
-        .rpath("/a");
+    let object = SharedObject::new("libx.so.1").needs("liby.so.2").rpath("/a");
     let bare = facts(&object.clone().without_section_headers().build());
     assert_eq!(bare, facts(&object.build()));
     assert_eq!(bare.run_path(), Some("/a"));
@@ -239,10 +199,7 @@ fn damage_is_named() {
 
 #[test]
 fn versions_without_an_end_are_refused() {
-    let mut file = SharedObject::new("x")
-        .needs_version("y", "V")
-        .payload(1 << 19)
-        .build();
+    let mut file = SharedObject::new("x").needs_version("y", "V").payload(1 << 19).build();
     let record = file
         .windows(12)
         .position(|window| window.starts_with(&[1, 0, 1, 0]) && window.ends_with(&[16, 0, 0, 0]));

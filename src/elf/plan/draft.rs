@@ -285,8 +285,7 @@ impl<'a> PlanDraft<'a> {
             free = parts.collect();
         }
         free.retain(|range| range.end - range.start >= LEAST);
-        self.overlays
-            .extend(free.into_iter().map(Replacement::zeros));
+        self.overlays.extend(free.into_iter().map(Replacement::zeros));
     }
 
     /// Whether no section, segment or dynamic entry refers to the old place of a table any more.

@@ -176,9 +176,7 @@ impl<'a> ElfParts<'a> {
         ensure_bounded(&tables)?;
         Ok(Self {
             dynamic: tables.first(PT_DYNAMIC).map_or(0, |place| place.offset),
-            spare: spare
-                .take_while(|it| it.tag == DT_NULL && it.value == 0)
-                .count(),
+            spare: spare.take_while(|it| it.tag == DT_NULL && it.value == 0).count(),
             entries: entries.to_vec(),
             strings: strings(&tables, entries)?,
             tables,

@@ -109,10 +109,7 @@ fn is_pinned(parts: &ElfParts<'_>) -> bool {
 fn pinned_start(parts: &ElfParts<'_>, max_pad: u64) -> Option<u64> {
     let first = parts.loads().next()?;
     let bias = first.address.checked_sub(first.offset)?;
-    let free = parts
-        .address_end()
-        .next_multiple_of(PAGE)
-        .checked_sub(bias)?;
+    let free = parts.address_end().next_multiple_of(PAGE).checked_sub(bias)?;
     let start = free.max(parts.len().next_multiple_of(PAGE));
     (start - parts.len() <= max_pad && bias % PAGE == 0).then_some(start)
 }

@@ -11,10 +11,7 @@ const GOAL: &str = "$ORIGIN/../lib";
 const SLOT: usize = 56;
 
 fn library() -> SharedObject {
-    SharedObject::new("libx.so.1")
-        .needs("liby.so.2")
-        .function("x", 1)
-        .spare_dynamic_entries(2)
+    SharedObject::new("libx.so.1").needs("liby.so.2").function("x", 1).spare_dynamic_entries(2)
 }
 
 /// What the kpack split leaves: the program headers at the end, with room for three more.
@@ -192,9 +189,7 @@ fn with_many_names(more: fn(SharedObject) -> SharedObject) -> Vec<u8> {
 fn where_strings_were_there_are_zeros_unless_it_is_not_known_what_else_is_there() {
     let count = |file: &[u8]| {
         let name = b"a_name_of_its_own_0299\0";
-        file.windows(name.len())
-            .filter(|bytes| bytes == name)
-            .count()
+        file.windows(name.len()).filter(|bytes| bytes == name).count()
     };
     let after = with_many_names(|object| object);
     assert_eq!(count(&after), 1);
@@ -204,10 +199,7 @@ fn where_strings_were_there_are_zeros_unless_it_is_not_known_what_else_is_there(
     let mut again = vec![0; usize::try_from(reader.len()).unwrap()];
     read_exact_at(&reader, 0, &mut again).unwrap();
     assert_eq!(count(&again), 1);
-    assert_eq!(
-        count(&with_many_names(SharedObject::without_section_headers)),
-        2
-    );
+    assert_eq!(count(&with_many_names(SharedObject::without_section_headers)), 2);
 }
 
 /// Where an address of the dynamic table leads in the file.
@@ -228,11 +220,7 @@ fn a_string_outside_of_the_dynamic_strings_is_refused() {
     let refusal = |file: &Vec<u8>| plan_rpath(file, &goal).unwrap_err().to_string();
     let mut auxiliary = library().build();
     let elf = goblin::elf::Elf::parse(&auxiliary).unwrap();
-    let table = elf
-        .program_headers
-        .iter()
-        .find(|it| it.p_type == 2)
-        .unwrap();
+    let table = elf.program_headers.iter().find(|it| it.p_type == 2).unwrap();
     let used = elf.dynamic.as_ref().unwrap().dyns.len() - 1;
     let at = usize::try_from(table.p_offset).unwrap() + used * 16;
     auxiliary[at..at + 8].copy_from_slice(&0x7fff_fffd_u64.to_le_bytes());

@@ -67,10 +67,7 @@ fn archive_bytes() -> Vec<u8> {
 
 impl Stage {
     fn new(sidecar: Option<&str>) -> Self {
-        let stage = Self {
-            from: tempfile::tempdir().unwrap(),
-            to: tempfile::tempdir().unwrap(),
-        };
+        let stage = Self { from: tempfile::tempdir().unwrap(), to: tempfile::tempdir().unwrap() };
         stage.put(NAME, &archive_bytes());
         if let Some(text) = sidecar {
             stage.put(&format!("{NAME}.sha256sum"), text.as_bytes());
@@ -79,10 +76,7 @@ impl Stage {
     }
 
     fn source(&self) -> StoreSource {
-        StoreSource {
-            store: Arc::new(LocalStore::new(self.from.path())),
-            directory: None,
-        }
+        StoreSource { store: Arc::new(LocalStore::new(self.from.path())), directory: None }
     }
 
     fn put(&self, name: &str, bytes: &[u8]) {
@@ -111,17 +105,9 @@ impl Stage {
         change: fn(Vec<u8>) -> Vec<u8>,
         stop: &Stop,
     ) -> (Result<Received>, String) {
-        let source = Spoiled {
-            inner: self.source(),
-            change,
-        };
+        let source = Spoiled { inner: self.source(), change };
         let parcels = listed(&source);
-        let context = DownloadContext {
-            directory: self.to.path(),
-            kept,
-            stop,
-            progress: &|_| (),
-        };
+        let context = DownloadContext { directory: self.to.path(), kept, stop, progress: &|_| () };
         let result = receive(&source, &parcels[0], &context);
         let mut names: Vec<String> = fs::read_dir(self.to.path())
             .unwrap()
@@ -162,15 +148,9 @@ fn a_good_archive_is_unpacked_or_kept() {
     assert!(extents.unwrap().artifacts[0].1.extent.files > 1);
     assert_eq!(names, "blas_lib_gfx942");
     let (extents, names) = stage.fetch(OutputForm::Packed, |bytes| bytes);
-    assert_eq!(
-        extents.unwrap().artifacts[0].1.extent.bytes,
-        archive_bytes().len() as u64
-    );
+    assert_eq!(extents.unwrap().artifacts[0].1.extent.bytes, archive_bytes().len() as u64);
     assert_eq!(names, "blas_lib_gfx942 blas_lib_gfx942.tar.zst");
-    assert_eq!(
-        fs::read(stage.to.path().join(NAME)).unwrap(),
-        archive_bytes()
-    );
+    assert_eq!(fs::read(stage.to.path().join(NAME)).unwrap(), archive_bytes());
 }
 
 #[test]
@@ -220,12 +200,7 @@ fn a_download_that_ends_early_or_goes_on_is_refused() {
 fn a_page_in_place_of_an_archive_is_refused() {
     let stage = Stage::new(Some(&good()));
     let page = |bytes: Vec<u8>| {
-        b"<html>Service Unavailable "
-            .iter()
-            .copied()
-            .cycle()
-            .take(bytes.len())
-            .collect()
+        b"<html>Service Unavailable ".iter().copied().cycle().take(bytes.len()).collect()
     };
     insta::assert_snapshot!(stage.refused(page), @"
     error: failed to fetch `blas_lib_gfx942.tar.zst`
@@ -257,8 +232,7 @@ fn what_was_there_stays_when_its_successor_is_bad() {
 fn a_stop_leaves_nothing() {
     let stage = Stage::new(None);
     let stop = Stop::default();
-    stop.flag()
-        .store(true, std::sync::atomic::Ordering::Relaxed);
+    stop.flag().store(true, std::sync::atomic::Ordering::Relaxed);
     let (result, names) = stage.fetch_until(OutputForm::Unpacked, |bytes| bytes, &stop);
     assert!(result.unwrap_err().is::<crate::error::Interrupted>());
     assert_eq!(names, "");
@@ -273,11 +247,7 @@ fn an_archive_for_whose_bytes_nothing_stands_is_named() {
     };
     let stage = Stage::new(None);
     let unverified = |form| stage.fetch(form, |bytes| bytes).0.unwrap().unverified;
-    assert_eq!(
-        unverified(OutputForm::Unpacked),
-        [""; 0],
-        "its own checksum"
-    );
+    assert_eq!(unverified(OutputForm::Unpacked), [""; 0], "its own checksum");
     assert_eq!(unverified(OutputForm::Packed), [NAME], "which nothing read");
     stage.put(NAME, &plain(archive_bytes()));
     let unverified = |form| stage.fetch(form, |bytes| bytes).0.unwrap().unverified;
@@ -285,11 +255,7 @@ fn an_archive_for_whose_bytes_nothing_stands_is_named() {
     let sidecar = Sha256::of(&plain(archive_bytes())).to_string();
     stage.put(&format!("{NAME}.sha256sum"), sidecar.as_bytes());
     let unverified = |form| stage.fetch(form, |bytes| bytes).0.unwrap().unverified;
-    assert_eq!(
-        unverified(OutputForm::Unpacked),
-        [""; 0],
-        "a digest beside it"
-    );
+    assert_eq!(unverified(OutputForm::Unpacked), [""; 0], "a digest beside it");
 }
 
 #[test]
@@ -311,10 +277,7 @@ fn progress_counts_every_byte() {
 #[test]
 fn a_checksum_of_the_store_finds_damage_that_no_digest_is_for() {
     let stage = Stage::new(None);
-    let source = Spoiled {
-        inner: stage.source(),
-        change: |bytes| bytes,
-    };
+    let source = Spoiled { inner: stage.source(), change: |bytes| bytes };
     let mut parcel = listed(&source).remove(0);
     let context = DownloadContext {
         directory: stage.to.path(),
@@ -422,10 +385,7 @@ mod zipped {
         let mut seekable = Cursor::new(Vec::new());
         write(ZipWriter::new(&mut seekable), CompressionMethod::Deflated);
         let bytes = seekable.into_inner();
-        let entry = bytes
-            .windows(4)
-            .rposition(|it| it == b"PK\x01\x02")
-            .unwrap();
+        let entry = bytes.windows(4).rposition(|it| it == b"PK\x01\x02").unwrap();
         let mut said = String::new();
         // The flag of encryption, the method, the checksum, and the size.
         for (at, change) in [(8, 1), (10, 4), (16, 1), (24, 1)] {

@@ -21,9 +21,7 @@ fn fetched(from: &str) -> Fetched {
 fn fetch(at: &Path, from: &str, wanted: &str, done: &str) {
     let mut state = FetchState::read(&at.join(FILE_NAME)).unwrap();
     let due = names(wanted);
-    state
-        .begin(from, None, names(wanted), &due, Some(&[]))
-        .unwrap();
+    state.begin(from, None, names(wanted), &due, Some(&[])).unwrap();
     let done = names(done);
     for name in &done {
         fs::create_dir_all(at.join(name)).unwrap();
@@ -75,14 +73,7 @@ fn a_state_that_cannot_be_read_is_not_a_whole_fetch() {
     for text in ["", "{", "[]", r#"{"schema": "other", "fetched": {}}"#] {
         fs::write(at.join(FILE_NAME), text).unwrap();
         assert!(verdict(at).contains("failed to read"), "{text}");
-        assert_eq!(
-            FetchState::read(&at.join(FILE_NAME))
-                .unwrap()
-                .fetched
-                .get("a"),
-            None,
-            "{text}"
-        );
+        assert_eq!(FetchState::read(&at.join(FILE_NAME)).unwrap().fetched.get("a"), None, "{text}");
     }
 }
 
@@ -92,13 +83,9 @@ fn what_is_enough_for_some_packages_is_known_until_all_is_there() {
     let at = directory.path();
     let fetch = |packages: Option<&[String]>| {
         let mut state = FetchState::read(&at.join(FILE_NAME)).unwrap();
-        state
-            .begin("run 1", None, names("a"), &names("a"), packages)
-            .unwrap();
+        state.begin("run 1", None, names("a"), &names("a"), packages).unwrap();
         fs::create_dir_all(at.join("a")).unwrap();
-        state
-            .record(&mut vec![("a".to_owned(), fetched("run 1"))])
-            .unwrap();
+        state.record(&mut vec![("a".to_owned(), fetched("run 1"))]).unwrap();
         let interrupted = fetched_for(at).unwrap().join(" ");
         state.end(packages).unwrap();
         (interrupted, fetched_for(at).unwrap().join(" "))
@@ -119,9 +106,7 @@ fn a_state_that_cannot_be_written_leaves_no_part_of_itself() {
     let at = directory.path();
     let mut state = FetchState::read(&at.join(FILE_NAME)).unwrap();
     fs::create_dir(at.join(FILE_NAME)).unwrap();
-    state
-        .record(&mut vec![("a".to_owned(), fetched("run 1"))])
-        .unwrap_err();
+    state.record(&mut vec![("a".to_owned(), fetched("run 1"))]).unwrap_err();
     assert_eq!(fs::read_dir(at).unwrap().count(), 1);
 }
 

@@ -38,14 +38,8 @@ fn archives_are_found_in_any_directory_and_nothing_else_is() {
     let mut unknown = BTreeSet::new();
     let found = archives(Cursor::new(&bytes), &mut unknown).unwrap();
     assert_eq!(unknown.iter().join(" "), "ccache_logs.tar.zst");
-    let shown: Vec<_> = found
-        .iter()
-        .map(|(name, span)| (name.to_string(), span.size))
-        .collect();
-    assert_eq!(
-        shown,
-        [("base_lib_generic.tar.xz".into(), 3), (NAME.into(), 0)]
-    );
+    let shown: Vec<_> = found.iter().map(|(name, span)| (name.to_string(), span.size)).collect();
+    assert_eq!(shown, [("base_lib_generic.tar.xz".into(), 3), (NAME.into(), 0)]);
 }
 
 #[test]
@@ -54,10 +48,7 @@ fn a_zip_file_is_read_from_its_end_in_few_parts() {
     let mut members: Vec<(String, &[u8])> = vec![("long".to_owned(), &long)];
     members.extend((0..2000).map(|at| (format!("{at:040}"), &[][..])));
     members.push((NAME.to_owned(), b"abc"));
-    let members: Vec<_> = members
-        .iter()
-        .map(|(name, it)| (name.as_str(), *it))
-        .collect();
+    let members: Vec<_> = members.iter().map(|(name, it)| (name.as_str(), *it)).collect();
     let bytes = zip(&members, CompressionMethod::Stored);
     let end = bytes[bytes.len() - 100..].to_vec();
     let mut parts = Vec::new();
@@ -66,12 +57,7 @@ fn a_zip_file_is_read_from_its_end_in_few_parts() {
         parts.push(end - start);
         Ok(bytes[start..end].to_vec())
     });
-    assert_eq!(
-        archives(ranged.with_end(end), &mut BTreeSet::new())
-            .unwrap()
-            .len(),
-        1
-    );
+    assert_eq!(archives(ranged.with_end(end), &mut BTreeSet::new()).unwrap().len(), 1);
     assert!(parts.len() < 20, "{parts:?}");
 }
 
@@ -102,10 +88,7 @@ fn what_must_not_be_unpacked_is_refused_in_words() {
 
 #[test]
 fn a_damaged_directory_is_an_error_and_no_panic() {
-    let whole = zip(
-        &[("readme", b"x"), (NAME, b"abc")],
-        CompressionMethod::Deflated,
-    );
+    let whole = zip(&[("readme", b"x"), (NAME, b"abc")], CompressionMethod::Deflated);
     for at in 0..whole.len() {
         for value in [0, 0xff] {
             let mut bytes = whole.clone();

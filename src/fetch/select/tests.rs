@@ -57,10 +57,7 @@ fn targets_and_families_choose_by_what_an_archive_is_for() {
         ("target=gfx942 require=_gfx942 require=^base_dev_", gfx942),
         ("family=gfx94X-dcgpu target=gfx1100", everything),
         ("family=gfx94X-dcgpu family=gfx110X-all", everything),
-        (
-            "group=generic",
-            "base_dev_generic.zst base_lib_generic.zst blas_lib_generic.zst",
-        ),
+        ("group=generic", "base_dev_generic.zst base_lib_generic.zst blas_lib_generic.zst"),
     ];
     for (line, expected) in table {
         assert_eq!(chosen(SPLIT, line), expected, "{line}");
@@ -73,18 +70,9 @@ fn targets_and_families_choose_by_what_an_archive_is_for() {
 #[test]
 fn patterns_match_anywhere_in_the_name_and_components_as_a_whole() {
     let table = [
-        (
-            "_lib_ target=gfx1100",
-            "base_lib_generic.zst blas_lib_generic.zst blas_lib_gfx1100.xz",
-        ),
-        (
-            "^bla exclude=test exclude=gfx1100",
-            "blas_lib_generic.zst blas_lib_gfx942.zst",
-        ),
-        (
-            "component=dev component=test",
-            "base_dev_generic.zst blas_test_gfx942.zst",
-        ),
+        ("_lib_ target=gfx1100", "base_lib_generic.zst blas_lib_generic.zst blas_lib_gfx1100.xz"),
+        ("^bla exclude=test exclude=gfx1100", "blas_lib_generic.zst blas_lib_gfx942.zst"),
+        ("component=dev component=test", "base_dev_generic.zst blas_test_gfx942.zst"),
         ("xz$", "blas_lib_gfx1100.xz"),
         (r"rccl_lib_gfx942:xnack\+", "rccl_lib_gfx942:xnack+.zst"),
         ("dev component=dev", "base_dev_generic.zst"),
@@ -98,14 +86,8 @@ fn patterns_match_anywhere_in_the_name_and_components_as_a_whole() {
 fn a_name_that_only_the_run_knows_stands_for_itself() {
     let files =
         "blas_lib_gfx9999.tar.zst blas_lib_gfx9999:xnack+.tar.zst blas_lib_gfx99X-all.tar.zst";
-    assert_eq!(
-        chosen(files, "target=gfx9999"),
-        "blas_lib_gfx9999.zst blas_lib_gfx9999:xnack+.zst"
-    );
-    assert_eq!(
-        chosen(files, "family=gfx99X-all"),
-        "blas_lib_gfx99X-all.zst"
-    );
+    assert_eq!(chosen(files, "target=gfx9999"), "blas_lib_gfx9999.zst blas_lib_gfx9999:xnack+.zst");
+    assert_eq!(chosen(files, "family=gfx99X-all"), "blas_lib_gfx99X-all.zst");
 }
 
 #[test]
@@ -178,10 +160,7 @@ fn report(files: &str, wish: &Wish) -> String {
 }
 
 fn targets(names: &[&str]) -> Wish {
-    Wish {
-        targets: names.iter().map(ToString::to_string).collect(),
-        ..Wish::default()
-    }
+    Wish { targets: names.iter().map(ToString::to_string).collect(), ..Wish::default() }
 }
 
 #[test]
@@ -206,11 +185,7 @@ fn without_the_manifest_or_a_required_package_there_is_not_enough() {
     insta::assert_snapshot!(report(files, &targets(&["gfx942", "gfx1100"])), @"no `base_lib_generic`, which says what was built; no artifact for `rocm-sdk-core`; no device code for `gfx1100`");
     let files = "base_lib_generic.tar.zst core-hip_lib_generic.tar.zst blas_lib_gfx942.tar.zst \
         blas_test_gfx1100.tar.zst";
-    assert_eq!(
-        report(files, &Wish::default()),
-        "",
-        "only tests, for a target that nobody named"
-    );
+    assert_eq!(report(files, &Wish::default()), "", "only tests, for a target that nobody named");
 }
 
 #[test]

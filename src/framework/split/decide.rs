@@ -273,9 +273,8 @@ impl Split<'_> {
         let selector = plan.selector.iter();
         extras.extend(selector.map(|it| ("device".to_owned(), it.project())));
         let version = &plan.host.version;
-        let lines = extras
-            .iter()
-            .map(|(extra, name)| format!("{name}=={version}; extra == \"{extra}\""));
+        let lines =
+            extras.iter().map(|(extra, name)| format!("{name}=={version}; extra == \"{extra}\""));
         plan.requires = lines.sorted().collect();
         plan.extras = extras.into_iter().map(|it| it.0).sorted().dedup().collect();
     }
@@ -370,10 +369,7 @@ mod tests {
         let host = "fw-1.0-py3-none-any.whl".parse().unwrap();
         let name = "amd-fw-device-gfx942".parse().unwrap();
         let text = device_metadata(&name, &host, &target, Some((&names, &version)));
-        assert!(
-            text.contains("Requires-Dist: sdk-device-gfx942==7.14.0\n"),
-            "{text}"
-        );
+        assert!(text.contains("Requires-Dist: sdk-device-gfx942==7.14.0\n"), "{text}");
         let required = "sdk-device-gfx942".parse().unwrap();
         assert_eq!(names.device_target(&required), Some(target));
     }

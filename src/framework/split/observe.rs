@@ -53,9 +53,9 @@ impl<'a> ToSplit<'a> {
         }
         match self.unsplittable.first() {
             _ if !self.fat.is_empty() => None,
-            Some(KeptCode { path, why }) => Some(format!(
-                "the device code of `{path}` cannot be taken out: {why}"
-            )),
+            Some(KeptCode { path, why }) => {
+                Some(format!("the device code of `{path}` cannot be taken out: {why}"))
+            }
             None => Some("no binary has device code".to_owned()),
         }
     }

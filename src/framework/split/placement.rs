@@ -54,9 +54,7 @@ pub(super) fn place(
         let root: Option<RelPath> = root.map(str::parse).transpose()?;
         let (root, below) = match root {
             Some(root) => {
-                let below = path
-                    .strip_prefix(&root)
-                    .context("a file outside its package")?;
+                let below = path.strip_prefix(&root).context("a file outside its package")?;
                 (root, below)
             }
             None => (alone.clone(), path.clone()),
@@ -66,9 +64,7 @@ pub(super) fn place(
         let binary = FatBinary::new(root.clone(), below, bundles.collect());
         placed.push((member, binary, root));
     }
-    let by_root = placed
-        .iter()
-        .map(|(_, binary, root)| (root, binary.clone()));
+    let by_root = placed.iter().map(|(_, binary, root)| (root, binary.clone()));
     let names: BTreeMap<RelPath, ArchiveNames> = by_root
         .into_group_map()
         .into_iter()
@@ -81,13 +77,7 @@ pub(super) fn place(
             let paths = markers.iter_mut().flat_map(|it| &mut it.kpack_search_paths);
             paths.for_each(|path| *path = format!("{alone}/{path}"));
         }
-        Ok(PlacedBinary {
-            member,
-            root,
-            names: names.clone(),
-            binary,
-            markers,
-        })
+        Ok(PlacedBinary { member, root, names: names.clone(), binary, markers })
     });
     placed.collect()
 }
@@ -127,11 +117,7 @@ mod tests {
                 member: (*path).to_owned(),
                 installed: path.parse().unwrap(),
                 bytes: Arc::new(Spool::new(1)),
-                fat: SplittableBinary {
-                    code: 0..0,
-                    bundles: Vec::new(),
-                    wrappers: Vec::new(),
-                },
+                fat: SplittableBinary { code: 0..0, bundles: Vec::new(), wrappers: Vec::new() },
                 bundles: bundles.iter().map(sizes).collect(),
             }
         });
@@ -143,10 +129,7 @@ mod tests {
             let archives = one.archives().unwrap().into_iter();
             lines.extend(archives.map(|(archive, it)| format!("{path}: {archive} {}", it.scope)));
             let marker = one.markers.first().unwrap();
-            lines.push(format!(
-                "  {} {}",
-                marker.kernel_name, marker.kpack_search_paths[0]
-            ));
+            lines.push(format!("  {} {}", marker.kernel_name, marker.kpack_search_paths[0]));
         }
         lines.join("\n")
     }

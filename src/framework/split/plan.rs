@@ -102,10 +102,7 @@ impl fmt::Display for SplitWheelPlan {
             many(objects, "code object")
         )?;
         for one in &self.devices {
-            let parts = [
-                (one.archives.len(), "archive"),
-                (one.databases.len(), "database file"),
-            ];
+            let parts = [(one.archives.len(), "archive"), (one.databases.len(), "database file")];
             let parts = parts.into_iter().filter(|it| it.0 > 0);
             let parts = parts.map(|(count, what)| many(count, what)).join(", ");
             writeln!(f, "  device    {}: {parts}", one.file)?;

@@ -26,16 +26,10 @@ pub(super) fn ensure_same(
     archives: &BTreeMap<RelPath, KpackArchive<FileAt>>,
 ) -> Result<()> {
     let devices = devices(input);
-    let archives: ArchivesByPath<'_, FileAt> = archives
-        .iter()
-        .map(|(path, archive)| (path.clone(), archive))
-        .collect();
+    let archives: ArchivesByPath<'_, FileAt> =
+        archives.iter().map(|(path, archive)| (path.clone(), archive)).collect();
     for (placed, patch) in input.fat.iter().zip(patches) {
-        let one = OneBinary {
-            placed,
-            plan,
-            archives: &archives,
-        };
+        let one = OneBinary { placed, plan, archives: &archives };
         one.ensure_same(patch, &devices).with_context(|| {
             format!("the split of `{}` would lose code", placed.member.installed)
         })?;
@@ -46,10 +40,8 @@ pub(super) fn ensure_same(
 /// All kinds of devices that the code is for: each target, with all its features.
 fn devices(input: &ToSplit<'_>) -> BTreeSet<CodeTarget> {
     let bundles = input.fat.iter().flat_map(|it| &it.member.bundles);
-    let bases: BTreeSet<CodeTarget> = bundles
-        .flat_map(BTreeMap::keys)
-        .map(CodeTarget::base)
-        .collect();
+    let bases: BTreeSet<CodeTarget> =
+        bundles.flat_map(BTreeMap::keys).map(CodeTarget::base).collect();
     let known = TargetTable::builtin().known().map(Target::base);
     let behind = known.filter(|target| {
         let generic = generic(target.as_str()).and_then(|it| it.parse::<CodeTarget>().ok());
@@ -129,12 +121,7 @@ impl OneBinary<'_> {
 
     /// The code that the runtime takes from a bundle in a binary.
     fn before(&self, bundle: usize, device: &CodeTarget) -> Result<Option<(CodeTarget, u64)>> {
-        let code = self
-            .placed
-            .member
-            .bundles
-            .get(bundle)
-            .context("no such bundle")?;
+        let code = self.placed.member.bundles.get(bundle).context("no such bundle")?;
         for target in wanted(device) {
             let Some(size) = code.get(&target) else {
                 continue;

@@ -110,17 +110,10 @@ impl SplitWriter<'_> {
         }
         let selector = plan.selector.as_ref();
         let selector = selector.map(|it| it.write(self.scratch, settings.time));
-        let wheels = SplitWheels {
-            host,
-            devices,
-            selector: selector.transpose()?,
-            saving: Some(saving),
-        };
+        let wheels =
+            SplitWheels { host, devices, selector: selector.transpose()?, saving: Some(saving) };
         for made in wheels.made() {
-            fs::rename(
-                self.scratch.join(&made.file),
-                self.directory.join(&made.file),
-            )?;
+            fs::rename(self.scratch.join(&made.file), self.directory.join(&made.file))?;
         }
         Ok(wheels)
     }
@@ -235,10 +228,7 @@ fn saving(whole: u64, parts: u64) -> i64 {
 impl SplitWheels {
     /// All files.
     pub fn made(&self) -> impl Iterator<Item = &ChangedFile> {
-        [&self.host]
-            .into_iter()
-            .chain(&self.devices)
-            .chain(&self.selector)
+        [&self.host].into_iter().chain(&self.devices).chain(&self.selector)
     }
 }
 

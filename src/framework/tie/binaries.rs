@@ -55,8 +55,7 @@ impl Tie<'_> {
         let plan = &mut self.plan;
         plan.record.run_paths.sort();
         plan.record.untied.sort_by(|one, other| one.0.cmp(&other.0));
-        plan.run_paths
-            .sort_by(|one, other| one.path.cmp(&other.path));
+        plan.run_paths.sort_by(|one, other| one.path.cmp(&other.path));
         Ok(())
     }
 

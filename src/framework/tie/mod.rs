@@ -103,28 +103,13 @@ pub struct TieOptions {
     #[arg(long, value_name = "PIN", help_heading = "Requirement options")]
     pub requires: Option<VersionPin>,
     /// Extras of `rocm` to require besides `libraries`, which follows from the binaries
-    #[arg(
-        long,
-        value_name = "LIST",
-        value_delimiter = ',',
-        help_heading = "Requirement options"
-    )]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Requirement options")]
     pub extras: Vec<String>,
     /// Whether to write `_rocm_init.py` and the hook in `__init__.py` that calls it
-    #[arg(
-        long,
-        value_name = "MODE",
-        default_value = "auto",
-        help_heading = "Init module options"
-    )]
+    #[arg(long, value_name = "MODE", default_value = "auto", help_heading = "Init module options")]
     pub init: InitMode,
     /// Further libraries that every host has, by file name, comma-separated
-    #[arg(
-        long,
-        value_name = "LIST",
-        value_delimiter = ',',
-        help_heading = "Binary options"
-    )]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Binary options")]
     pub host_provides: Vec<String>,
     /// What happens to the version.
     #[arg(skip)]
@@ -275,11 +260,7 @@ impl<'a> Tie<'a> {
                 "build it against this set, or tie it to the set that it was built with",
             ),
             None => (
-                if count == 0 {
-                    "it has no binaries".to_owned()
-                } else {
-                    what
-                },
+                if count == 0 { "it has no binaries".to_owned() } else { what },
                 "pass `--extras` if its Python uses ROCm, or check that it is the right wheel",
             ),
         };

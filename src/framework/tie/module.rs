@@ -52,9 +52,7 @@ impl Tie<'_> {
         let is_strict = |it: &InitModule| matches!(it, InitModule::Known(call) if call.fail_on_version_mismatch);
         let call = InitCall {
             preload: self.preload(),
-            check_version: pin
-                .unwrap_or_else(|| VersionPin::usual(version))
-                .pattern(version),
+            check_version: pin.unwrap_or_else(|| VersionPin::usual(version)).pattern(version),
             // What another version of ROCm means is the framework's to decide.
             fail_on_version_mismatch: module.as_ref().is_some_and(is_strict),
         };
@@ -68,10 +66,7 @@ impl Tie<'_> {
             let hooked = init_module::with_hook(&source)?;
             plan.texts.insert(package.to_owned(), hooked);
         }
-        plan.init = Some(PlannedInit {
-            adds_hook: !has_hook,
-            check_version: call.check_version,
-        });
+        plan.init = Some(PlannedInit { adds_hook: !has_hook, check_version: call.check_version });
         plan.record.preload = call.preload;
         plan.record.init = Some(module);
         Ok(())

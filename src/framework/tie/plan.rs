@@ -117,11 +117,7 @@ impl TieRecord {
     const SCHEMA: &str = "rocwheel-tie-v1";
 
     pub fn new(rocm: &Version) -> Self {
-        Self {
-            schema: Self::SCHEMA.to_owned(),
-            rocm: rocm.to_string(),
-            ..Self::default()
-        }
+        Self { schema: Self::SCHEMA.to_owned(), rocm: rocm.to_string(), ..Self::default() }
     }
 
     /// What an earlier tie has left in a wheel.
@@ -195,8 +191,7 @@ impl TiePlan {
         let wheel_text = metadata::wheel_text(&wheel.wheel_text, tag)?;
         self.texts.insert(format!("{top}/METADATA"), metadata);
         self.texts.insert(format!("{top}/WHEEL"), wheel_text);
-        self.removed
-            .retain(|line| !edit.requires.iter().any(|it| it == line));
+        self.removed.retain(|line| !edit.requires.iter().any(|it| it == line));
         Ok(())
     }
 }

@@ -36,11 +36,7 @@ impl VersionPin {
 
     /// A final release may be replaced by a later patch release, any other build only by itself.
     pub fn usual(version: &Version) -> Self {
-        if version.is_final() {
-            Self::Minor
-        } else {
-            Self::Exact
-        }
+        if version.is_final() { Self::Minor } else { Self::Exact }
     }
 }
 
@@ -57,11 +53,7 @@ fn device_lines(wheel: &FrameworkWheel) -> Vec<DeviceLine<'_>> {
         let extra = requirement.extra?;
         let is_device = extra == "device" || extra.starts_with("device-");
         let is_of_wheel = !set::is_ours(&requirement.name) && requirement.pin() == Some(&own);
-        (is_device && is_of_wheel).then_some(DeviceLine {
-            line,
-            name: requirement.name,
-            extra,
-        })
+        (is_device && is_of_wheel).then_some(DeviceLine { line, name: requirement.name, extra })
     });
     lines.collect()
 }
@@ -97,9 +89,8 @@ impl Tie<'_> {
         for (line, requirement) in self.wheel.requirements() {
             let is_rocm = set::is_ours(&requirement.name);
             let is_dead = self.row.is_some_and(|row| row.is_dead(&requirement.name));
-            let is_added = earlier
-                .as_ref()
-                .is_some_and(|it| it.requires.iter().any(|own| own == line));
+            let is_added =
+                earlier.as_ref().is_some_and(|it| it.requires.iter().any(|own| own == line));
             let is_gone = is_rocm || is_dead || is_added;
             if let Some(extra) = requirement.extra {
                 let counts = extras.entry(extra).or_default();
@@ -157,22 +148,14 @@ impl Tie<'_> {
     fn require_rocm(&mut self, specifier: &str) {
         let (options, rocm, plan) = (self.group.options, self.group.rocm, &mut self.plan);
         let known = self.row.iter().flat_map(|row| &row.extras);
-        let mut extras: BTreeSet<&str> = options
-            .extras
-            .iter()
-            .chain(known)
-            .map(String::as_str)
-            .collect();
+        let mut extras: BTreeSet<&str> =
+            options.extras.iter().chain(known).map(String::as_str).collect();
         if self.needs.directories.contains(&RocmDirectoryKey::Math) {
             extras.insert("libraries");
         }
         let name = &rocm.names.selector;
         let extras = extras.iter().join(",");
-        let extras = if extras.is_empty() {
-            extras
-        } else {
-            format!("[{extras}]")
-        };
+        let extras = if extras.is_empty() { extras } else { format!("[{extras}]") };
         let line = format!("{name}{extras}{specifier}");
         let why = match (plan.record.run_paths.len(), self.row) {
             (0, None) => "named by a flag".to_owned(),
@@ -186,11 +169,7 @@ impl Tie<'_> {
             return;
         }
         let targets = rocm.targets.iter().map(|target| format!("device-{target}"));
-        for extra in ["device", "device-all"]
-            .map(str::to_owned)
-            .into_iter()
-            .chain(targets)
-        {
+        for extra in ["device", "device-all"].map(str::to_owned).into_iter().chain(targets) {
             let is_own = self.wheel.metadata.provides_extra.contains(&extra);
             if is_own && !plan.removed_extras.contains(&extra) {
                 let warning =

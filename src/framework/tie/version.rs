@@ -117,11 +117,7 @@ impl Tie<'_> {
             return Ok(tag);
         }
         let because = proved.because.is_some().then(|| proved.reason(""));
-        self.plan.tag = Some(PlannedTag {
-            from: now.to_owned(),
-            to: to.clone(),
-            because,
-        });
+        self.plan.tag = Some(PlannedTag { from: now.to_owned(), to: to.clone(), because });
         let text = tag.to_string();
         format!("{}{to}", text.strip_suffix(now).unwrap_or_default()).parse()
     }

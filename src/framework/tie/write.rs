@@ -106,11 +106,7 @@ fn missing(tied: &[FrameworkWheel], rocm: &RocmLibraries) -> BTreeSet<(String, S
     for library in rocm.libraries() {
         let path = format!("{}/{}", rocm.directory(library.directory), library.name);
         let elf = library.elf.as_ref();
-        site.add_file(
-            &path,
-            "rocm",
-            elf.map_or(FileContents::Other, FileContents::Elf),
-        );
+        site.add_file(&path, "rocm", elf.map_or(FileContents::Other, FileContents::Elf));
     }
     for wheel in tied {
         let package = wheel.name.name.normalized();
@@ -126,21 +122,14 @@ fn verify_one(plan: &TiePlan, wheel: &FrameworkWheel, providers: &Providers<'_>)
     if let Some(damage) = wheel.damage.first() {
         bail!("{damage}");
     }
-    ensure!(
-        wheel.without_digest == 0,
-        "RECORD has no digest of {} members",
-        wheel.without_digest
-    );
+    ensure!(wheel.without_digest == 0, "RECORD has no digest of {} members", wheel.without_digest);
     let lines = &wheel.metadata.requires_dist;
     if let Some(absent) = plan.requires.iter().find(|it| !lines.contains(&it.line)) {
         bail!("METADATA lacks a requirement: {:?}", absent.line);
     }
     if !wheel.is_for_windows() {
         let proved = facts::proved_tag(wheel, providers).policy;
-        ensure!(
-            plan.record.proved_tag.as_ref() == Some(&proved),
-            "its symbols prove `{proved}`"
-        );
+        ensure!(plan.record.proved_tag.as_ref() == Some(&proved), "its symbols prove `{proved}`");
     }
     for change in &plan.run_paths {
         let path = installed_path(&change.path).unwrap_or(&change.path);

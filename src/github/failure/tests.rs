@@ -16,10 +16,7 @@ fn headers([retry_after, remaining, reset]: [Option<u64>; 3]) -> HeaderMap {
 
 #[test]
 fn a_rate_limit_is_not_a_denial_and_says_how_long_it_lasts() {
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap()
-        .as_secs();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let (none, soon, past) = ([None; 3], Some(now + 100), Some(now - 100));
     let table = [
         (429, "", none, Some(60)),
@@ -29,12 +26,7 @@ fn a_rate_limit_is_not_a_denial_and_says_how_long_it_lasts() {
         (403, "", [None, Some(0), past], Some(1)),
         (403, "", [None, Some(0), None], Some(60)),
         (403, "", [None, Some(0), Some(u64::MAX)], Some(60)),
-        (
-            403,
-            "You have exceeded a secondary Rate Limit",
-            none,
-            Some(60),
-        ),
+        (403, "You have exceeded a secondary Rate Limit", none, Some(60)),
         (403, "Resource not accessible", [None, Some(9), soon], None),
         (404, "rate limit", [Some(1), Some(0), None], None),
         (200, "", [None, Some(0), soon], None),
@@ -45,11 +37,7 @@ fn a_rate_limit_is_not_a_denial_and_says_how_long_it_lasts() {
             Some(ApiFailureKind::Limited(wait)) => Some(wait.as_secs_f32().ceil()),
             _ => None,
         };
-        assert_eq!(
-            wait,
-            expected.map(|it: u16| f32::from(it)),
-            "{status} {message} {numbers:?}"
-        );
+        assert_eq!(wait, expected.map(|it: u16| f32::from(it)), "{status} {message} {numbers:?}");
     }
 }
 

@@ -11,10 +11,8 @@ fn read(value: &Value) -> WorkflowRun {
 
 #[test]
 fn a_run_with_nothing_but_what_it_must_have_is_read() {
-    let run = read(
-        &json!({"id": 21_440_027_240_u64, "head_sha": "abc", "head_branch": null,
-        "status": null, "conclusion": null, "head_repository": null}),
-    );
+    let run = read(&json!({"id": 21_440_027_240_u64, "head_sha": "abc", "head_branch": null,
+        "status": null, "conclusion": null, "head_repository": null}));
     assert_eq!(run.id.as_str(), "21440027240");
     assert_eq!((run.state(), run.conclusion()), ("", None));
     let facts = run.facts(&"ROCm/TheRock".parse().unwrap());
@@ -38,10 +36,8 @@ fn a_run_ends_with_its_status_and_not_with_its_conclusion() {
 #[test]
 fn what_an_artifact_may_leave_out_is_left_out() {
     let artifact = |digest: Value, expired: bool| {
-        RunArtifact::deserialize(
-            &json!({"id": 21_440_027_240_u64, "name": "a", "size_in_bytes": 3,
-            "digest": digest, "expired": expired}),
-        )
+        RunArtifact::deserialize(&json!({"id": 21_440_027_240_u64, "name": "a", "size_in_bytes": 3,
+            "digest": digest, "expired": expired}))
     };
     let zeros = "0".repeat(64);
     let told = artifact(json!(format!("sha256:{zeros}")), true).unwrap();

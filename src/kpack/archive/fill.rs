@@ -55,18 +55,9 @@ pub fn write_archives<K: Ord + Send, W: Write + Seek>(
 ) -> Result<()> {
     let bundles = sources.iter().enumerate().flat_map(|(index, source)| {
         let bundles = source.fat.bundles.iter().enumerate();
-        bundles.map(move |(ordinal, bundle)| BundleTask {
-            index,
-            source,
-            ordinal,
-            bundle,
-        })
+        bundles.map(move |(ordinal, bundle)| BundleTask { index, source, ordinal, bundle })
     });
-    let limits = Limits {
-        jobs,
-        room: ROOM,
-        stop,
-    };
+    let limits = Limits { jobs, room: ROOM, stop };
     parallel::ordered(
         bundles.map(|task| (task.bundle.unpacked(), task)),
         limits,

@@ -157,16 +157,10 @@ impl<R: ReadAt> KpackArchive<R> {
         let file = ByteRegion::whole(&source);
         ensure!(file.has(0, MAGIC)?, "not an archive of device code");
         let version = file.number("header", 4, 4)?;
-        ensure!(
-            version == u64::from(VERSION),
-            "an archive of an unknown version: {version}"
-        );
+        ensure!(version == u64::from(VERSION), "an archive of an unknown version: {version}");
         let start = file.number("header", 8, 8)?;
         let len = file.len().saturating_sub(start);
-        ensure!(
-            start >= BLOBS && len <= MAX_TOC,
-            "contents of {len} bytes at {start}"
-        );
+        ensure!(start >= BLOBS && len <= MAX_TOC, "contents of {len} bytes at {start}");
         let toc = Toc::parse(&file.bytes("contents", start, len)?)?;
         let codes = toc.codes(&file.part("code", 0, start)?)?;
         Ok(Self { source, toc, codes })
@@ -205,11 +199,7 @@ impl<R: ReadAt> KpackArchive<R> {
         if self.scheme() == KpackScheme::Stored {
             return region.bytes(what, 0, code.packed);
         }
-        ensure!(
-            code.size <= MAX_CODE,
-            "a code object of {} bytes",
-            code.size
-        );
+        ensure!(code.size <= MAX_CODE, "a code object of {} bytes", code.size);
         let bytes = unzstd(region.from(0), code.size)
             .with_context(|| format!("failed to decode `{}` for `{}`", code.key, code.target))?;
         ensure!(
@@ -268,11 +258,7 @@ impl Toc {
                 parsed.as_str() == target,
                 "a target in an order that the runtime does not ask for: `{target}`"
             );
-            ensure!(
-                entry.kind == KIND,
-                "code of an unknown kind: `{}` in `{key}`",
-                entry.kind
-            );
+            ensure!(entry.kind == KIND, "code of an unknown kind: `{}` in `{key}`", entry.kind);
             let stored = self.blobs.as_ref().map(|_| place.size);
             let size = entry.original_size.or(stored);
             let size =
@@ -299,10 +285,7 @@ impl Toc {
     fn frames(&self, area: &ByteRegion<'_>) -> Result<Vec<BlobPlace>> {
         let offset = self.zstd_offset.context("no place of the frames")?;
         let size = self.zstd_size.context("no length of the frames")?;
-        ensure!(
-            offset >= BLOBS && size <= MAX_FRAMES,
-            "{size} bytes of frames at {offset}"
-        );
+        ensure!(offset >= BLOBS && size <= MAX_FRAMES, "{size} bytes of frames at {offset}");
         let area = area.part("frames", offset, size)?;
         let count = area.number("number of frames", 0, 4)?;
         ensure!(count <= MAX_CODES, "an archive of {count} code objects");
@@ -312,10 +295,7 @@ impl Toc {
             let size = area.number("length of a frame", at, 4)?;
             at = at.saturating_add(4);
             area.part("frame", at, size)?;
-            places.push(BlobPlace {
-                offset: offset.saturating_add(at),
-                size,
-            });
+            places.push(BlobPlace { offset: offset.saturating_add(at), size });
             at = at.saturating_add(size);
         }
         ensure!(at == size, "frames that end at {at} of {size}");
@@ -367,9 +347,7 @@ fn few<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Err
             let mut targets = Vec::new();
             while let Some(target) = list.next_element()? {
                 if targets.len() == MOST_TARGETS {
-                    return Err(A::Error::custom(format!(
-                        "more than {MOST_TARGETS} targets"
-                    )));
+                    return Err(A::Error::custom(format!("more than {MOST_TARGETS} targets")));
                 }
                 targets.push(target);
             }

@@ -18,9 +18,7 @@ fn archive(codes: &[(&str, &str, &[u8])]) -> Vec<u8> {
             source_prefix: "stage".to_owned(),
         };
         let packed = Packed::new(code).unwrap();
-        writer
-            .add(key, &target(name), &packed, Some(origin))
-            .unwrap();
+        writer.add(key, &target(name), &packed, Some(origin)).unwrap();
     }
     writer.finish().unwrap().0.into_inner()
 }
@@ -74,21 +72,11 @@ fn reference() -> Vec<u8> {
 fn the_example_of_the_reference_is_read() {
     let bytes = reference();
     let archive = KpackArchive::open(&bytes).unwrap();
-    assert_eq!(
-        (archive.group(), archive.scheme()),
-        ("test", KpackScheme::Stored)
-    );
+    assert_eq!((archive.group(), archive.scheme()), ("test", KpackScheme::Stored));
     let code = archive.find("lib/libtest.so#0", &target("gfx906")).unwrap();
     let read = archive.read(code).unwrap();
-    assert_eq!(
-        (read.len(), &read[..19]),
-        (219, &b"KERNEL2_GFX906_DATA"[..])
-    );
-    assert!(
-        archive
-            .find("lib/libtest.so#0", &target("gfx908"))
-            .is_none()
-    );
+    assert_eq!((read.len(), &read[..19]), (219, &b"KERNEL2_GFX906_DATA"[..]));
+    assert!(archive.find("lib/libtest.so#0", &target("gfx908")).is_none());
 }
 
 #[test]
@@ -126,11 +114,8 @@ fn equal_code_is_written_once() {
     let hashes = (0..500_u64).map(|seed| Sha256::of(&seed.to_le_bytes()).to_string());
     let same = hashes.collect::<String>().into_bytes();
     let one = archive(&[("a#0", "gfx900", &same)]).len();
-    let bytes = archive(&[
-        ("a#0", "gfx900", &same),
-        ("a#1", "gfx900", &same),
-        ("b#0", "gfx900", &same),
-    ]);
+    let bytes =
+        archive(&[("a#0", "gfx900", &same), ("a#1", "gfx900", &same), ("b#0", "gfx900", &same)]);
     assert!(one > 15_000 && bytes.len() < one + 1000, "{one}");
     assert!(content(&bytes).iter().all(|(_, _, code)| *code == same));
 }
@@ -217,10 +202,7 @@ fn an_archive_for_more_targets_than_there_are_is_refused() {
         let numbers = [&1_u32.to_le_bytes()[..], &64_u64.to_le_bytes(), &[0; 48]];
         [&MAGIC[..], &numbers.concat(), &contents].concat()
     };
-    assert_eq!(
-        KpackArchive::open(&naming(4096)).unwrap().targets().len(),
-        4096
-    );
+    assert_eq!(KpackArchive::open(&naming(4096)).unwrap().targets().len(), 4096);
     insta::assert_snapshot!(refusal(&naming(4097)), @"failed to read the table of contents: more than 4096 targets");
 }
 
@@ -232,9 +214,7 @@ fn code_is_packed_to_the_same_bytes_after_any_other_code() {
         .map(|(seed, len)| {
             let mut state = seed as u64;
             let word = |_| {
-                state = state
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1);
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 [(state >> 61) as u8; 3]
             };
             (0..len / 3).flat_map(word).collect()
@@ -278,10 +258,7 @@ fn contradicting_frames_are_refused() {
 
 #[test]
 fn damaged_archives_are_answered_and_never_panic() {
-    let zstd = archive(&[
-        ("a#0", "gfx900", &[9; 500]),
-        ("a#1", "gfx900:xnack-", &[8; 50]),
-    ]);
+    let zstd = archive(&[("a#0", "gfx900", &[9; 500]), ("a#1", "gfx900:xnack-", &[8; 50])]);
     let mut seed = 7_u64;
     for all in [reference(), zstd] {
         for _ in 0..5000 {

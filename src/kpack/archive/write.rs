@@ -44,11 +44,7 @@ impl Packed {
             zstd::bulk::compress(code, LEVEL).context("failed to compress a code object")?;
         // The buffer has room for code that cannot be compressed, and many wait for the archive.
         bytes.shrink_to_fit();
-        Ok(Self {
-            size: code.len() as u64,
-            sha256: Sha256::of(&bytes),
-            bytes,
-        })
+        Ok(Self { size: code.len() as u64, sha256: Sha256::of(&bytes), bytes })
     }
 }
 
@@ -95,10 +91,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         };
         let targets = &mut self.toc.index.0.entry(key.to_owned()).or_default().0;
         let before = targets.insert(target.to_string(), entry);
-        ensure!(
-            before.is_none(),
-            "two code objects for the same: `{key}` for `{target}`"
-        );
+        ensure!(before.is_none(), "two code objects for the same: `{key}` for `{target}`");
         Ok(())
     }
 
@@ -137,9 +130,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.out
-            .write_all(bytes)
-            .context("failed to write an archive")?;
+        self.out.write_all(bytes).context("failed to write an archive")?;
         self.at = self.at.saturating_add(bytes.len() as u64);
         Ok(())
     }

@@ -56,10 +56,7 @@ pub(super) fn compression(region: &ByteRegion<'_>) -> Result<(u64, BundleCompres
         // Version 1 has no total size: decompress the bundle to find the end of its stream.
         None => compression.stream(region)?.1,
     };
-    ensure!(
-        len > compression.start,
-        "a compressed bundle shorter than its header: {len} bytes"
-    );
+    ensure!(len > compression.start, "a compressed bundle shorter than its header: {len} bytes");
     region.part("compressed bundle", 0, len)?;
     Ok((len, compression))
 }
@@ -83,13 +80,7 @@ pub(super) fn fields(region: &ByteRegion<'_>) -> Result<(Option<u64>, BundleComp
         unpacked <= MAX_UNPACKED,
         "a compressed bundle of more than {MAX_UNPACKED} bytes: {unpacked}"
     );
-    let compression = BundleCompression {
-        version,
-        method,
-        unpacked,
-        hash,
-        start,
-    };
+    let compression = BundleCompression { version, method, unpacked, hash, start };
     Ok((total, compression))
 }
 

@@ -43,11 +43,7 @@ const MAX_ID: u64 = 4096;
 const KINDS: [&str; 2] = ["hip", "hipv4"];
 /// What stands between the kind and the target. The triple has a fourth part, the environment, which
 /// is always empty. Old compilers omitted it with its hyphen.
-const TRIPLES: [&str; 3] = [
-    "amdgcn-amd-amdhsa--",
-    "spirv64-amd-amdhsa--",
-    "amdgcn-amd-amdhsa-",
-];
+const TRIPLES: [&str; 3] = ["amdgcn-amd-amdhsa--", "spirv64-amd-amdhsa--", "amdgcn-amd-amdhsa-"];
 
 /// The place of a bundle in its section.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,11 +127,7 @@ pub fn bundle_at(section: &ByteRegion<'_>, offset: u64) -> Result<Bundle> {
     } else {
         bail!("neither a bundle nor zeros");
     };
-    Ok(Bundle {
-        offset,
-        len,
-        compression,
-    })
+    Ok(Bundle { offset, len, compression })
 }
 
 /// The targets for which a bundle has code.
@@ -157,9 +149,7 @@ pub fn parts(section: &ByteRegion<'_>, bundle: &Bundle) -> Result<Vec<(CodeTarge
         }
     };
     let entries = entries.into_iter();
-    Ok(entries
-        .filter_map(|entry| Some((entry.target?, entry.size)))
-        .collect())
+    Ok(entries.filter_map(|entry| Some((entry.target?, entry.size))).collect())
 }
 
 /// Opens a bundle of a section. Decompresses a compressed one, and verifies its hash.
@@ -195,8 +185,7 @@ impl OpenedBundle<'_> {
 
     /// Reads the code object of an entry.
     pub fn read(&self, entry: &BundleEntry) -> Result<Vec<u8>> {
-        self.content()
-            .bytes("code object", entry.offset, entry.size)
+        self.content().bytes("code object", entry.offset, entry.size)
     }
 
     fn content(&self) -> ByteRegion<'_> {
@@ -216,10 +205,7 @@ impl OpenedBundle<'_> {
 fn header(region: &ByteRegion<'_>, len: u64) -> Result<(Vec<BundleEntry>, u64)> {
     ensure!(region.has(0, RAW)?, "no bundle in a compressed bundle");
     let count = region.number("number of entries", 24, 8)?;
-    ensure!(
-        count <= MAX_ENTRIES,
-        "a bundle with more than {MAX_ENTRIES} entries: {count}"
-    );
+    ensure!(count <= MAX_ENTRIES, "a bundle with more than {MAX_ENTRIES} entries: {count}");
     let mut entries = Vec::new();
     let mut at = 32_u64;
     for _ in 0..count {
@@ -290,9 +276,7 @@ fn target(id: &str) -> Result<Option<CodeTarget>> {
     let target =
         target.with_context(|| format!("an entry for an unknown kind of device: `{id}`"))?;
     let target = target.parse();
-    target
-        .map(Some)
-        .with_context(|| format!("failed to read the target of the entry `{id}`"))
+    target.map(Some).with_context(|| format!("failed to read the target of the entry `{id}`"))
 }
 
 #[cfg(test)]

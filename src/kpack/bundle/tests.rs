@@ -37,18 +37,14 @@ fn content(bytes: &[u8]) -> Vec<Vec<(String, Vec<u8>)>> {
         .map(|bundle| {
             let opened = open(&region, bundle).unwrap();
             let code = opened.code();
-            code.map(|(target, entry)| (target.to_string(), opened.read(entry).unwrap()))
-                .collect()
+            code.map(|(target, entry)| (target.to_string(), opened.read(entry).unwrap())).collect()
         })
         .collect()
 }
 
 #[test]
 fn raw_and_compressed_bundles_lie_behind_each_other() {
-    let one = raw(&[
-        ("gfx1100", b"first".to_vec()),
-        ("gfx90a:xnack-", vec![7; 5000]),
-    ]);
+    let one = raw(&[("gfx1100", b"first".to_vec()), ("gfx90a:xnack-", vec![7; 5000])]);
     let two = raw(&[("gfx942", b"second".to_vec())]);
     let mut bundles = vec![one.clone()];
     for version in 1..=3 {
@@ -65,15 +61,9 @@ fn raw_and_compressed_bundles_lie_behind_each_other() {
         assert_eq!(*two, [("gfx942".to_owned(), b"second".to_vec())]);
     }
     assert_eq!(content[7], content[0]);
-    let offsets: Vec<u64> = find(&ByteRegion::whole(&all))
-        .unwrap()
-        .iter()
-        .map(|b| b.offset)
-        .collect();
-    assert_eq!(
-        offsets,
-        [0, 16384, 20480, 24576, 28672, 32768, 36864, 40960]
-    );
+    let offsets: Vec<u64> =
+        find(&ByteRegion::whole(&all)).unwrap().iter().map(|b| b.offset).collect();
+    assert_eq!(offsets, [0, 16384, 20480, 24576, 28672, 32768, 36864, 40960]);
 }
 
 #[test]
@@ -101,14 +91,8 @@ fn old_and_unusual_names_are_read_and_none_is_passed_over() {
         ("gfx9-4-generic:xnack+", b"d"),
     ]);
     let content = content(&bundle);
-    let targets: Vec<&str> = content[0]
-        .iter()
-        .map(|(target, _)| target.as_str())
-        .collect();
-    assert_eq!(
-        targets,
-        ["gfx906", "gfx908", "amdgcnspirv", "gfx9-4-generic:xnack+"]
-    );
+    let targets: Vec<&str> = content[0].iter().map(|(target, _)| target.as_str()).collect();
+    assert_eq!(targets, ["gfx906", "gfx908", "amdgcnspirv", "gfx9-4-generic:xnack+"]);
     let mut unknown = raw(&[("gfx942", b"e")]);
     let kind = unknown.windows(5).position(|it| it == b"hipv4").unwrap();
     unknown[kind + 2] = b'x';

@@ -112,10 +112,7 @@ fn split_sections(
     }
     let names = sections.get_mut(image.names());
     let names = names.context("no section names")?;
-    let old = image
-        .sections
-        .get(image.names())
-        .map_or(0..0, Section::file);
+    let old = image.sections.get(image.names()).map_or(0..0, Section::file);
     let size = old.end.saturating_sub(old.start);
     let mut bytes = image.file.bytes("section name table", old.start, size)?;
     let name_at = u32::try_from(bytes.len()).context("too many section names")?;

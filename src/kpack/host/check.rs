@@ -94,9 +94,7 @@ fn copied(old: &HostImage<'_>, new: &HostImage<'_>, plan: &Patch) -> Result<()> 
             if part.is_empty() {
                 continue;
             }
-            let address = load
-                .address
-                .wrapping_add(part.start.wrapping_sub(load.offset));
+            let address = load.address.wrapping_add(part.start.wrapping_sub(load.offset));
             let moved = start.saturating_add(part.start.saturating_sub(range.start));
             // The part may span several segments of the new file, so its two ends are looked up
             // instead of the whole range.
@@ -124,20 +122,14 @@ fn other_segments(old: &HostImage<'_>, new: &HostImage<'_>, plan: &Patch) -> Res
         })
     });
     ensure!(same, "a segment changed that is not loaded");
-    ensure!(
-        old.first(PT_PHDR).is_some() == new.first(PT_PHDR).is_some(),
-        "`PT_PHDR` came or went"
-    );
+    ensure!(old.first(PT_PHDR).is_some() == new.first(PT_PHDR).is_some(), "`PT_PHDR` came or went");
     Ok(())
 }
 
 /// Every section has its old header, except for its offset, which follows the copied bytes. Only
 /// the section of the code and the section names differ, and one section is new.
 fn sections(old: &HostImage<'_>, new: &HostImage<'_>, plan: &Patch) -> Result<()> {
-    ensure!(
-        new.sections.len() == old.sections.len().saturating_add(1),
-        "sections are missing"
-    );
+    ensure!(new.sections.len() == old.sections.len().saturating_add(1), "sections are missing");
     for (index, (one, other)) in old.sections.iter().zip(&new.sections).enumerate() {
         if one.name == CODE || index == old.names() {
             ensure!(one.name == other.name, "`{}` lost its name", one.name);
@@ -171,11 +163,7 @@ fn inside_by_offset(old: &HostImage<'_>, new: &HostImage<'_>) -> Result<()> {
 
 fn ends_inside(image: &HostImage<'_>, section: &Section) -> bool {
     let owner = image.loads().find(|load| {
-        let size = if section.kind == SHT_NOBITS {
-            load.memory_size
-        } else {
-            load.file_size
-        };
+        let size = if section.kind == SHT_NOBITS { load.memory_size } else { load.file_size };
         let inside = section.offset.checked_sub(load.offset);
         inside.is_some_and(|inside| inside < size)
     });

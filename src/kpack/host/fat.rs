@@ -159,9 +159,7 @@ fn fat(image: &HostImage<'_>) -> Result<SplittableBinary> {
         .collect();
     let mut wrappers = wrappers(image, |pointer| {
         ensure!(
-            pointer
-                .target
-                .is_none_or(|target| !memory.contains(&target)),
+            pointer.target.is_none_or(|target| !memory.contains(&target)),
             "a pointer into the code that is no wrapper's: at {:#x}",
             pointer.address
         );
@@ -170,18 +168,11 @@ fn fat(image: &HostImage<'_>) -> Result<SplittableBinary> {
     ensure!(!wrappers.is_empty(), "`{WRAPPERS}` is empty");
     for wrapper in &mut wrappers {
         let (magic, address) = (wrapper.magic, wrapper.address);
-        ensure!(
-            magic == FAT,
-            "a wrapper of an unknown kind: {magic:#x} at {address:#x}"
-        );
+        ensure!(magic == FAT, "a wrapper of an unknown kind: {magic:#x} at {address:#x}");
         let Some(bundle) = wrapper.target.and_then(|target| starts.get(&target)) else {
             bail!("a wrapper that leads to no bundle: at {address:#x}");
         };
         wrapper.bundle = *bundle;
     }
-    Ok(SplittableBinary {
-        code: section.file(),
-        bundles,
-        wrappers,
-    })
+    Ok(SplittableBinary { code: section.file(), bundles, wrappers })
 }

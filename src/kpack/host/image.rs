@@ -128,11 +128,7 @@ impl<'a> HostImage<'a> {
     /// end of the file. A new section header table replaces one that is last.
     pub(super) fn end_of_content(&self) -> u64 {
         let table = self.section_table_range();
-        if table.end == self.len() {
-            table.start
-        } else {
-            self.len()
-        }
+        if table.end == self.len() { table.start } else { self.len() }
     }
 
     /// The range in the file from an address to the end of what its segment has there.
@@ -233,11 +229,7 @@ impl<'a> HostImage<'a> {
             // The file has no bytes for some words, as in `.bss`.
             let at = self.place(address, 8);
             let word = at.map(|at| file.bytes("relocated word", at).map(u64::from_le_bytes));
-            each(&Pointer {
-                address,
-                relocation: None,
-                target: word.transpose()?,
-            })
+            each(&Pointer { address, relocation: None, target: word.transpose()? })
         };
         for _ in 0..size / 8 {
             let mut word = [0; 8];
@@ -295,11 +287,6 @@ mod tests {
         file.resize(file.len() + 100_000, b'x');
         let image = HostImage::of_host(&file).unwrap();
         assert!(image.sections.len() > 3);
-        assert!(
-            image
-                .sections
-                .iter()
-                .all(|it| it.name.len() == LONGEST_NAME)
-        );
+        assert!(image.sections.iter().all(|it| it.name.len() == LONGEST_NAME));
     }
 }

@@ -84,11 +84,7 @@ impl HostLayout {
     fn keep(&mut self, markers: u64) -> Result<()> {
         let end = self.markers.saturating_add(markers);
         let code_end = self.code.memory().end;
-        ensure!(
-            end <= code_end,
-            "`{CODE}` is too small for a marker: {} bytes",
-            self.code.size
-        );
+        ensure!(end <= code_end, "`{CODE}` is too small for a marker: {} bytes", self.code.size);
         self.hole = end.next_multiple_of(8).min(code_end);
         self.hole_offset = self.offset(self.hole);
         Ok(())
@@ -138,9 +134,7 @@ impl HostLayout {
         let mut owners = self.segments.iter().filter(|it| it.kind == PT_LOAD);
         let seeming = owners.find_map(|load| {
             let inside = self.hole_offset.checked_sub(load.offset)?;
-            load.memory_size
-                .checked_sub(inside)
-                .filter(|&left| left > 0)
+            load.memory_size.checked_sub(inside).filter(|&left| left > 0)
         });
         let seeming = seeming.map_or(end, |left| self.hole.saturating_add(left));
         self.hole..end.min(seeming)
@@ -201,10 +195,7 @@ fn ensure_alone(image: &HostImage<'_>, code: &Range<u64>) -> Result<()> {
     ];
     let tables = tables.map(|(what, file)| (what.to_owned(), file));
     for (what, file) in sections.chain(segments).chain(tables) {
-        ensure!(
-            file.is_empty() || !overlaps(&file, code),
-            "{what} lies in `{CODE}`"
-        );
+        ensure!(file.is_empty() || !overlaps(&file, code), "{what} lies in `{CODE}`");
     }
     Ok(())
 }
@@ -250,17 +241,10 @@ fn split(old: &Segment, layout: &HostLayout) -> Vec<Segment> {
     let rest_file = old.file_end().saturating_sub(end);
     let rest_memory = old.memory().end.saturating_sub(end);
     // If only `.bss` is behind the hole, it becomes part of the hole: both read as zeros.
-    let hole_size = if rest_file == 0 {
-        layout.removed.saturating_add(rest_memory)
-    } else {
-        layout.removed
-    };
+    let hole_size =
+        if rest_file == 0 { layout.removed.saturating_add(rest_memory) } else { layout.removed };
     let mut segments = vec![
-        Segment {
-            file_size: head,
-            memory_size: head,
-            ..*old
-        },
+        Segment { file_size: head, memory_size: head, ..*old },
         Segment {
             offset: layout.hole_offset,
             file_size: 0,
@@ -297,18 +281,12 @@ fn hole_offset(image: &HostImage<'_>, layout: &HostLayout) -> u64 {
     let sections = sections.map(|it| layout.moved(it.offset).saturating_add(1));
     let end = files.chain(sections).max().unwrap_or(0);
     let end = end.min(image.len()).next_multiple_of(PAGE);
-    let before = image
-        .loads()
-        .filter(|load| load.address < layout.code.address);
+    let before = image.loads().filter(|load| load.address < layout.code.address);
     let zeros = before.map(|load| {
         let start = layout.moved(load.offset);
         start.saturating_add(load.memory_size).min(u64::MAX / 2)
     });
     let behind = zeros.max().unwrap_or(0).next_multiple_of(PAGE);
     let most = MOST_PADDING.min(layout.removed / 16);
-    if behind <= end.saturating_add(most) {
-        end.max(behind)
-    } else {
-        end
-    }
+    if behind <= end.saturating_add(most) { end.max(behind) } else { end }
 }

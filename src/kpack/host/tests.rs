@@ -72,20 +72,14 @@ fn lost(file: &Vec<u8>) -> usize {
     let indices: Vec<usize> = references.iter().map(|reference| reference.index).collect();
     let bundles: Vec<usize> = fat.wrappers.iter().map(|w| w.bundle).collect();
     assert_eq!(indices, bundles);
-    let (before, after) = (
-        elf::read(file).unwrap().unwrap(),
-        elf::read(&split).unwrap().unwrap(),
-    );
+    let (before, after) = (elf::read(file).unwrap().unwrap(), elf::read(&split).unwrap().unwrap());
     assert!(after.kpack_ref);
     assert_eq!(
         (after.kind, after.needed, after.soname),
         (before.kind, before.needed, before.soname)
     );
     for (index, window) in split.windows(64).enumerate() {
-        assert!(
-            !window.iter().all(|byte| (1..4).contains(byte)),
-            "code at {index:#x}"
-        );
+        assert!(!window.iter().all(|byte| (1..4).contains(byte)), "code at {index:#x}");
     }
     file.len() - split.len()
 }
@@ -107,9 +101,7 @@ fn a_binary_of_every_form_loses_its_code() {
         library().without_phdr().build(),
         library().bss(0).code_first().build(),
         library().runpath("$ORIGIN").build_id(&[1; 20]).build(),
-        library()
-            .device_code(&bytes, &wrappers, DeviceRelocations::Relr)
-            .build(),
+        library().device_code(&bytes, &wrappers, DeviceRelocations::Relr).build(),
         device(Executable::new().prints("static")).build(),
         device(Executable::new().needs("libc.so.6")).build(),
         device(Executable::new().needs("libc.so.6").at_fixed_address()).build(),
@@ -136,9 +128,7 @@ fn where_nothing_can_leave_the_code_is_zeroed() {
     assert_eq!(split(&file).len().saturating_sub(file.len()) / 1024, 0);
     let small = bundle::write::compress(&bundle::write::raw(&[("gfx942", [1; 2000])]), 2, "zlib");
     let small = [small.unwrap(), vec![0; 1000]].concat();
-    let file = library()
-        .device_code(&small, &[0], DeviceRelocations::Rela)
-        .build();
+    let file = library().device_code(&small, &[0], DeviceRelocations::Rela).build();
     let split = split(&file);
     assert!(matches!(look(&split).unwrap(), FatFileKind::Split));
 }
@@ -162,11 +152,7 @@ fn symbols_of_the_code_lie_in_what_is_left_of_its_section() {
         file[symbol + 16..symbol + 24].copy_from_slice(&before.size.to_le_bytes());
         let split = split(&file);
         let (_, after, symbol) = section(&split);
-        assert_eq!(
-            after.kind,
-            goblin::elf::section_header::SHT_NOBITS,
-            "{page:#x}"
-        );
+        assert_eq!(after.kind, goblin::elf::section_header::SHT_NOBITS, "{page:#x}");
         assert!(after.address > before.address, "{page:#x}");
         let value = after.address.to_le_bytes();
         assert_eq!(split[symbol + 8..symbol + 16], value, "{page:#x}");
@@ -180,15 +166,11 @@ fn symbols_of_the_code_lie_in_what_is_left_of_its_section() {
 fn wrappers_may_share_a_bundle() {
     let (bytes, wrappers) = code();
     let twice = [wrappers[1], wrappers[0], wrappers[1]];
-    let file = library()
-        .device_code(&bytes, &twice, DeviceRelocations::Relr)
-        .build();
+    let file = library().device_code(&bytes, &twice, DeviceRelocations::Relr).build();
     let split = split(&file);
     let references = references(&split).unwrap();
-    let found: Vec<(usize, &str)> = references
-        .iter()
-        .map(|r| (r.index, r.marker.kpack_search_paths[0].as_str()))
-        .collect();
+    let found: Vec<(usize, &str)> =
+        references.iter().map(|r| (r.index, r.marker.kpack_search_paths[0].as_str())).collect();
     assert_eq!(
         found,
         [
@@ -207,14 +189,9 @@ fn the_run_path_can_be_changed_afterwards() {
     let plan = elf::plan_rpath(&split, &goal).unwrap();
     assert_eq!(plan.strategy, "Slot");
     let mut bytes = Vec::new();
-    PatchedReader::new(&split, plan)
-        .read_to_end(&mut bytes)
-        .unwrap();
+    PatchedReader::new(&split, plan).read_to_end(&mut bytes).unwrap();
     assert_eq!(references(&bytes).unwrap(), references(&split).unwrap());
-    assert_eq!(
-        elf::read(&bytes).unwrap().unwrap().rpath.as_deref(),
-        Some("$ORIGIN/../deps")
-    );
+    assert_eq!(elf::read(&bytes).unwrap().unwrap().rpath.as_deref(), Some("$ORIGIN/../deps"));
 }
 
 #[test]
@@ -222,13 +199,8 @@ fn what_cannot_be_split_says_why() {
     let (bytes, wrappers) = code();
     let plain = SharedObject::new("libplain.so.1").build();
     assert!(matches!(look(&plain).unwrap(), FatFileKind::Plain));
-    assert!(matches!(
-        look(&b"text".to_vec()).unwrap(),
-        FatFileKind::Plain
-    ));
-    let without = SharedObject::new("x")
-        .section(".hip_fatbin", &bytes)
-        .build();
+    assert!(matches!(look(&b"text".to_vec()).unwrap(), FatFileKind::Plain));
+    let without = SharedObject::new("x").section(".hip_fatbin", &bytes).build();
     let mut object = library().build();
     object[16] = 1;
     let mut foreign = library().build();
@@ -236,9 +208,7 @@ fn what_cannot_be_split_says_why() {
     let again = split(&library().build());
     assert!(matches!(look(&again).unwrap(), FatFileKind::Split));
     let astray = |offset: u64| {
-        library()
-            .device_code(&bytes, &[wrappers[0], offset], DeviceRelocations::Rela)
-            .build()
+        library().device_code(&bytes, &[wrappers[0], offset], DeviceRelocations::Rela).build()
     };
     let junk = [bytes.clone(), b"junk".to_vec()].concat();
     let mut unloadable = library().build();
@@ -296,15 +266,9 @@ fn damaged_binaries_are_answered_and_a_plan_always_holds() {
     let (bytes, wrappers) = code();
     let small = bundle::write::raw(&[("gfx942", vec![3; 9000])]);
     let files = [
-        SharedObject::new("x")
-            .device_code(&small, &[0], DeviceRelocations::Rela)
-            .build(),
-        Executable::new()
-            .device_code(&bytes, &wrappers, DeviceRelocations::Rela)
-            .build(),
-        SharedObject::new("x")
-            .device_code(&small, &[0], DeviceRelocations::Relr)
-            .build(),
+        SharedObject::new("x").device_code(&small, &[0], DeviceRelocations::Rela).build(),
+        Executable::new().device_code(&bytes, &wrappers, DeviceRelocations::Rela).build(),
+        SharedObject::new("x").device_code(&small, &[0], DeviceRelocations::Relr).build(),
     ];
     let mut seed = 3_u64;
     let mut planned = 0;
@@ -323,9 +287,7 @@ fn damaged_binaries_are_answered_and_a_plan_always_holds() {
             };
             if let Ok(plan) = plan(&damaged, &fat, &markers(&fat)) {
                 let mut bytes = Vec::new();
-                PatchedReader::new(&damaged, plan)
-                    .read_to_end(&mut bytes)
-                    .unwrap();
+                PatchedReader::new(&damaged, plan).read_to_end(&mut bytes).unwrap();
                 assert!(references(&bytes).is_ok());
                 planned += 1;
             }

@@ -95,10 +95,7 @@ pub fn windows(source: &dyn ReadAt) -> Result<Windows> {
     let wrappers = wrappers.unwrap_or_default();
     match wrappers.iter().map(|it| it.magic).all_equal_value() {
         Err(None) if code.is_empty() => Ok(Windows::Plain),
-        Err(None) | Ok(FAT) => Ok(Windows::Fat {
-            wrapped: pe.wrapped(&wrappers, &code)?,
-            code,
-        }),
+        Err(None) | Ok(FAT) => Ok(Windows::Fat { wrapped: pe.wrapped(&wrappers, &code)?, code }),
         Ok(SPLIT) => {
             wrapper::references(&pe.file, &wrappers, |it| pe.locate(it)).map(Windows::Split)
         }
@@ -146,11 +143,7 @@ impl<'a> Pe<'a> {
                 file: start..start.saturating_add(size.min(used)),
             }
         });
-        Ok(Some(Self {
-            file,
-            sections: sections.collect(),
-            optional,
-        }))
+        Ok(Some(Self { file, sections: sections.collect(), optional }))
     }
 
     fn section(&self, name: [u8; 8]) -> Option<&PeSection> {
@@ -213,16 +206,12 @@ impl<'a> Pe<'a> {
 
     /// For each wrapper, the offset in the section of the bundles to which it leads.
     fn wrapped(&self, wrappers: &[Wrapper], code: &Range<u64>) -> Result<Vec<u64>> {
-        let targets = wrappers.iter().map(
-            |Wrapper {
-                 target, address, ..
-             }| {
-                let place = target.and_then(|target| self.locate(target));
-                let place = place.filter(|it| code.contains(&it.start));
-                let start = place.map(|it| it.start.saturating_sub(code.start));
-                start.with_context(|| format!("a wrapper that leads to no bundle: at {address:#x}"))
-            },
-        );
+        let targets = wrappers.iter().map(|Wrapper { target, address, .. }| {
+            let place = target.and_then(|target| self.locate(target));
+            let place = place.filter(|it| code.contains(&it.start));
+            let start = place.map(|it| it.start.saturating_sub(code.start));
+            start.with_context(|| format!("a wrapper that leads to no bundle: at {address:#x}"))
+        });
         targets.collect()
     }
 

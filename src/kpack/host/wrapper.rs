@@ -88,10 +88,7 @@ pub(super) fn parse(
     let wrappers = wrappers.map(|wrapper| {
         let (inside, bytes) = wrapper?;
         let address = address.saturating_add(inside);
-        ensure!(
-            number(&bytes, 4, 4) == 1,
-            "a wrapper of an unknown kind: at {address:#x}"
-        );
+        ensure!(number(&bytes, 4, 4) == 1, "a wrapper of an unknown kind: at {address:#x}");
         Ok(Wrapper {
             offset: place.start.saturating_add(inside),
             address,
@@ -117,10 +114,7 @@ pub(super) fn references(
     let mut total = 0_usize;
     let references = wrappers.iter().map(|wrapper| {
         let address = wrapper.address;
-        ensure!(
-            wrapper.magic == SPLIT,
-            "a wrapper that leads to no marker: at {address:#x}"
-        );
+        ensure!(wrapper.magic == SPLIT, "a wrapper that leads to no marker: at {address:#x}");
         let target = wrapper.target;
         let target = target.context("a wrapper that leads into another file")?;
         let marker = match markers.entry(target) {
@@ -133,17 +127,11 @@ pub(super) fn references(
                 let rest = place.end.saturating_sub(place.start).min(MAX_LEN as u64);
                 let (marker, len) = Marker::parse(&file.bytes("marker", place.start, rest)?)?;
                 total = total.saturating_add(len);
-                ensure!(
-                    total <= MOST_BYTES,
-                    "markers of more than {MOST_BYTES} bytes"
-                );
+                ensure!(total <= MOST_BYTES, "markers of more than {MOST_BYTES} bytes");
                 free.insert(Arc::new(marker))
             }
         };
-        Ok(WrapperReference {
-            marker: Arc::clone(marker),
-            index: wrapper.bundle,
-        })
+        Ok(WrapperReference { marker: Arc::clone(marker), index: wrapper.bundle })
     });
     references.collect()
 }
@@ -196,10 +184,7 @@ mod tests {
         };
         let found = references(&file, &[wrapper(5), wrapper(5)], locate).unwrap();
         assert!(Arc::ptr_eq(&found[0].marker, &found[1].marker));
-        assert_eq!(
-            (&*found[0].marker, found[1].index, reads.get()),
-            (&one, 7, 1)
-        );
+        assert_eq!((&*found[0].marker, found[1].index, reads.get()), (&one, 7, 1));
         let many: Vec<Wrapper> = (1..10_000).map(wrapper).collect();
         let refused = references(&file, &many, locate).unwrap_err();
         insta::assert_snapshot!(refused, @"markers of more than 16777216 bytes");

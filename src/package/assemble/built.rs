@@ -61,9 +61,7 @@ impl MadePackage {
             None => path == "PKG-INFO",
         };
         let mut members = self.members.iter().rev();
-        members
-            .find(|member| is_metadata(member.path.as_str()))?
-            .as_text()
+        members.find(|member| is_metadata(member.path.as_str()))?.as_text()
     }
 }
 

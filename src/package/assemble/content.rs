@@ -46,10 +46,7 @@ impl MemberContent {
         Ok(match source {
             MemberSource::File(origin, rpath) => {
                 let (bytes, key) = SourceFile::of(origin, rpath.as_ref())?;
-                Self {
-                    key,
-                    ..Self::plain(bytes)
-                }
+                Self { key, ..Self::plain(bytes) }
             }
             MemberSource::Launcher(target) => {
                 Self::plain(SourceBytes::made(elf::launcher(target.as_bytes())?))
@@ -84,22 +81,13 @@ impl MemberContent {
     }
 
     fn plain(bytes: SourceBytes) -> Self {
-        Self {
-            len: bytes.len(),
-            key: None,
-            built: BuiltContent::Plain(bytes),
-            packed: None,
-        }
+        Self { len: bytes.len(), key: None, built: BuiltContent::Plain(bytes), packed: None }
     }
 
     /// The archive of the SDK tree as xz, of this length. Without a file it is taken over from an
     /// earlier wheel and never opened.
     pub(super) fn packed(self, file: Option<TempPath>, len: u64) -> Self {
-        Self {
-            len,
-            packed: file,
-            ..self
-        }
+        Self { len, packed: file, ..self }
     }
 
     pub(super) fn open(&self) -> Result<Box<dyn Read + Send>> {
@@ -162,10 +150,7 @@ pub struct SourceFile {
     edit: Patch,
 }
 
-#[expect(
-    clippy::len_without_is_empty,
-    reason = "no caller asks whether it is empty"
-)]
+#[expect(clippy::len_without_is_empty, reason = "no caller asks whether it is empty")]
 impl SourceBytes {
     pub(super) fn made(bytes: impl Into<Arc<[u8]>>) -> Self {
         Self::Made(bytes.into())
@@ -238,12 +223,7 @@ impl SourceFile {
             None if form == TreeForm::ToCome => Patch::nothing(state.stamp.len),
             None => Patch::nothing(origin.len),
         };
-        let file = Self {
-            path,
-            state,
-            form,
-            edit,
-        };
+        let file = Self { path, state, form, edit };
         Ok((SourceBytes::File(Arc::new(file)), key))
     }
 
@@ -352,12 +332,8 @@ mod tests {
             fs_err::write(&path, "the first build").unwrap();
             let state = FileState::of(&path).unwrap();
             let file = fs_err::File::open(&path).unwrap();
-            let mut reader = Unchanged {
-                reader: file,
-                path: path.clone(),
-                state,
-                left: state.stamp.len,
-            };
+            let mut reader =
+                Unchanged { reader: file, path: path.clone(), state, left: state.stamp.len };
             reader.read_exact(&mut [0; 7]).unwrap();
             change();
             reader.read_to_end(&mut Vec::new())
@@ -370,10 +346,7 @@ mod tests {
             file.file().set_modified(time).unwrap();
         };
         let said = read(&later).unwrap_err().to_string();
-        assert!(
-            said.ends_with("libx.so` changed while it was packed"),
-            "{said}"
-        );
+        assert!(said.ends_with("libx.so` changed while it was packed"), "{said}");
         let replaced = || {
             let other = path.with_extension("new");
             fs_err::copy(&path, &other).unwrap();
@@ -434,16 +407,10 @@ mod tests {
         fs_err::write(&other, "the other build").unwrap();
         fs_err::rename(other, &path).unwrap();
         let said = read().unwrap_err().to_string();
-        assert!(
-            said.ends_with("libx.so` changed while it was packed"),
-            "{said}"
-        );
+        assert!(said.ends_with("libx.so` changed while it was packed"), "{said}");
         // Its headers were read when it was scanned, and are those of another file now.
         let said = MemberContent::of(&source, &"1".parse().unwrap(), 0).err();
         let said = said.unwrap().to_string();
-        assert!(
-            said.ends_with("libx.so` changed after it was scanned"),
-            "{said}"
-        );
+        assert!(said.ends_with("libx.so` changed after it was scanned"), "{said}");
     }
 }

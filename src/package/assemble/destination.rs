@@ -22,10 +22,8 @@ pub(super) struct ReplacedFiles {
 impl ReplacedFiles {
     /// Looks into `dist`. Fails if it has files that are not of this set, unless they are to be cleaned.
     pub(super) fn find(dist: &Path, names: &[String], clean: bool) -> Result<Self> {
-        let mut replaced = Self {
-            names: names.iter().cloned().collect(),
-            cleaned: BTreeSet::new(),
-        };
+        let mut replaced =
+            Self { names: names.iter().cloned().collect(), cleaned: BTreeSet::new() };
         if !dist.exists() {
             return Ok(replaced);
         }

@@ -105,10 +105,7 @@ impl EarlierSet {
     ) -> Result<Self> {
         let dist = place.join("dist");
         let top = if dist.is_dir() { &*dist } else { place };
-        let root = top
-            .parent()
-            .filter(|_| top.ends_with("dist"))
-            .unwrap_or(top);
+        let root = top.parent().filter(|_| top.ends_with("dist")).unwrap_or(top);
         let mut set = Self {
             memory: BuildMemory::read(root, program),
             wheels: Vec::new(),
@@ -171,10 +168,7 @@ impl EarlierSet {
         let wheel = Arc::new(wheel);
         for packed in members {
             self.lens.insert(packed.len);
-            let taken = TakenMember {
-                packed,
-                wheel: Arc::clone(&wheel),
-            };
+            let taken = TakenMember { packed, wheel: Arc::clone(&wheel) };
             // Of equal members prefer one that need not be inflated.
             match self.members.get(&taken.packed.sha256) {
                 Some(other) if other.wheel.known.is_some() => {}
@@ -242,9 +236,7 @@ fn wheels_in(top: &Path) -> Vec<PathBuf> {
         let name = entry.file_name();
         entry.depth() == 0 || name != "simple" && !name.to_string_lossy().starts_with('.')
     });
-    let files = entries
-        .flatten()
-        .filter(|entry| entry.file_type().is_file());
+    let files = entries.flatten().filter(|entry| entry.file_type().is_file());
     let paths = files.map(walkdir::DirEntry::into_path);
     let is_wheel = |path: &PathBuf| path.extension().is_some_and(|it| it == "whl");
     paths.filter(is_wheel).collect()

@@ -87,11 +87,7 @@ impl EditedContent {
     /// The compressed bytes that are copied, if there are such.
     fn taken(&self, path: &RelPath) -> Result<Option<TakenMember>> {
         match self {
-            Self::Kept {
-                wheel,
-                member,
-                sha256,
-            } => {
+            Self::Kept { wheel, member, sha256 } => {
                 let sha256 = sha256.with_context(|| format!("RECORD has no digest of `{path}`"))?;
                 let packed = PackedMember::of(member, sha256);
                 Ok(Some(TakenMember::of_file(wheel, packed)?))
@@ -115,11 +111,7 @@ impl EditedContent {
 impl WheelEdit {
     /// A wheel without members.
     pub fn new(name: PackageFilename) -> Result<Self> {
-        Ok(Self {
-            dist_info: name.dist_info().parse()?,
-            name,
-            members: BTreeMap::new(),
-        })
+        Ok(Self { dist_info: name.dist_info().parse()?, name, members: BTreeMap::new() })
     }
 
     /// The wheel at a path under another name: all its members but RECORD and signatures of it.
@@ -140,17 +132,10 @@ impl WheelEdit {
                 member: member.clone(),
                 sha256: digest(path),
             };
-            let member = EditedMember {
-                executable: member.executable,
-                content,
-            };
+            let member = EditedMember { executable: member.executable, content };
             Ok((archive.renamed(path, &dist_info)?, member))
         });
-        Ok(Self {
-            members: members.collect::<Result<_>>()?,
-            name,
-            dist_info,
-        })
+        Ok(Self { members: members.collect::<Result<_>>()?, name, dist_info })
     }
 
     /// The path that a member of the wheel that is changed has here.
@@ -165,19 +150,14 @@ impl WheelEdit {
 
     /// Adds a member, or replaces one.
     pub fn add(&mut self, path: RelPath, executable: bool, content: EditedContent) {
-        let member = EditedMember {
-            executable,
-            content,
-        };
+        let member = EditedMember { executable, content };
         self.members.insert(path, member);
     }
 
     /// Gives a member another content. Its mode stays.
     pub fn replace(&mut self, path: &RelPath, content: EditedContent) -> Result<()> {
         let member = self.members.get_mut(path);
-        member
-            .with_context(|| format!("no `{path}` in the wheel"))?
-            .content = content;
+        member.with_context(|| format!("no `{path}` in the wheel"))?.content = content;
         Ok(())
     }
 
@@ -201,20 +181,12 @@ impl WheelEdit {
         verb: &str,
         world: &World,
     ) -> Result<ChangedFile> {
-        let Self {
-            name,
-            dist_info,
-            members,
-        } = self;
+        let Self { name, dist_info, members } = self;
         let mut all: Vec<(WheelMember, EditedContent)> = members
             .into_iter()
             .map(|(path, member)| {
                 let (executable, len) = (member.executable, member.content.len());
-                let as_member = WheelMember {
-                    path,
-                    executable,
-                    len,
-                };
+                let as_member = WheelMember { path, executable, len };
                 (as_member, member.content)
             })
             .collect();
@@ -240,10 +212,6 @@ impl WheelEdit {
         let written = write_wheel(file.file(), &work)?;
         let sha256 = written.digest(file.file())?;
         file.replace(target)?;
-        Ok(ChangedFile {
-            file: name.to_string(),
-            size: written.len,
-            sha256,
-        })
+        Ok(ChangedFile { file: name.to_string(), size: written.len, sha256 })
     }
 }

@@ -76,9 +76,7 @@ impl WheelRecipe {
     ) -> Self {
         let executable: Vec<bool> = members.iter().map(|member| member.executable).collect();
         let (time, how) = (settings.time, settings.compression.recipe());
-        Self(Sha256::of(
-            format!("{record}{executable:?} {time} {how}").as_bytes(),
-        ))
+        Self(Sha256::of(format!("{record}{executable:?} {time} {how}").as_bytes()))
     }
 }
 
@@ -116,11 +114,7 @@ impl BuildMemory {
             program,
             sources: DigestCache::open(root.join(SOURCES)),
             used: BTreeSet::new(),
-            wheels: if is_ours {
-                found.wheels
-            } else {
-                BTreeMap::new()
-            },
+            wheels: if is_ours { found.wheels } else { BTreeMap::new() },
         }
     }
 
@@ -133,10 +127,7 @@ impl BuildMemory {
     /// Remembers the digest of a content.
     pub(super) fn learn(&mut self, key: &ContentKey, sha256: Sha256) {
         if let Some(name) = self.name(key) {
-            let file = CachedFile {
-                sha256,
-                metadata: None,
-            };
+            let file = CachedFile { sha256, metadata: None };
             self.sources.insert(&name, key.newest, file);
             self.used.insert(name);
         }
@@ -170,10 +161,7 @@ impl BuildMemory {
             program: self.program,
             wheels: wheels.into_iter().collect(),
         };
-        Ok(atomic::write(
-            &root.join(WHEELS),
-            serde_json::to_vec(&built)?,
-        )?)
+        Ok(atomic::write(&root.join(WHEELS), serde_json::to_vec(&built)?)?)
     }
 }
 
@@ -209,11 +197,7 @@ mod tests {
 
         let memory = BuildMemory::read(root, Some(&program));
         assert_eq!(memory.recall(&key), Some(content));
-        assert_eq!(
-            memory.recall(&tar),
-            None,
-            "what is made of it is another content"
-        );
+        assert_eq!(memory.recall(&tar), None, "what is made of it is another content");
         assert_eq!(memory.recipe(wheel), Some(recipe));
         assert_eq!(memory.recipe(content), None);
         // Another program may pack in another way.

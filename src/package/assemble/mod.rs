@@ -111,21 +111,15 @@ pub fn assemble(
     for (package, path) in plan.packages.iter().zip(&names) {
         world.stop.check()?;
         making.progress.begin(path);
-        let made = making
-            .package(package, path)
-            .with_context(|| format!("failed to make `{path}`"))?;
+        let made =
+            making.package(package, path).with_context(|| format!("failed to make `{path}`"))?;
         written.push(made);
         packed += bytes(package.members.values());
         // What was taken over from an earlier set was not counted yet.
         making.progress.reach(packed);
         making.progress.finish_part();
     }
-    let Making {
-        memory,
-        reused,
-        progress,
-        ..
-    } = making;
+    let Making { memory, reused, progress, .. } = making;
     let digests = parallel::map(&written, settings.jobs, &world.stop, WrittenFile::digest)?;
     drop(progress);
     let kept = staged.replace(|name| replaced.has(name))?;
@@ -140,9 +134,7 @@ pub fn assemble(
         .zip(digests)
         .map(|(file, sha256)| file.finished(sha256, dist))
         .collect();
-    let wheels = packages
-        .iter()
-        .filter_map(|it| Some((it.sha256, it.recipe?)));
+    let wheels = packages.iter().filter_map(|it| Some((it.sha256, it.recipe?)));
     if let Err(error) = memory.write(root, wheels) {
         let why = one_line(&error);
         let text = format!("the next build cannot reuse this one quickly: {why}");
@@ -150,18 +142,12 @@ pub fn assemble(
     }
     let bytes = size(packages.iter().map(|made| made.size).sum());
     let (count, time) = (many(packages.len(), "package"), took(began.elapsed()));
-    world
-        .console
-        .status("Built", format!("{count}, {bytes}, in {time}"));
+    world.console.status("Built", format!("{count}, {bytes}, in {time}"));
     let reused = earlier.map(|_| reused);
     if let Some(count) = reused {
         world.console.status("Reused", count);
     }
-    Ok(MadeSet {
-        packages,
-        reused,
-        _archives: None,
-    })
+    Ok(MadeSet { packages, reused, _archives: None })
 }
 
 /// The file of a package in the staging directory.
@@ -186,9 +172,9 @@ impl WrittenFile {
     fn digest(&self) -> Result<Sha256> {
         match &self.digest {
             FileDigest::Known(sha256) => Ok(*sha256),
-            FileDigest::Of(file, wheel) => wheel
-                .digest(file)
-                .with_context(|| format!("failed to make `{}`", self.path)),
+            FileDigest::Of(file, wheel) => {
+                wheel.digest(file).with_context(|| format!("failed to make `{}`", self.path))
+            }
         }
     }
 
@@ -253,13 +239,7 @@ impl Making<'_> {
             let is_taken = taken.get(at).is_some_and(Option::is_some);
             self.reused.add(member.len, is_taken);
         }
-        let work = Wheel {
-            members,
-            contents,
-            taken,
-            texts: &package.texts,
-            record,
-        };
+        let work = Wheel { members, contents, taken, texts: &package.texts, record };
         match self.linked(&work, path, &file)? {
             Some(made) => Ok(made),
             None => self.written(&work, path, &file),
@@ -277,11 +257,8 @@ impl Making<'_> {
         archive::write_sdist(&mut out, top, &package.texts, self.settings.time)?;
         out.rewind()?;
         let (sha256, size) = Sha256::of_reader(&mut out)?;
-        let members: Vec<BuiltMember> = package
-            .texts
-            .iter()
-            .map(|(path, text)| BuiltMember::text(path, text))
-            .collect();
+        let members: Vec<BuiltMember> =
+            package.texts.iter().map(|(path, text)| BuiltMember::text(path, text)).collect();
         self.tell_packed(path, &members, size);
         Ok(WrittenFile {
             path: path.to_owned(),
@@ -396,11 +373,7 @@ impl Making<'_> {
             size: written.len,
             members,
             identity: FileIdentity::from_metadata(&out.metadata()?),
-            recipe: Some(WheelRecipe::new(
-                &written.record,
-                &work.members,
-                self.settings,
-            )),
+            recipe: Some(WheelRecipe::new(&written.record, &work.members, self.settings)),
             is_shared: false,
             digest: FileDigest::Of(out, written),
         })

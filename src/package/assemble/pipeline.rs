@@ -103,23 +103,14 @@ pub fn write_wheel(out: impl Write + Seek, wheel: &WheelWork<'_>) -> Result<Writ
     if let Some(path) = paths.next() {
         bail!("two members of one name: `{path}`");
     }
-    let AssembleSettings {
-        block,
-        jobs,
-        compression,
-        ..
-    } = *wheel.settings;
+    let AssembleSettings { block, jobs, compression, .. } = *wheel.settings;
     let read = ReadTasks {
         wheel,
         tasks: Tasks::new(wheel.members, wheel.taken, block),
         reader: Box::new(io::empty()),
         hash: Hasher::default(),
     };
-    let limits = Limits {
-        jobs,
-        room: 2 * jobs.get() as u64,
-        stop: wheel.stop,
-    };
+    let limits = Limits { jobs, room: 2 * jobs.get() as u64, stop: wheel.stop };
     let mut writer = WheelWriter::new(out, wheel);
     parallel::ordered(
         read.map(|task| (1, task)),
@@ -159,9 +150,7 @@ impl PackedPiece {
         Self {
             crc,
             sha256,
-            method: packed
-                .as_ref()
-                .map_or(StorageMethod::Stored, |_| StorageMethod::Deflated),
+            method: packed.as_ref().map_or(StorageMethod::Stored, |_| StorageMethod::Deflated),
             bytes: packed.unwrap_or(bytes),
         }
     }
@@ -218,10 +207,7 @@ impl WheelWork<'_> {
         (self.progress)(read as u64);
         ensure!(read <= block.len, "`{path}` is longer than its {len} bytes");
         let end = block.start + read as u64;
-        ensure!(
-            read == block.len,
-            "`{path}` ends after {end} of its {len} bytes"
-        );
+        ensure!(read == block.len, "`{path}` ends after {end} of its {len} bytes");
         Ok(bytes)
     }
 }
@@ -310,13 +296,7 @@ impl<'a> Tasks<'a> {
         taken: &'a [Option<TakenMember>],
         block: NonZeroUsize,
     ) -> Self {
-        Self {
-            members,
-            taken,
-            block,
-            next: 0,
-            cut: 0,
-        }
+        Self { members, taken, block, next: 0, cut: 0 }
     }
 
     /// The next block of a large member.
@@ -440,16 +420,12 @@ impl<'a, W: Write + Seek> WheelWriter<'a, W> {
         while left > 0 {
             self.work.stop.check()?;
             let read = read_some(&mut bytes, &mut buffer).with_context(context)?;
-            ensure!(
-                read > 0,
-                "the wheel that `{path}` is taken from became shorter"
-            );
+            ensure!(read > 0, "the wheel that `{path}` is taken from became shorter");
             self.zip.append(&buffer[..read])?;
             left = left.saturating_sub(read as u64);
         }
         (self.work.progress)(member.len);
-        self.record
-            .push(path.clone(), Some((packed.sha256, packed.len)));
+        self.record.push(path.clone(), Some((packed.sha256, packed.len)));
         Ok(())
     }
 
@@ -465,11 +441,7 @@ impl<'a, W: Write + Seek> WheelWriter<'a, W> {
         let text = self.record.to_string();
         self.text(path, &text, None, deflater.as_mut())?;
         let FinishedZip { len, crc, .. } = self.zip.finish()?;
-        Ok(WrittenWheel {
-            len,
-            record: self.record,
-            crc,
-        })
+        Ok(WrittenWheel { len, record: self.record, crc })
     }
 
     fn text(
@@ -479,11 +451,7 @@ impl<'a, W: Write + Seek> WheelWriter<'a, W> {
         sha256: Option<Sha256>,
         deflater: Option<&mut Deflater>,
     ) -> Result<()> {
-        let member = WheelMember {
-            path: path.clone(),
-            executable: false,
-            len: text.len() as u64,
-        };
+        let member = WheelMember { path: path.clone(), executable: false, len: text.len() as u64 };
         let text = text.as_bytes().to_vec();
         let piece = PackedPiece::new(text, sha256, deflater, BlockPosition::Last);
         self.add(&member, &piece)

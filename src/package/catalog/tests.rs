@@ -9,19 +9,12 @@ fn name(text: &str) -> ArtifactName {
 fn takes(package: &str, artifact: &str, scope: Option<&str>) -> bool {
     let catalog = Catalog::built_in().unwrap();
     let scope = scope.map(|scope| scope.parse().unwrap());
-    catalog
-        .get(package)
-        .unwrap()
-        .takes(&name(artifact), DistributionMode::Split, scope.as_ref())
+    catalog.get(package).unwrap().takes(&name(artifact), DistributionMode::Split, scope.as_ref())
 }
 
 #[test]
 fn device_packages_take_library_artifacts_of_their_target_and_its_variants() {
-    for artifact in [
-        "blas_lib_gfx942",
-        "rccl_lib_gfx942:xnack+",
-        "hipkernelprovider_lib_gfx942",
-    ] {
+    for artifact in ["blas_lib_gfx942", "rccl_lib_gfx942:xnack+", "hipkernelprovider_lib_gfx942"] {
         assert!(takes("device", artifact, Some("gfx942")), "{artifact}");
     }
     for artifact in [
@@ -37,18 +30,11 @@ fn device_packages_take_library_artifacts_of_their_target_and_its_variants() {
 
 #[test]
 fn the_core_package_takes_one_part_of_a_simulator_and_headers_of_two_projects() {
-    for artifact in [
-        "rocjitsu-hotswap_lib_generic",
-        "core-hip_dev_generic",
-        "core-ocl_dev_generic",
-    ] {
+    for artifact in ["rocjitsu-hotswap_lib_generic", "core-hip_dev_generic", "core-ocl_dev_generic"]
+    {
         assert!(takes("core", artifact, None), "{artifact}");
     }
-    for artifact in [
-        "rocjitsu_lib_generic",
-        "rocjitsu-hotswap_run_generic",
-        "blas_dev_generic",
-    ] {
+    for artifact in ["rocjitsu_lib_generic", "rocjitsu-hotswap_run_generic", "blas_dev_generic"] {
         assert!(!takes("core", artifact, None), "{artifact}");
     }
 }
@@ -62,11 +48,7 @@ fn without_the_split_libraries_take_their_family_too() {
         |artifact| libraries.takes(&name(artifact), DistributionMode::Legacy, Some(&family));
     assert!(legacy("blas_lib_gfx94X-dcgpu") && legacy("rpp_lib_generic"));
     assert!(!legacy("blas_lib_gfx110X-all"));
-    assert!(!libraries.takes(
-        &name("blas_lib_gfx94X-dcgpu"),
-        DistributionMode::Split,
-        None
-    ));
+    assert!(!libraries.takes(&name("blas_lib_gfx94X-dcgpu"), DistributionMode::Split, None));
     assert_eq!(
         libraries.dist_name(DistributionMode::Legacy, Some(&family)),
         "rocm-sdk-libraries-gfx94X-dcgpu"
@@ -131,10 +113,7 @@ fn a_package_has_the_licenses_of_all_its_artifacts() {
     let takes = catalog.packages.iter().flat_map(|it| &it.take);
     let named: BTreeSet<&String> = takes.flat_map(|it| &it.artifacts).collect();
     let known: BTreeSet<&String> = catalog.licenses.keys().collect();
-    assert_eq!(
-        named, known,
-        "each artifact has a row, and each row an artifact"
-    );
+    assert_eq!(named, known, "each artifact has a row, and each row an artifact");
     assert_eq!(catalog.license([]), "MIT");
     assert_eq!(catalog.license(["core-hip", "fft"]), "MIT");
     assert_eq!(
@@ -144,8 +123,5 @@ fn a_package_has_the_licenses_of_all_its_artifacts() {
     );
     let text = include_str!("../packages.toml").replace("\"NCSA\"", "\"NCSA\\nx\"");
     let said = Catalog::parse(&text).unwrap_err().to_string();
-    assert!(
-        said.contains("`licenses.rocr-debug-agent` is no SPDX expression"),
-        "{said}"
-    );
+    assert!(said.contains("`licenses.rocr-debug-agent` is no SPDX expression"), "{said}");
 }

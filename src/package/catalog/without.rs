@@ -78,12 +78,9 @@ impl PackageSpec {
         }
         let is_of_it =
             |part: &Option<ArtifactPart>| part.as_ref().is_some_and(|part| part.name == name);
-        self.scripts
-            .retain(|script| script.name != name && !is_of_it(&script.artifact));
-        self.libraries
-            .retain(|library| library.name != name && !is_of_it(&library.artifact));
-        self.files
-            .retain(|file| file.path != name && !is_of_it(&file.artifact));
+        self.scripts.retain(|script| script.name != name && !is_of_it(&script.artifact));
+        self.libraries.retain(|library| library.name != name && !is_of_it(&library.artifact));
+        self.files.retain(|file| file.path != name && !is_of_it(&file.artifact));
         entries(self) < before
     }
 }

@@ -35,11 +35,8 @@ fn split(available: &[&str], linux: &[&str], windows: &[&str]) -> DistInfo<'stat
 
 #[test]
 fn a_split_package_says_the_whole_distribution() {
-    let info = split(
-        &["gfx1100", "gfx1201", "gfx942"],
-        &["gfx1100", "gfx942"],
-        &["gfx1100", "gfx1201"],
-    );
+    let info =
+        split(&["gfx1100", "gfx1201", "gfx942"], &["gfx1100", "gfx942"], &["gfx1100", "gfx1201"]);
     insta::assert_snapshot!(generated(&info, "libraries", None).join("\n"), @r#"
     __version__ = '10.1.0a20260820'
     PY_PACKAGE_SUFFIX_NONCE = ''
@@ -74,10 +71,7 @@ fn a_restricted_package_names_no_family_but_its_own() {
 
 #[test]
 fn a_distribution_says_what_it_goes_without() {
-    let info = DistInfo {
-        absent: vec!["profiler".to_owned()],
-        ..split(&[], &[], &[])
-    };
+    let info = DistInfo { absent: vec!["profiler".to_owned()], ..split(&[], &[], &[]) };
     insta::assert_snapshot!(generated(&info, "libraries", None)[2..].join("\n"), @r"
     ABSENT_PACKAGES.append('profiler')
     THIS_TARGET_FAMILY = None
@@ -88,10 +82,7 @@ fn a_distribution_says_what_it_goes_without() {
 #[test]
 fn the_tables_are_those_of_the_policy() {
     let mut lines = tables(&split(&[], &[], &[]));
-    let legacy = DistInfo {
-        mode: DistributionMode::Legacy,
-        ..split(&["gfx942"], &[], &[])
-    };
+    let legacy = DistInfo { mode: DistributionMode::Legacy, ..split(&["gfx942"], &[], &[]) };
     assert!(tables(&legacy).contains(&"PackageEntry('libraries', 'rocm-sdk-libraries-{target_family}', pure_py_package_name='rocm_sdk_libraries')".to_owned()));
     lines.retain(|line| !line.contains("gfx1") && !line.contains("rocprof"));
     insta::assert_snapshot!(lines.join("\n"), @"
@@ -191,9 +182,7 @@ fn what_a_package_promises_is_read_back_from_its_text() {
     let text = render(&split(&[], &[], &[]), "libraries", None);
     for platform in Platform::ALL {
         let packages = policy().packages().iter();
-        let mut wanted: Vec<_> = packages
-            .flat_map(|one| one.required_files(platform))
-            .collect();
+        let mut wanted: Vec<_> = packages.flat_map(|one| one.required_files(platform)).collect();
         let mut found = read(&text, platform).unwrap();
         for file in &mut wanted {
             file.artifact = None;

@@ -163,11 +163,7 @@ pub(super) fn subset(
     let missing: Vec<&Scope> = subset.devices().filter(|it| !found.contains(it)).collect();
     if !missing.is_empty() {
         return Err(hinted(
-            anyhow!(
-                "no device code for {}: found {}",
-                listed(missing),
-                listed(found)
-            ),
+            anyhow!("no device code for {}: found {}", listed(missing), listed(found)),
             "fetch what the package is made of, with the `--only` of this build",
         ));
     }
@@ -211,11 +207,7 @@ pub(super) fn collision(collision: &Collision<'_>) -> Error {
 
 pub(super) fn listed<T: Display>(items: impl IntoIterator<Item = T>) -> String {
     let items: Vec<String> = items.into_iter().map(|item| format!("`{item}`")).collect();
-    if items.is_empty() {
-        "none".to_owned()
-    } else {
-        items.join(", ")
-    }
+    if items.is_empty() { "none".to_owned() } else { items.join(", ") }
 }
 
 /// Fails if all programs and libraries of the artifacts are for the other platform. That happens if

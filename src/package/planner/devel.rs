@@ -54,10 +54,7 @@ pub(super) fn tree(
     if let Some((above, path)) = tree.contradiction() {
         let owner = files.get(&above).map(|owned| &owned.artifact.name);
         let owner = owner.map(|name| format!(" of artifact `{name}`"));
-        bail!(
-            "`{above}`{} is no directory, and `{path}` lies below it",
-            owner.unwrap_or_default()
-        );
+        bail!("`{above}`{} is no directory, and `{path}` lies below it", owner.unwrap_or_default());
     }
     Ok(tree)
 }

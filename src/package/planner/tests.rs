@@ -21,9 +21,7 @@ fn names(plan: &BuildPlan) -> String {
 
 /// The names of the packages in a printed plan.
 fn names_in(shown: &str) -> String {
-    let lines = shown
-        .lines()
-        .filter(|line| !line.starts_with([' ', 'n']) && !line.is_empty());
+    let lines = shown.lines().filter(|line| !line.starts_with([' ', 'n']) && !line.is_empty());
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -101,9 +99,7 @@ fn a_package_has_the_licence_texts_of_its_artifacts_each_once() {
     let found: Vec<&str> = all
         .iter()
         .filter_map(|line| {
-            line.find("dist-info/licenses/")
-                .or(line.find("License-"))
-                .map(|at| &line[at..])
+            line.find("dist-info/licenses/").or(line.find("License-")).map(|at| &line[at..])
         })
         .collect();
     insta::assert_snapshot!(found.join("\n"), @"
@@ -269,10 +265,7 @@ fn the_devel_package_requires_what_its_tree_links_to() {
     let with_profiler = split()
         .artifact("rocprofiler-compute_run_generic")
         .file("libexec/rocprofiler-compute/rocprof-compute", script());
-    assert_eq!(
-        requires(&with_profiler.plan()),
-        "rocm-sdk-core==1.0, rocm-sdk-libraries==1.0"
-    );
+    assert_eq!(requires(&with_profiler.plan()), "rocm-sdk-core==1.0, rocm-sdk-libraries==1.0");
     assert_eq!(requires(&Fixture::new().plan()), "rocm-sdk-core==1.0");
     let alone = Fixture::bare()
         .artifact("base_lib_generic")
@@ -280,10 +273,7 @@ fn the_devel_package_requires_what_its_tree_links_to() {
         .artifact("blas_lib_generic")
         .file("lib/libhipblas.so.3.1", library("libhipblas.so.3"));
     // The requirement exists only because of aliases of the library.
-    assert_eq!(
-        requires(&alone.plan()),
-        "rocm-sdk-core==1.0, rocm-sdk-libraries==1.0"
-    );
+    assert_eq!(requires(&alone.plan()), "rocm-sdk-core==1.0, rocm-sdk-libraries==1.0");
 }
 
 #[test]
@@ -351,17 +341,13 @@ fn a_set_without_device_code_is_a_set_without_device_packages() {
 
 #[test]
 fn a_set_without_its_core_is_refused() {
-    let other = Fixture::bare()
-        .artifact("prim_dev_generic")
-        .file("include/a.h", file());
+    let other = Fixture::bare().artifact("prim_dev_generic").file("include/a.h", file());
     insta::assert_snapshot!(other.refusal(), @"
     error: no artifacts for `rocm-sdk-core`, which every set has
 
     hint: look at what `/artifacts` holds
     ");
-    let empty = Fixture::bare()
-        .artifact("base_lib_generic")
-        .directory("lib");
+    let empty = Fixture::bare().artifact("base_lib_generic").directory("lib");
     insta::assert_snapshot!(empty.refusal(), @"
     error: no files for `rocm-sdk-core`, which every set has
 
@@ -376,9 +362,7 @@ fn promised_targets_are_there_or_the_set_is_refused() {
 
     hint: fetch the artifacts of these targets, or leave them out of `--linux-amdgpu-families`
     ");
-    let only_tests = split()
-        .artifact("blas_test_gfx950")
-        .promised("gfx950 gfx942 gfx942:xnack+");
+    let only_tests = split().artifact("blas_test_gfx950").promised("gfx950 gfx942 gfx942:xnack+");
     insta::assert_snapshot!(only_tests.refusal(), @"
     error: no device code for `gfx950`: expected `gfx942`, `gfx950`, found `gfx1100`, `gfx942`
 

@@ -130,14 +130,8 @@ fn one_target_needs_no_choice_and_can_be_asked_for_by_name() {
 #[test]
 fn a_legacy_set_has_libraries_per_family_and_no_device_extra() {
     let info = info(&["gfx110X-all", "gfx94X-dcgpu"], &[]);
-    let legacy = DistInfo {
-        mode: DistributionMode::Legacy,
-        ..info
-    };
-    let restricted = DistInfo {
-        only: Some("gfx94X-dcgpu".parse().unwrap()),
-        ..legacy.clone()
-    };
+    let legacy = DistInfo { mode: DistributionMode::Legacy, ..info };
+    let restricted = DistInfo { only: Some("gfx94X-dcgpu".parse().unwrap()), ..legacy.clone() };
     let info = text(&restricted, "PKG-INFO");
     assert!(info.contains("rocm-sdk-libraries-gfx94X-dcgpu==10.1.0a20260820; extra"));
     assert!(!head(&info).contains("device"));

@@ -13,10 +13,7 @@ fn change(from: &str, to: &str) -> VersionChange {
 fn dropping(kept: &[&str], dropped: &[&str]) -> VersionChange {
     let targets = |names: &[&str]| names.iter().map(|it| it.parse().unwrap()).collect();
     VersionChange {
-        targets: TargetChange {
-            kept: targets(kept),
-            dropped: targets(dropped),
-        },
+        targets: TargetChange { kept: targets(kept), dropped: targets(dropped) },
         ..change("1.0rc1", "1.0")
     }
 }
@@ -146,10 +143,7 @@ fn texts_without_their_version_are_refused_in_words() {
     a document without `version`
     ");
     let links = "{\n  \"version\": \"1.0rc1\",\n  \"links\": [{\"target\": \"\\u00fc\"}]\n}";
-    assert_eq!(
-        change.apply(TextForm::Json, links).unwrap(),
-        links.replace("1.0rc1", "1.0")
-    );
+    assert_eq!(change.apply(TextForm::Json, links).unwrap(), links.replace("1.0rc1", "1.0"));
 }
 
 proptest::proptest! {

@@ -14,10 +14,7 @@ const SERVER: &str = "https://github.com";
 fn page<'a>(set: &'a SetJson, urls: &'a Urls) -> SummaryPage<'a> {
     SummaryPage {
         set,
-        whereabouts: Whereabouts::Published(Places {
-            set: urls,
-            base: None,
-        }),
+        whereabouts: Whereabouts::Published(Places { set: urls, base: None }),
         server: SERVER,
         report: None,
         changes: None,
@@ -176,10 +173,7 @@ fn each_family_has_its_install_line() {
     let shown: Vec<&str> = text
         .lines()
         .filter(|line| line.starts_with("For ") || line.starts_with("<details"))
-        .chain(
-            text.lines()
-                .filter(|line| line.starts_with("pip install --index")),
-        )
+        .chain(text.lines().filter(|line| line.starts_with("pip install --index")))
         .collect();
     insta::assert_snapshot!(shown.join("\n"), @"
     For <b>gfx110X-all</b>:
@@ -237,11 +231,7 @@ fn findings_coverage_and_changes_have_their_tables() {
     let set = samples::document_of(&["rocm", "rocm-sdk-core", "rocm-sdk-new"]);
     let report = report();
     let changes = compare_documents(("before", &earlier), ("after", &set));
-    let page = SummaryPage {
-        report: Some(&report),
-        changes: Some(&changes),
-        ..page(&set, &urls)
-    };
+    let page = SummaryPage { report: Some(&report), changes: Some(&changes), ..page(&set, &urls) };
     let text = page.render(LIMIT);
     insta::assert_snapshot!(text, @"
     ## ROCm Python packages <code>7.13.0.dev0+ab</code>
@@ -331,10 +321,7 @@ fn gaps_are_shown_as_squares_however_many_targets_there_are() {
     let row = row.map(|target| (target.clone(), serde_json::json!({ "bytes": 1 << 20 })));
     let row: serde_json::Map<String, serde_json::Value> = row.collect();
     let coverage = serde_json::json!({ "targets": targets, "libraries": { "librccl.so": row } });
-    let report = Report {
-        coverage: serde_json::from_value(coverage).unwrap(),
-        ..report()
-    };
+    let report = Report { coverage: serde_json::from_value(coverage).unwrap(), ..report() };
     insta::assert_snapshot!(super::coverage(&report, LIMIT), @"
     ### Device code
 
@@ -366,19 +353,13 @@ fn a_refused_set_has_findings_and_no_addresses() {
     };
     let text = page.render(LIMIT);
     assert!(text.contains("Nothing was published") && text.contains("RW202"));
-    assert!(
-        !text.contains("bucket") && !text.contains("### Install"),
-        "{text}"
-    );
+    assert!(!text.contains("bucket") && !text.contains("### Install"), "{text}");
 }
 
 #[test]
 fn a_set_with_errors_says_the_first_of_each_rule_and_not_how_to_install_it() {
     let (set, urls, report) = (samples::document(), samples::urls(), report());
-    let page = SummaryPage {
-        report: Some(&report),
-        ..page(&set, &urls)
-    };
+    let page = SummaryPage { report: Some(&report), ..page(&set, &urls) };
     let text = page.render(LIMIT);
     let lines: Vec<&str> = text.lines().skip(2).take(3).collect();
     insta::assert_snapshot!(lines.join("\n"), @"
@@ -386,10 +367,7 @@ fn a_set_with_errors_says_the_first_of_each_rule_and_not_how_to_install_it() {
 
     - ❌ <b>RW202</b> missing-device-wheel: it promises <code>x&#124;y</code> (<code>rocm.tar.gz</code>)
     ");
-    assert!(
-        !text.contains("### Install") && !text.contains("pip install"),
-        "{text}"
-    );
+    assert!(!text.contains("### Install") && !text.contains("pip install"), "{text}");
 }
 
 #[test]

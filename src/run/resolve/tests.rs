@@ -10,10 +10,7 @@ use crate::{
     location::Location,
 };
 
-const FORK: Event = Event {
-    origin: RunOrigin::Fork,
-    repository: RunOrigin::Own,
-};
+const FORK: Event = Event { origin: RunOrigin::Fork, repository: RunOrigin::Own };
 
 fn repository(text: &str) -> Repository {
     text.parse().unwrap()
@@ -25,16 +22,10 @@ fn run(text: &str) -> RunReference {
 
 /// Run 42 of `name`, seen from inside.
 fn inside(name: &str, release_type: &str, event: Option<Event>) -> RunContext {
-    let variables = [
-        ("GITHUB_REPOSITORY", name),
-        ("RELEASE_TYPE", release_type),
-        ("GITHUB_RUN_ID", "42"),
-    ];
+    let variables =
+        [("GITHUB_REPOSITORY", name), ("RELEASE_TYPE", release_type), ("GITHUB_RUN_ID", "42")];
     RunContext {
-        environment: Environment {
-            event,
-            ..environment(&variables, None).unwrap()
-        },
+        environment: Environment { event, ..environment(&variables, None).unwrap() },
         ..RunContext::default()
     }
 }
@@ -48,10 +39,7 @@ fn environment(variables: &[(&str, &str)], payload: Option<&str>) -> Result<Envi
 }
 
 fn facts(origin: RunOrigin) -> RunFacts {
-    RunFacts {
-        origin,
-        updated_at: None,
-    }
+    RunFacts { origin, updated_at: None }
 }
 
 fn show(context: &RunContext, reference: &str) -> String {
@@ -63,10 +51,7 @@ fn show_told(context: &RunContext, told: Result<RunFacts>, reference: &str) -> S
         Err(error) => error::render(&error),
         Ok(place) => {
             let location = Location::new(place.bucket.clone(), place.prefix.directory());
-            let role = place
-                .role
-                .as_deref()
-                .and_then(|role| role.rsplit('/').next());
+            let role = place.role.as_deref().and_then(|role| role.rsplit('/').next());
             format!("{} {}", location, role.unwrap_or("-"))
         }
     }
@@ -98,12 +83,7 @@ fn a_run_writes_where_its_repository_event_and_release_type_say() {
             None,
             "s3://therock-nightly-artifacts/42-linux/ therock-nightly",
         ),
-        (
-            "ROCm/TheRock",
-            "dev-bkc",
-            Some(FORK),
-            "s3://therock-bkc-artifacts/42-linux/ -",
-        ),
+        ("ROCm/TheRock", "dev-bkc", Some(FORK), "s3://therock-bkc-artifacts/42-linux/ -"),
     ];
     for (name, release_type, event, expected) in table {
         assert_eq!(show(&inside(name, release_type, event), "42"), expected);
@@ -112,10 +92,7 @@ fn a_run_writes_where_its_repository_event_and_release_type_say() {
 
 #[test]
 fn a_fork_of_ones_own_has_no_role_to_take_on() {
-    let event = Event {
-        origin: RunOrigin::Own,
-        repository: RunOrigin::Fork,
-    };
+    let event = Event { origin: RunOrigin::Own, repository: RunOrigin::Fork };
     assert_eq!(
         show(&inside("me/TheRock", "", Some(event)), "42"),
         "s3://therock-ci-artifacts-external/me-TheRock/42-linux/ -"
@@ -128,10 +105,7 @@ fn another_run_is_where_github_says_and_not_where_this_one_is() {
     let asked = show(&context, "7");
     assert!(asked.starts_with("error: GitHub is asked\n"), "{asked}");
     let told = |context: &RunContext, origin| show_told(context, Ok(facts(origin)), "7");
-    assert_eq!(
-        told(&context, RunOrigin::Own),
-        "s3://therock-ci-artifacts/7-linux/ -"
-    );
+    assert_eq!(told(&context, RunOrigin::Own), "s3://therock-ci-artifacts/7-linux/ -");
     context.environment.event = None;
     assert_eq!(
         told(&context, RunOrigin::Fork),
@@ -153,24 +127,15 @@ fn github_is_asked_only_when_its_answer_matters() {
     };
     assert!(asked(&laptop, "7"));
     assert!(!asked(&laptop, "local"));
-    assert!(asked(
-        &laptop,
-        "https://github.com/ROCm/rocm-libraries/actions/runs/7"
-    ));
+    assert!(asked(&laptop, "https://github.com/ROCm/rocm-libraries/actions/runs/7"));
     assert!(!asked(&inside("ROCm/TheRock", "", None), "42"));
     assert!(!asked(&inside("ROCm/rocm-libraries", "", None), "42"));
     assert!(!asked(
-        &(RunContext {
-            release_type: Some(ReleaseType::Nightly),
-            ..RunContext::default()
-        }),
+        &(RunContext { release_type: Some(ReleaseType::Nightly), ..RunContext::default() }),
         "7"
     ));
     assert!(!asked(
-        &(RunContext {
-            bucket: Some("testing".parse().unwrap()),
-            ..RunContext::default()
-        }),
+        &(RunContext { bucket: Some("testing".parse().unwrap()), ..RunContext::default() }),
         "7"
     ));
 }
@@ -179,10 +144,7 @@ fn github_is_asked_only_when_its_answer_matters() {
 fn a_choice_beats_the_environment_which_beats_home() {
     let inside = inside("ROCm/rocm-libraries", "nightly", None);
     let here = run("42");
-    assert_eq!(
-        inside.repository(&here).unwrap(),
-        repository("ROCm/rocm-libraries")
-    );
+    assert_eq!(inside.repository(&here).unwrap(), repository("ROCm/rocm-libraries"));
     assert_eq!(inside.release_type(&here), ReleaseType::Nightly);
     let mut chosen = inside.clone();
     chosen.repository = Some(repository("a/b"));
@@ -190,10 +152,7 @@ fn a_choice_beats_the_environment_which_beats_home() {
     assert_eq!(chosen.repository(&here).unwrap(), repository("a/b"));
     assert_eq!(chosen.release_type(&here), ReleaseType::Dev);
     let laptop = RunContext::default();
-    assert_eq!(
-        laptop.repository(&here).unwrap(),
-        repository("ROCm/TheRock")
-    );
+    assert_eq!(laptop.repository(&here).unwrap(), repository("ROCm/TheRock"));
     assert_eq!(laptop.release_type(&here), ReleaseType::Ci);
 }
 
@@ -243,18 +202,13 @@ fn a_bucket_that_the_table_lists_keeps_its_prefixes() {
 
 #[test]
 fn what_is_built_by_hand_is_local() {
-    assert_eq!(
-        show(&RunContext::default(), "local"),
-        "s3://local/local-linux/ -"
-    );
+    assert_eq!(show(&RunContext::default(), "local"), "s3://local/local-linux/ -");
 }
 
 #[test]
 fn a_run_from_before_the_move_is_found() {
-    let told = RunFacts {
-        origin: RunOrigin::Own,
-        updated_at: Some("2025-10-01T00:00:00Z".to_owned()),
-    };
+    let told =
+        RunFacts { origin: RunOrigin::Own, updated_at: Some("2025-10-01T00:00:00Z".to_owned()) };
     let place = |reference: &str| show_told(&RunContext::default(), Ok(told.clone()), reference);
     assert_eq!(place("7"), "s3://therock-artifacts/7-linux/ -");
     assert_eq!(
@@ -272,14 +226,8 @@ fn defaults_are_assumed_and_printed() {
         format!("{reference}:\n  {}\n", lines.join("\n  "))
     };
     let laptop = RunContext::default();
-    let offline = RunContext {
-        is_offline: true,
-        ..RunContext::default()
-    };
-    let nightly = RunContext {
-        release_type: Some(ReleaseType::Nightly),
-        ..offline.clone()
-    };
+    let offline = RunContext { is_offline: true, ..RunContext::default() };
+    let nightly = RunContext { release_type: Some(ReleaseType::Nightly), ..offline.clone() };
     let elsewhere = "https://github.com/ROCm/rocm-libraries/actions/runs/7";
     let own = || Ok(facts(RunOrigin::Own));
     let silent = || Err(anyhow!("no network").context("GitHub does not answer now"));
@@ -332,14 +280,9 @@ fn the_home_repository_has_one_name_in_prefixes() {
 
 #[test]
 fn contradictions_and_releases_that_no_run_makes_are_errors() {
-    let other = RunContext {
-        repository: Some(repository("ROCm/rockrel")),
-        ..RunContext::default()
-    };
-    let release = RunContext {
-        release_type: Some(ReleaseType::Release),
-        ..RunContext::default()
-    };
+    let other =
+        RunContext { repository: Some(repository("ROCm/rockrel")), ..RunContext::default() };
+    let release = RunContext { release_type: Some(ReleaseType::Release), ..RunContext::default() };
     let url = "https://github.com/ROCm/TheRock/actions/runs/7";
     let messages = [show(&other, url), show(&release, "7")];
     insta::assert_snapshot!(messages.join("\n"), @"
@@ -353,12 +296,7 @@ fn contradictions_and_releases_that_no_run_makes_are_errors() {
 
 #[test]
 fn what_is_empty_is_unset_and_what_is_wrong_names_its_variable() {
-    let names = [
-        "GITHUB_REPOSITORY",
-        "RELEASE_TYPE",
-        "GITHUB_RUN_ID",
-        "GITHUB_RUN_ATTEMPT",
-    ];
+    let names = ["GITHUB_REPOSITORY", "RELEASE_TYPE", "GITHUB_RUN_ID", "GITHUB_RUN_ATTEMPT"];
     let empty = environment(&names.map(|name| (name, " ")), None).unwrap();
     assert!(empty.repository.is_none() && empty.release_type.is_none());
     assert!(empty.run_id.is_none() && empty.event.is_none() && empty.run_attempt.is_none());
@@ -410,13 +348,7 @@ fn a_run_has_one_place_for_a_package_set_of_each_group() {
         python(resolve("42", None), "gfx94X-dcgpu"),
         python(resolve("local", None), ""),
         python(resolve("42", Some("testing")), "multi-arch-release"),
-        python(
-            resolve(
-                "https://github.com/ROCm/rocm-libraries/actions/runs/7",
-                None,
-            ),
-            "",
-        ),
+        python(resolve("https://github.com/ROCm/rocm-libraries/actions/runs/7", None), ""),
     ];
     insta::assert_snapshot!(places.join("\n"), @"
     s3://therock-ci-artifacts/42-linux/python/
@@ -434,21 +366,14 @@ fn only_the_run_of_this_process_has_an_attempt() {
         ("GITHUB_RUN_ATTEMPT", "2"),
         ("GITHUB_REPOSITORY", "ROCm/TheRock"),
     ];
-    let context = RunContext {
-        environment: environment(&variables, None).unwrap(),
-        ..RunContext::default()
-    };
+    let context =
+        RunContext { environment: environment(&variables, None).unwrap(), ..RunContext::default() };
     let attempt = |reference: &str| {
         let told = |_: &Repository| Ok(facts(RunOrigin::Own));
-        let run = context
-            .resolve(&run(reference), Platform::Linux, told)
-            .unwrap();
+        let run = context.resolve(&run(reference), Platform::Linux, told).unwrap();
         run.attempt.map(|it| it.to_string())
     };
     assert_eq!(attempt("42").as_deref(), Some("2"));
     assert_eq!(attempt("43"), None);
-    assert_eq!(
-        attempt("https://github.com/ROCm/rockrel/actions/runs/42"),
-        None
-    );
+    assert_eq!(attempt("https://github.com/ROCm/rockrel/actions/runs/42"), None);
 }

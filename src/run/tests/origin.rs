@@ -16,26 +16,14 @@ fn an_event_is_of_a_fork_unless_the_code_is_the_repositorys_own() {
     let after =
         |head: Value| json!({"repository": here, "workflow_run": {"head_repository": head}});
     let table = [
-        (
-            json!({"repository": here, "ref": "refs/heads/main"}),
-            RunOrigin::Own,
-        ),
+        (json!({"repository": here, "ref": "refs/heads/main"}), RunOrigin::Own),
         (json!({}), RunOrigin::Own),
         (pull(json!({"full_name": "ROCm/TheRock"})), RunOrigin::Own),
         (pull(json!({"full_name": "rocm/therock"})), RunOrigin::Own),
-        (
-            pull(json!({"full_name": "me/TheRock", "fork": true})),
-            RunOrigin::Fork,
-        ),
-        (
-            pull(json!({"full_name": "me/TheRock", "fork": false})),
-            RunOrigin::Fork,
-        ),
+        (pull(json!({"full_name": "me/TheRock", "fork": true})), RunOrigin::Fork),
+        (pull(json!({"full_name": "me/TheRock", "fork": false})), RunOrigin::Fork),
         (pull(Value::Null), RunOrigin::Fork),
-        (
-            json!({"repository": here, "pull_request": {"head": {"repo": here}}}),
-            RunOrigin::Own,
-        ),
+        (json!({"repository": here, "pull_request": {"head": {"repo": here}}}), RunOrigin::Own),
         (json!({"pull_request": null}), RunOrigin::Fork),
         (json!({"pull_request": {"head": []}}), RunOrigin::Fork),
         (after(json!({"full_name": "ROCm/TheRock"})), RunOrigin::Own),
@@ -73,10 +61,7 @@ fn an_event_that_may_be_of_a_fork_says_whose_code_it_builds() {
 fn a_pull_request_inside_a_fork_is_its_own_but_the_repository_is_none_to_trust() {
     let fork = json!({"full_name": "me/TheRock", "fork": true});
     let payload = json!({"repository": fork, "pull_request": {"head": {"repo": fork}, "base": {"repo": fork}}});
-    let expected = Event {
-        origin: RunOrigin::Own,
-        repository: RunOrigin::Fork,
-    };
+    let expected = Event { origin: RunOrigin::Own, repository: RunOrigin::Fork };
     assert_eq!(event(&payload), expected);
 }
 

@@ -35,13 +35,7 @@ fn the_own_line_names_the_address_of_a_set_with_rocm() {
     let line = |set: &SetJson, url: &str| {
         let (urls, base) = (url.parse().unwrap(), "https://deps.example/simple".parse());
         let base = base.unwrap();
-        own_line(
-            set,
-            Places {
-                set: &urls,
-                base: Some(&base),
-            },
-        )
+        own_line(set, Places { set: &urls, base: Some(&base) })
     };
     let (set, frameworks) = (samples::document(), samples::document_of(&["torch"]));
     let address = "https://mine.s3.amazonaws.com/1-linux/python";
@@ -102,11 +96,7 @@ fn what_was_downloaded_is_found_in_its_directory() {
 fn a_line_names_no_more_projects_than_anybody_reads() {
     let projects: Vec<String> = (0..10_000).map(|it| format!("project-{it}")).collect();
     let projects: Vec<&str> = projects.iter().map(String::as_str).collect();
-    let line = all(&samples::document_of(&projects))
-        .lines()
-        .next()
-        .unwrap()
-        .to_owned();
+    let line = all(&samples::document_of(&projects)).lines().next().unwrap().to_owned();
     assert_eq!(line.matches("project-").count(), MOST_PROJECTS);
 }
 

@@ -83,11 +83,7 @@ pub(super) fn project_page(
 pub(in crate::set) fn directory_page(project: &str, files: &[&SetFile], directory: &str) -> String {
     let files: Vec<&SetFile> = by_version(files).flatten().copied().collect();
     let lead = format!("<p>{}</p>\n", count_text(&files));
-    let head = Head {
-        title: project.to_owned(),
-        line: String::new(),
-        lead,
-    };
+    let head = Head { title: project.to_owned(), line: String::new(), lead };
     let mut list = String::new();
     add_files(&mut list, &files, directory, Detail::Facts);
     frame(&head, "", &list)
@@ -99,11 +95,7 @@ pub(in crate::set) fn directory_root(projects: &BTreeSet<String>) -> String {
     let items = items.map(|name| format!("<li><a href=\"{name}/\">{name}</a></li>\n"));
     let lead = format!("<p>{}</p>\n", many(projects.len(), "project"));
     let list = format!("<ul>\n{}</ul>\n", items.collect::<String>());
-    let head = Head {
-        title: "Python packages".to_owned(),
-        line: String::new(),
-        lead,
-    };
+    let head = Head { title: "Python packages".to_owned(), line: String::new(), lead };
     frame(&head, "", &list)
 }
 
@@ -151,17 +143,10 @@ pub(super) fn find_links_page(view: &IndexView, set: &SetJson, directory: &str) 
         1 => ", and 1 yanked file in the index".to_owned(),
         count => format!(", and {count} yanked files in the index"),
     };
-    let of_listed = IndexView {
-        family: view.family.clone(),
-        files: listed,
-        layout: view.layout,
-    };
+    let of_listed = IndexView { family: view.family.clone(), files: listed, layout: view.layout };
     let mut list = families;
     for (group, all) in grouped(&of_listed) {
-        let files = all
-            .iter()
-            .flat_map(|(_, files)| by_version(files))
-            .flatten();
+        let files = all.iter().flat_map(|(_, files)| by_version(files)).flatten();
         let files: Vec<&SetFile> = files.copied().collect();
         let _ = writeln!(list, "<h2>{group}</h2>");
         add_files(&mut list, &files, directory, Detail::About);
@@ -229,16 +214,8 @@ fn head(view: &IndexView, set: &SetJson, count: &str, way: Way) -> Head {
         targets_of_lines(view),
     );
     match version {
-        Some(version) => Head {
-            title: format!("ROCm {version}"),
-            line,
-            lead,
-        },
-        None => Head {
-            title: line,
-            line: String::new(),
-            lead,
-        },
+        Some(version) => Head { title: format!("ROCm {version}"), line, lead },
+        None => Head { title: line, line: String::new(), lead },
     }
 }
 
@@ -265,12 +242,8 @@ fn facts(files: &[&SetFile], set: &SetJson, count: &str, with_links: bool) -> St
     });
     let times = files.iter().filter_map(|it| it.upload_time.as_deref());
     let time = times.max().map(|time| escape(&moment(time)));
-    let rows = [
-        ("Packages", Some(escape(count))),
-        ("Run", run),
-        ("Commit", commit),
-        ("Uploaded", time),
-    ];
+    let rows =
+        [("Packages", Some(escape(count))), ("Run", run), ("Commit", commit), ("Uploaded", time)];
     let rows = rows.into_iter().filter_map(|(name, value)| {
         Some(format!("<div><dt>{name}</dt><dd>{}</dd></div>\n", value?))
     });
@@ -305,11 +278,9 @@ fn install_block(requirement: Option<&str>, way: Way) -> String {
             "--index-url=",
             "--default-index=",
         ),
-        Way::FindLinks => (
-            "the address of this page",
-            "--no-index --find-links=",
-            "--no-index --find-links=",
-        ),
+        Way::FindLinks => {
+            ("the address of this page", "--no-index --find-links=", "--no-index --find-links=")
+        }
     };
     // Double quotes, because readers on Windows use them too, and `cmd` has no single quotes.
     let line = |command: &str, options: &str| {
@@ -322,12 +293,7 @@ fn install_block(requirement: Option<&str>, way: Way) -> String {
 
 /// The targets to choose from, of which the install lines name the first.
 fn targets_of(view: &IndexView) -> Vec<Target> {
-    targets(
-        view.files
-            .iter()
-            .copied()
-            .filter(|file| file.yanked.is_none()),
-    )
+    targets(view.files.iter().copied().filter(|file| file.yanked.is_none()))
 }
 
 /// What the install lines of a view ask for.
@@ -344,10 +310,7 @@ fn targets_of_lines(view: &IndexView) -> String {
     let product = TargetTable::builtin().product(first);
     let product = product.map(|it| format!(", {}", escape(it)));
     let product = product.unwrap_or_default();
-    let others = others
-        .iter()
-        .map(|it| format!("<code>{it}</code>"))
-        .join(", ");
+    let others = others.iter().map(|it| format!("<code>{it}</code>")).join(", ");
     let others = match others.as_str() {
         "" => String::new(),
         others => format!(" For another GPU, write its name instead: {others}."),
@@ -370,12 +333,8 @@ pub(super) fn frame(head: &Head, nav: &str, content: &str) -> String {
     format!(
         include_str!("../page.html"),
         version = REPOSITORY_VERSION,
-        title = escape(
-            &[&head.title, &head.line]
-                .into_iter()
-                .filter(|it| !it.is_empty())
-                .join(", ")
-        ),
+        title =
+            escape(&[&head.title, &head.line].into_iter().filter(|it| !it.is_empty()).join(", ")),
         heading = heading,
         style = STYLE,
         nav = nav.map_or(String::new(), |nav| format!("<nav>\n{nav}</nav>\n")),

@@ -130,12 +130,7 @@ fn a_root_page_in_json_lists_projects() {
 
 #[test]
 fn a_version_is_listed_once_in_each_spelling() {
-    let names = [
-        "a-1.0.0.tar.gz",
-        "a-1.0-x.whl",
-        "a-1.0.1.zip",
-        "a-1.0-a.whl",
-    ];
+    let names = ["a-1.0.0.tar.gz", "a-1.0-x.whl", "a-1.0.1.zip", "a-1.0-a.whl"];
     let versions = ["1.0.0", "1.0", "1.0.1", "1.0"];
     let files = names.iter().zip(versions);
     let files = files.map(|(name, version)| samples::file(name, "a", version));
@@ -175,10 +170,7 @@ fn every_link_of_every_page_leads_to_a_file_or_a_page_of_the_set() {
                 let links = links.iter().map(|link| parse::resolve(&path, &link.href));
                 targets.extend(links.map(|target| target.unwrap().path));
             }
-            assert!(
-                targets.iter().all(|target| there.contains(target)),
-                "{targets:?}"
-            );
+            assert!(targets.iter().all(|target| there.contains(target)), "{targets:?}");
             for file in &set.files {
                 let path = &file.path;
                 let count = targets.iter().filter(|target| *target == path).count();

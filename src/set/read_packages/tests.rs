@@ -123,10 +123,8 @@ fn a_damaged_package_is_an_error() {
 #[test]
 fn metadata_that_unpacks_to_gigabytes_is_refused() {
     let bomb = vec![b'a'; 17 << 20];
-    let answers = [
-        of_wheel_bytes(wheel(&[(METADATA, &bomb)])),
-        of_sdist_bytes(&sdist(&[(PKG_INFO, &bomb)])),
-    ];
+    let answers =
+        [of_wheel_bytes(wheel(&[(METADATA, &bomb)])), of_sdist_bytes(&sdist(&[(PKG_INFO, &bomb)]))];
     for answer in answers {
         let said = render(&answer.unwrap_err());
         assert!(said.contains("more than 16777216 bytes"), "{said}");
@@ -134,10 +132,7 @@ fn metadata_that_unpacks_to_gigabytes_is_refused() {
 }
 
 fn stamp(etag: Option<&str>) -> SetStamp {
-    SetStamp {
-        size: 1,
-        etag: etag.map(str::to_owned),
-    }
+    SetStamp { size: 1, etag: etag.map(str::to_owned) }
 }
 
 fn known(file: &SetStamp) -> KnownFacts {
@@ -155,12 +150,7 @@ fn known(file: &SetStamp) -> KnownFacts {
 }
 
 fn listed(name: &str, stamp: SetStamp) -> ListedPackage {
-    ListedPackage {
-        path: format!("dist/{name}"),
-        name: name.into(),
-        stamp,
-        uploaded: None,
-    }
+    ListedPackage { path: format!("dist/{name}"), name: name.into(), stamp, uploaded: None }
 }
 
 #[test]
@@ -200,12 +190,8 @@ fn what_a_build_knows_holds_for_the_file_that_it_wrote() {
         FileIdentity::of(&path).unwrap()
     };
     let (ours, other) = (written("ours"), written("other"));
-    let facts = KnownPackage {
-        size: 1,
-        sha256: Sha256::of(b"a"),
-        metadata: Vec::new(),
-        identity: ours,
-    };
+    let facts =
+        KnownPackage { size: 1, sha256: Sha256::of(b"a"), metadata: Vec::new(), identity: ours };
     let known = KnownFacts {
         made: [("dist/a-1.tar.gz".to_owned(), facts)].into(),
         ..KnownFacts::default()

@@ -66,10 +66,7 @@ fn a_set_says_what_it_is_and_what_it_holds() {
 #[test]
 fn a_set_reads_back_and_an_unknown_identity_is_left_out() {
     let mut set = sample();
-    let stamp = SetStamp {
-        size: 7,
-        etag: Some("\"".into()),
-    };
+    let stamp = SetStamp { size: 7, etag: Some("\"".into()) };
     set.files[0].yanked = Some("broken".into());
     set.files[0].remembered = Some(Remembered {
         file: stamp.clone(),
@@ -88,17 +85,10 @@ fn a_set_reads_back_and_an_unknown_identity_is_left_out() {
 
 #[test]
 fn device_wheels_say_for_which_targets_a_set_is() {
-    let names = [
-        "rocm-sdk-device-gfx1100",
-        "rocm-sdk-device-gfx942",
-        "rocm-sdk-core",
-    ];
+    let names = ["rocm-sdk-device-gfx1100", "rocm-sdk-device-gfx942", "rocm-sdk-core"];
     let files = names.map(|name| samples::file(&format!("{name}-1.whl"), name, "1"));
     let set = SetJson::new(Identity::default(), files.to_vec()).unwrap();
-    assert_eq!(
-        set.device_targets(),
-        ["gfx942".parse().unwrap(), "gfx1100".parse().unwrap()]
-    );
+    assert_eq!(set.device_targets(), ["gfx942".parse().unwrap(), "gfx1100".parse().unwrap()]);
     assert_eq!(set.identity.targets.len(), 2);
     assert!(set.has("rocm-sdk-core") && !set.has("rocm"));
 }
@@ -108,11 +98,7 @@ fn a_set_is_in_the_order_of_projects_then_versions() {
     let set = samples::set();
     let files = set.files.iter();
     let names = files.map(|file| format!("{} {}", file.project.normalized(), file.version));
-    let expected = [
-        "rocm 7.13.0.dev0+ab",
-        "rocm-sdk-core 7.9.0",
-        "rocm-sdk-core 7.13.0.dev0+ab",
-    ];
+    let expected = ["rocm 7.13.0.dev0+ab", "rocm-sdk-core 7.9.0", "rocm-sdk-core 7.13.0.dev0+ab"];
     assert_eq!(names.collect::<Vec<_>>(), expected);
 }
 
@@ -143,10 +129,8 @@ fn another_schema_and_other_texts_are_refused_in_words() {
         file("dist/\\n", &sha256),
         file("dist/a.whl", "abc"),
     ];
-    let messages: Vec<String> = texts
-        .iter()
-        .map(|text| render(&SetJson::parse(text).unwrap_err()))
-        .collect();
+    let messages: Vec<String> =
+        texts.iter().map(|text| render(&SetJson::parse(text).unwrap_err())).collect();
     insta::assert_snapshot!(messages.join("\n"), @r#"
     error: failed to read the `schema` of a set
       caused by: EOF while parsing a value at line 1 column 0

@@ -85,10 +85,7 @@ impl Item {
         // All pages are in memory until they are written, so without room to grow.
         let body = page.body().into_bytes().into_boxed_slice();
         let item = Self::here(String::new(), page.phase, body);
-        let paths = page.paths().map(|path| Self {
-            path: path.to_owned(),
-            ..item.clone()
-        });
+        let paths = page.paths().map(|path| Self { path: path.to_owned(), ..item.clone() });
         paths.collect()
     }
 
@@ -102,11 +99,7 @@ impl Item {
     /// A cache may keep a page, but must revalidate it; and a file of a run, which a later attempt of the run may
     /// replace. In other places the bytes of packages and sidecars never change: their names contain the version.
     pub(super) fn cache_control(&self, is_of_run: bool) -> &'static str {
-        if self.is_page() || is_of_run {
-            "no-cache"
-        } else {
-            "public, max-age=31536000, immutable"
-        }
+        if self.is_page() || is_of_run { "no-cache" } else { "public, max-age=31536000, immutable" }
     }
 
     /// Whether it is a file that is known to have its digest, so that it may be linked.
@@ -180,12 +173,7 @@ pub(super) struct ExistingObject {
 impl ExistingObject {
     /// An object with the bytes of an item.
     pub(super) fn same(item: &Item) -> Self {
-        Self {
-            twin: None,
-            size: item.size,
-            sha256: Some(item.sha256),
-            etag: None,
-        }
+        Self { twin: None, size: item.size, sha256: Some(item.sha256), etag: None }
     }
 
     /// `None` if there is no such object. One without a recorded digest is read.

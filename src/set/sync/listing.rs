@@ -24,11 +24,7 @@ pub(in crate::set) struct Listing<'a> {
 impl<'a> Listing<'a> {
     /// No directory is listed yet.
     pub(super) fn nothing(place: &'a SetPlace) -> Self {
-        Self {
-            place,
-            objects: HashMap::new(),
-            directories: Vec::new(),
-        }
+        Self { place, objects: HashMap::new(), directories: Vec::new() }
     }
 
     /// Lists the objects of the set: its packages and its pages, with those in the directories of
@@ -65,8 +61,7 @@ impl<'a> Listing<'a> {
         if listed.any(|it| directory.starts_with(it.as_str())) {
             return Ok(());
         }
-        self.objects
-            .extend(self.place.list(&directory, Depth::All)?);
+        self.objects.extend(self.place.list(&directory, Depth::All)?);
         self.directories.push(directory);
         Ok(())
     }
@@ -98,10 +93,7 @@ impl<'a> Listing<'a> {
         let there = ExistingObject::find(self.place, &twin)
             .with_context(|| format!("failed to read `{twin}`"))?;
         let there = there.filter(|there| there.sha256 != Some(item.sha256));
-        Ok(there.map(|there| ExistingObject {
-            twin: Some(twin),
-            ..there
-        }))
+        Ok(there.map(|there| ExistingObject { twin: Some(twin), ..there }))
     }
 
     /// Whether an object is another name of the file of an item.
@@ -190,10 +182,7 @@ mod tests {
             };
             Listing {
                 place: &place,
-                objects: paths
-                    .iter()
-                    .map(|path| ((*path).to_owned(), object(path)))
-                    .collect(),
+                objects: paths.iter().map(|path| ((*path).to_owned(), object(path))).collect(),
                 directories: vec!["dist/".into(), "simple/".into()],
             }
         };
@@ -201,14 +190,7 @@ mod tests {
         for path in ["simple/a/", "simple/_json/", "other/b.whl"] {
             assert!(listing.is_likely(path), "{path}");
         }
-        for path in [
-            "dist/b.whl",
-            "simple/b/",
-            "simple/",
-            "./",
-            "simple/a",
-            "SHA256SUMS",
-        ] {
+        for path in ["dist/b.whl", "simple/b/", "simple/", "./", "simple/a", "SHA256SUMS"] {
             assert!(!listing.is_likely(path), "{path}");
         }
         assert!(listed(&["index.html"]).is_likely("./"));

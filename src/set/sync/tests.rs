@@ -72,12 +72,8 @@ fn same(path: &str) -> ExistingObject {
     ExistingObject::same(item)
 }
 
-const OTHER: fn() -> ExistingObject = || ExistingObject {
-    twin: None,
-    size: 7,
-    sha256: Some(Sha256::of(b"other")),
-    etag: None,
-};
+const OTHER: fn() -> ExistingObject =
+    || ExistingObject { twin: None, size: 7, sha256: Some(Sha256::of(b"other")), etag: None };
 const SDIST: &str = "dist/rocm-7.13.0+ab.tar.gz";
 const WHEEL: &str = "dist/rocm_sdk_core-7.13.0+ab-py3-none-linux_x86_64.whl";
 
@@ -160,23 +156,14 @@ fn set_of_one_wheel() -> (tempfile::TempDir, PathBuf) {
 #[test]
 fn a_package_that_cannot_be_linked_is_copied() {
     let (directory, wheel) = set_of_one_wheel();
-    let world = World {
-        console: Console::of_this_process(&Options::silent()),
-        stop: Stop::default(),
-    };
+    let world =
+        World { console: Console::of_this_process(&Options::silent()), stop: Stop::default() };
     let [here, public] = ["packages", "public"].map(|name| directory.path().join(name));
     let place = SetPlace::directory(&public, &world.stop);
     let there = public.join("dist").join(wheel.file_name().unwrap());
     fs_err::create_dir_all(public.join("dist")).unwrap();
-    let read = || {
-        LocalSet::read(
-            &here,
-            PackageDirectories::Built,
-            KnownPackages::new(),
-            &world,
-        )
-        .unwrap()
-    };
+    let read =
+        || LocalSet::read(&here, PackageDirectories::Built, KnownPackages::new(), &world).unwrap();
     let source = here.clone();
     let guard = Guard::Packages;
     let sync = Sync::of_packages(&place, &source, guard, Existing::Replace, &world);
@@ -221,10 +208,8 @@ fn a_package_that_cannot_be_linked_is_copied() {
 /// Pages under keys that end in `/` are the same file as `index.html` in a directory.
 #[test]
 fn a_directory_gets_each_page_once() {
-    let world = World {
-        console: Console::of_this_process(&Options::silent()),
-        stop: Stop::default(),
-    };
+    let world =
+        World { console: Console::of_this_process(&Options::silent()), stop: Stop::default() };
     let directory = tempfile::tempdir().unwrap();
     let place = SetPlace::directory(directory.path(), &world.stop);
     let sync = Sync::of_pages(&place, &world);

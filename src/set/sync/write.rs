@@ -131,15 +131,9 @@ impl Writer<'_> {
             steps.sort_by_key(|(item, _)| Reverse(item.size));
             let act = |step: &&(Item, Action)| act(step);
             let stop = &self.world.stop;
-            parallel::try_each(
-                &steps,
-                self.to.requests(),
-                stop,
-                act,
-                |(item, _), outcome| {
-                    done(item, outcome);
-                },
-            )?;
+            parallel::try_each(&steps, self.to.requests(), stop, act, |(item, _), outcome| {
+                done(item, outcome);
+            })?;
         }
         Ok(())
     }
@@ -165,9 +159,7 @@ impl Writer<'_> {
             }
             // The bucket's own indexer may replace a page at any time, and lists no packages that this job does
             // not know.
-            if let Some(ExistingObject {
-                etag: Some(etag), ..
-            }) = &there
+            if let Some(ExistingObject { etag: Some(etag), .. }) = &there
                 && indexed < MOST_INDEXED
                 && self.is_indexers(item)?
             {
@@ -290,10 +282,7 @@ impl Writer<'_> {
             is_there.with_context(|| format!("failed to read back `{}`", item.path))
         };
         let is_there = parallel::try_map(actions, self.to.requests(), &self.world.stop, look)?;
-        let lost = actions
-            .iter()
-            .zip(is_there)
-            .filter(|(_, is_there)| !is_there);
+        let lost = actions.iter().zip(is_there).filter(|(_, is_there)| !is_there);
         Ok(lost.map(|((item, _), _)| item.path.as_str()).min())
     }
 
@@ -327,12 +316,7 @@ impl Writer<'_> {
         if sha256 != item.sha256 && is_read && self.is_indexers(item)? {
             return Ok(true);
         }
-        let there = ExistingObject {
-            twin: None,
-            size,
-            sha256: Some(sha256),
-            etag: None,
-        };
+        let there = ExistingObject { twin: None, size, sha256: Some(sha256), etag: None };
         ensure!(
             there.size == item.size && sha256 == item.sha256,
             No(format!("not what was written: {}", item.conflict(&there)))

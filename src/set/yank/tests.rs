@@ -4,21 +4,14 @@ use super::*;
 use crate::{error::render, set::tests as samples};
 
 fn file(name: &str, project: &str, version: &str) -> SetFile {
-    SetFile {
-        yanked: Some("before".into()),
-        ..samples::file(name, project, version)
-    }
+    SetFile { yanked: Some("before".into()), ..samples::file(name, project, version) }
 }
 
 fn files() -> Vec<SetFile> {
     vec![
         file("rocm-1.0.tar.gz", "rocm", "1.0"),
         file("rocm_sdk_core-1.0-py3-none-any.whl", "rocm-sdk-core", "1.0"),
-        file(
-            "rocm_sdk_core-1.0-py3-none-win_amd64.whl",
-            "rocm-sdk-core",
-            "1.0",
-        ),
+        file("rocm_sdk_core-1.0-py3-none-win_amd64.whl", "rocm-sdk-core", "1.0"),
         file("rocm_sdk_core-2.0-py3-none-any.whl", "rocm-sdk-core", "2.0"),
     ]
 }
@@ -29,10 +22,8 @@ fn a_list_names_files_and_releases_with_their_reasons() {
                 rocm_sdk_core-1.0-py3-none-win_amd64.whl   not <signed>\nrocm-1.0.tar.gz\n";
     let mut files = files();
     YankList::parse(list).unwrap().apply(&mut files).unwrap();
-    let shown: Vec<String> = files
-        .iter()
-        .map(|file| format!("{}: {:?}", file.name(), file.yanked))
-        .collect();
+    let shown: Vec<String> =
+        files.iter().map(|file| format!("{}: {:?}", file.name(), file.yanked)).collect();
     insta::assert_snapshot!(shown.join("\n"), @r#"
     rocm-1.0.tar.gz: Some("")
     rocm_sdk_core-1.0-py3-none-any.whl: Some("launcher  is broken")

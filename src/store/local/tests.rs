@@ -98,10 +98,7 @@ fn symbolic_links_are_no_objects_and_lead_nowhere() {
     let listed: Vec<&str> = listed.iter().map(|object| object.key.as_str()).collect();
     assert_eq!(listed, ["a/real.html"]);
     assert!(store.list(Some(&key("loop")), Depth::All).is_err());
-    assert_eq!(
-        fs::read_to_string(directory.path().join("secret.html")).unwrap(),
-        "secret"
-    );
+    assert_eq!(fs::read_to_string(directory.path().join("secret.html")).unwrap(), "secret");
 }
 
 #[test]
@@ -112,9 +109,7 @@ fn a_page_of_a_directory_is_the_file_that_a_web_server_would_serve() {
         content_type: "application/vnd.pypi.simple.v1+json".into(),
         ..options(Condition::Always)
     };
-    store
-        .put(&key("simple/_json/"), &b"{}".as_slice(), &json)
-        .unwrap();
+    store.put(&key("simple/_json/"), &b"{}".as_slice(), &json).unwrap();
     assert_eq!(
         tree(store.root()),
         [
@@ -148,10 +143,7 @@ fn nothing_is_left_of_a_put_that_failed() {
     let (_directory, store) = store();
     let put = |body: &dyn Body, options: &PutOptions| store.put(&key("a.whl"), body, options);
     let always = options(Condition::Always);
-    let wrong = PutOptions {
-        sha256: Some(Sha256::of(b"x")),
-        ..options(Condition::Always)
-    };
+    let wrong = PutOptions { sha256: Some(Sha256::of(b"x")), ..options(Condition::Always) };
     let failures = [
         put(&Short(io::ErrorKind::UnexpectedEof), &always),
         put(&Short(io::ErrorKind::StorageFull), &always),
@@ -171,21 +163,12 @@ fn nothing_is_left_of_a_put_that_failed() {
 fn a_file_where_a_directory_would_have_to_be_is_an_error() {
     let (_directory, store) = store();
     put(&store, "a", "file").unwrap();
-    assert_eq!(
-        put(&store, "a/b", "below").unwrap_err().kind(),
-        StoreFailureKind::Unusable
-    );
-    assert_eq!(
-        store.head(&key("a/b")).unwrap_err().kind(),
-        StoreFailureKind::NotFound
-    );
+    assert_eq!(put(&store, "a/b", "below").unwrap_err().kind(), StoreFailureKind::Unusable);
+    assert_eq!(store.head(&key("a/b")).unwrap_err().kind(), StoreFailureKind::NotFound);
     assert!(store.list(Some(&key("a/")), Depth::All).unwrap().is_empty());
     assert!(store.delete(&key("a/b")).is_ok());
     put(&store, "d/e", "file").unwrap();
-    assert_eq!(
-        store.head(&key("d")).unwrap_err().kind(),
-        StoreFailureKind::NotFound
-    );
+    assert_eq!(store.head(&key("d")).unwrap_err().kind(), StoreFailureKind::NotFound);
 }
 
 #[test]
@@ -230,10 +213,7 @@ fn a_file_that_is_linked_is_the_same_file_and_replaces_no_other_in_place() {
     fs::remove_file(&there).unwrap();
     symlink("../../secret.html", &there).unwrap();
     assert!(link(&two, Condition::Always).is_err());
-    assert_eq!(
-        fs::read_to_string(root.join("secret.html")).unwrap(),
-        "secret"
-    );
+    assert_eq!(fs::read_to_string(root.join("secret.html")).unwrap(), "secret");
 }
 
 #[cfg(unix)]
@@ -243,10 +223,8 @@ fn a_file_that_is_not_the_wanted_one_is_not_linked_and_the_object_stays() {
     let new = directory.path().join("new.whl");
     fs::write(&new, "new").unwrap();
     put(&store, "dist/a.whl", "old").unwrap();
-    for (at, condition) in [
-        ("dist/a.whl", Condition::Always),
-        ("dist/b.whl", Condition::IfAbsent),
-    ] {
+    for (at, condition) in [("dist/a.whl", Condition::Always), ("dist/b.whl", Condition::IfAbsent)]
+    {
         let is_wanted = |path: &Path| {
             assert_eq!(fs::read_to_string(path).unwrap(), "new");
             // A reader sees the old objects now.

@@ -129,10 +129,7 @@ impl Connection {
                 (None, _) => Signer::Unknown,
             },
             is_private: endpoint.is_none_or(is_private),
-            clients: RwLock::new(Clients {
-                signed,
-                unsigned: client(&unsigned),
-            }),
+            clients: RwLock::new(Clients { signed, unsigned: client(&unsigned) }),
             key_id,
             bucket: bucket.clone(),
             reads_unsigned: AtomicBool::new(false),
@@ -336,10 +333,7 @@ impl Clients {
             };
             Client::from_conf(config.build())
         };
-        Some(Self {
-            signed: self.signed.as_ref().map(client),
-            unsigned: client(&self.unsigned),
-        })
+        Some(Self { signed: self.signed.as_ref().map(client), unsigned: client(&self.unsigned) })
     }
 }
 
@@ -356,10 +350,7 @@ fn patience(bytes: u64) -> Duration {
 }
 
 fn timeouts(read: Duration) -> TimeoutConfig {
-    TimeoutConfig::builder()
-        .connect_timeout(Duration::from_secs(10))
-        .read_timeout(read)
-        .build()
+    TimeoutConfig::builder().connect_timeout(Duration::from_secs(10)).read_timeout(read).build()
 }
 
 /// The region of the bucket, if the error names it.

@@ -46,9 +46,7 @@ pub(super) fn copy(
             None => request,
         };
         // The response comes after the copy, which may take minutes.
-        let request = request
-            .customize()
-            .config_override(answer_timeout(from.size));
+        let request = request.customize().config_override(answer_timeout(from.size));
         request.send().await
     });
     match copied {

@@ -109,8 +109,5 @@ fn of_the_machine(config: &ProviderConfig) -> ImdsCredentialsProvider {
         .max_attempts(1)
         .connect_timeout(METADATA_PATIENCE)
         .read_timeout(4 * METADATA_PATIENCE);
-    ImdsCredentialsProvider::builder()
-        .configure(config)
-        .imds_client(client.build())
-        .build()
+    ImdsCredentialsProvider::builder().configure(config).imds_client(client.build()).build()
 }

@@ -10,12 +10,8 @@ use crate::{
 };
 
 /// The codes with which servers refuse credentials. Their status differs by server.
-const DENIED: [&str; 4] = [
-    "ExpiredToken",
-    "InvalidToken",
-    "TokenRefreshRequired",
-    "AuthorizationHeaderMalformed",
-];
+const DENIED: [&str; 4] =
+    ["ExpiredToken", "InvalidToken", "TokenRefreshRequired", "AuthorizationHeaderMalformed"];
 
 const NO_CREDENTIALS: &str = "no AWS credentials were found: set `AWS_PROFILE` or `AWS_ACCESS_KEY_ID`; the pull request of a fork mostly has none, and keeps its packages with `--output-dir`";
 

@@ -67,11 +67,7 @@ impl Piece {
             }
         };
         work.spawn_on(transfer, runtime().handle());
-        Self {
-            bytes,
-            _work: work,
-            _room: room,
-        }
+        Self { bytes, _work: work, _room: room }
     }
 }
 
@@ -118,10 +114,7 @@ pub(super) fn open(
         rest: start..end,
     };
     reader.start(came.saturating_sub(start), Some(answer.body), None);
-    Ok(Box::new(ChunkReader {
-        next: move || reader.next(),
-        ready: Bytes::new(),
-    }))
+    Ok(Box::new(ChunkReader { next: move || reader.next(), ready: Bytes::new() }))
 }
 
 impl S3Reader {
@@ -223,11 +216,8 @@ impl RangeSource for S3Object {
 
     /// If all bytes had arrived, the checksum is wrong.
     fn broken(&self, is_complete: bool, cause: String) -> StoreError {
-        let kind = if is_complete {
-            StoreFailureKind::Differs
-        } else {
-            StoreFailureKind::Unavailable
-        };
+        let kind =
+            if is_complete { StoreFailureKind::Differs } else { StoreFailureKind::Unavailable };
         StoreError::new(kind, self.place()).caused_by(cause)
     }
 }

@@ -69,10 +69,7 @@ impl Default for S3Limits {
             part: 16 * MIB,
             memory: 256 * MIB,
             ahead: 3,
-            backoff: Backoff {
-                attempts: 6,
-                pause: Duration::from_millis(500),
-            },
+            backoff: Backoff { attempts: 6, pause: Duration::from_millis(500) },
             stall: Duration::from_secs(20),
         }
     }
@@ -130,8 +127,7 @@ impl S3Store {
         let wanted = units(bytes).min(units(self.limits.memory));
         self.connection.wait(&self.bucket, async {
             let room = Arc::clone(&self.memory).acquire_many_owned(wanted);
-            room.await
-                .map_err(|error| StoreError::failed(&self.bucket, error))
+            room.await.map_err(|error| StoreError::failed(&self.bucket, error))
         })
     }
 }
@@ -265,10 +261,9 @@ fn checksum(head: &HeadObjectOutput) -> Option<Checksum> {
     crc.or_else(|| {
         // The ETag is not an MD5 if the object is encrypted with a key that the server does not
         // own.
-        let is_plain = matches!(
-            head.server_side_encryption(),
-            None | Some(ServerSideEncryption::Aes256)
-        ) && head.sse_customer_algorithm().is_none();
+        let is_plain =
+            matches!(head.server_side_encryption(), None | Some(ServerSideEncryption::Aes256))
+                && head.sse_customer_algorithm().is_none();
         Checksum::of_etag(&etag(head.e_tag()?)).filter(|_| is_plain)
     })
 }
@@ -287,16 +282,12 @@ fn time(time: &DateTime) -> Option<SystemTime> {
 }
 
 fn size(length: Option<i64>) -> u64 {
-    length
-        .and_then(|length| u64::try_from(length).ok())
-        .unwrap_or(0)
+    length.and_then(|length| u64::try_from(length).ok()).unwrap_or(0)
 }
 
 /// Semaphore permits for this many bytes: at least one, and not more than a semaphore can have.
 fn units(bytes: u64) -> u32 {
-    u32::try_from(bytes.div_ceil(MIB))
-        .unwrap_or(u32::MAX)
-        .clamp(1, u32::MAX >> 3)
+    u32::try_from(bytes.div_ceil(MIB)).unwrap_or(u32::MAX).clamp(1, u32::MAX >> 3)
 }
 
 #[cfg(test)]
@@ -310,12 +301,8 @@ mod tests {
         let shown = [
             head().checksum_crc64_nvme("rosUhgp5mIg=").e_tag(md5),
             head().e_tag(md5),
-            head()
-                .e_tag(md5)
-                .server_side_encryption(ServerSideEncryption::Aes256),
-            head()
-                .e_tag(md5)
-                .server_side_encryption(ServerSideEncryption::AwsKms),
+            head().e_tag(md5).server_side_encryption(ServerSideEncryption::Aes256),
+            head().e_tag(md5).server_side_encryption(ServerSideEncryption::AwsKms),
             head().e_tag(md5).sse_customer_algorithm("AES256"),
             head().e_tag("\"25f9e794323b453885f5181f1b624d0b-2\""),
             head().e_tag("\"+5f9e794323b453885f5181f1b624d0b-\""),

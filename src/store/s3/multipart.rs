@@ -146,9 +146,7 @@ impl<'a> MultipartUpload<'a> {
     /// Makes the object of its parts.
     fn complete(&self, mut parts: Vec<CompletedPart>) -> Result<(), StoreError> {
         parts.sort_by_key(CompletedPart::part_number);
-        let parts = CompletedMultipartUpload::builder()
-            .set_parts(Some(parts))
-            .build();
+        let parts = CompletedMultipartUpload::builder().set_parts(Some(parts)).build();
         let (if_none_match, if_match) = conditions(&self.options.condition);
         let completed = self.store.connection.write(&self.place, async |client| {
             let request = client
@@ -159,12 +157,7 @@ impl<'a> MultipartUpload<'a> {
                 .multipart_upload(parts.clone())
                 .set_if_none_match(if_none_match.clone())
                 .set_if_match(if_match.clone());
-            match request
-                .customize()
-                .config_override(answer_timeout(self.size))
-                .send()
-                .await
-            {
+            match request.customize().config_override(answer_timeout(self.size)).send().await {
                 // `NoSuchUpload` may mean that an earlier attempt has completed the upload and only
                 // its response was lost. So the object is compared with what was sent.
                 Err(error) if error.code() == Some("NoSuchUpload") => Ok(Err(error)),

@@ -156,9 +156,7 @@ fn put_whole(
             .set_if_match(if_match.clone())
             .checksum_algorithm(ChecksumAlgorithm::Crc64Nvme)
             .body(ByteStream::from(bytes.clone()));
-        let request = request
-            .customize()
-            .config_override(answer_timeout(body.size()));
+        let request = request.customize().config_override(answer_timeout(body.size()));
         let answer = if store.connection.is_private {
             request.disable_payload_signing().send().await
         } else {
@@ -174,11 +172,7 @@ fn put_whole(
             StoreFailureKind::Unavailable => refused.get() == Some(500),
             _ => false,
         };
-        if key.is_directory() && is_of_key {
-            error.advised(NO_DIRECTORY_PAGES)
-        } else {
-            error
-        }
+        if key.is_directory() && is_of_key { error.advised(NO_DIRECTORY_PAGES) } else { error }
     })
 }
 

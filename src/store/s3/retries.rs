@@ -25,13 +25,8 @@ const UNLIMITED: usize = 256;
 const SILENCE: Duration = Duration::from_secs(30);
 
 /// The codes with which servers ask for fewer requests. Their status differs by server.
-const THROTTLED: [&str; 5] = [
-    "SlowDown",
-    "ServiceUnavailable",
-    "RequestLimitExceeded",
-    "Throttling",
-    "ThrottlingException",
-];
+const THROTTLED: [&str; 5] =
+    ["SlowDown", "ServiceUnavailable", "RequestLimitExceeded", "Throttling", "ThrottlingException"];
 
 /// Why a request is sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,11 +109,7 @@ impl Retries {
     pub(super) fn new(backoff: Backoff) -> Self {
         Self {
             backoff,
-            flight: Mutex::new(Flight {
-                count: 0,
-                limit: usize::MAX,
-                lowered: 0,
-            }),
+            flight: Mutex::new(Flight { count: 0, limit: usize::MAX, lowered: 0 }),
             landed: Notify::new(),
             is_gone: AtomicBool::new(false),
             announced: Mutex::default(),
@@ -137,10 +128,7 @@ impl Retries {
                     if flight.count < flight.limit {
                         self.landed.notify_one();
                     }
-                    return Slot {
-                        retries: self,
-                        lowered,
-                    };
+                    return Slot { retries: self, lowered };
                 }
             }
             self.landed.notified().await;
@@ -150,10 +138,7 @@ impl Retries {
     /// Whether the user should read about a pause now.
     pub(super) fn is_worth_a_note(&self, pause: Duration) -> bool {
         let now = Instant::now();
-        let mut announced = self
-            .announced
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut announced = self.announced.lock().unwrap_or_else(PoisonError::into_inner);
         let is_soon = announced.is_some_and(|it| now.duration_since(it) < SILENCE);
         if pause < Duration::from_secs(1) || is_soon {
             return false;
@@ -183,9 +168,7 @@ impl Slot<'_> {
     /// Counts the failure of the request. Returns the pause before its next attempt, or `None` if it was the
     /// last one.
     pub(super) fn failed(self, reason: RetryReason, failures: &mut Failures) -> Option<Duration> {
-        let Retries {
-            backoff, is_gone, ..
-        } = self.retries;
+        let Retries { backoff, is_gone, .. } = self.retries;
         let pause = failures.pause(backoff);
         let (pause, after) = match reason {
             RetryReason::Throttled(after) => {
@@ -313,11 +296,7 @@ mod tests {
             }
             attempts
         };
-        let reasons = [
-            RetryReason::Broken,
-            RetryReason::Throttled(None),
-            RetryReason::Late,
-        ];
+        let reasons = [RetryReason::Broken, RetryReason::Throttled(None), RetryReason::Late];
         let answered = reasons.map(|reason| {
             slot(&retries).answered();
             attempts(reason)

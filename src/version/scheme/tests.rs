@@ -19,10 +19,7 @@ fn inputs() -> VersionInputs {
 }
 
 fn numbered() -> VersionInputs {
-    VersionInputs {
-        prerelease: Some(2),
-        ..inputs()
-    }
+    VersionInputs { prerelease: Some(2), ..inputs() }
 }
 
 fn row(scheme: &VersionScheme, inputs: &VersionInputs) -> String {
@@ -66,15 +63,8 @@ fn a_suffix_of_ones_own_is_the_same_for_every_kind_of_package() {
 
 #[test]
 fn what_a_release_type_lacks_is_named() {
-    let bare = VersionInputs {
-        base_date: None,
-        git_sha: None,
-        ..inputs()
-    };
-    let without_base_date = VersionInputs {
-        base_date: None,
-        ..inputs()
-    };
+    let bare = VersionInputs { base_date: None, git_sha: None, ..inputs() };
+    let without_base_date = VersionInputs { base_date: None, ..inputs() };
     let of = |kind, inputs: &VersionInputs| refusal(compute(&VersionScheme::Type(kind), inputs));
     let messages = [
         of(ReleaseType::Ci, &bare),

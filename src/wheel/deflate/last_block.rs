@@ -8,10 +8,7 @@
 //!
 //! [RFC 1951]: https://www.rfc-editor.org/rfc/rfc1951
 
-#![expect(
-    clippy::cast_possible_truncation,
-    reason = "what is cast is some bits of a number"
-)]
+#![expect(clippy::cast_possible_truncation, reason = "what is cast is some bits of a number")]
 
 /// The end of a stream; positions are in bits from its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,9 +157,7 @@ const LITERALS: usize = 288;
 const DISTANCES: usize = 32;
 
 /// The order of the code length codes in a dynamic block (RFC 1951, section 3.2.7).
-const ORDER: [usize; 19] = [
-    16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15,
-];
+const ORDER: [usize; 19] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
 
 /// A position in a stream, in bits, the lowest bit of a byte first. Beyond the end it reads zeros.
 #[derive(Clone, Copy, Debug)]
@@ -231,9 +226,7 @@ impl HuffmanTable {
             *counts.get_mut(usize::from(*length))? += 1;
         }
         let bits = (1..=LONGEST).rfind(|length| counts[*length] > 0)?;
-        let used: usize = (1..=bits)
-            .map(|length| counts[length] << (bits - length))
-            .sum();
+        let used: usize = (1..=bits).map(|length| counts[length] << (bits - length)).sum();
         if used != 1 << bits {
             return None;
         }
@@ -252,11 +245,7 @@ impl HuffmanTable {
             codes[length] += 1;
             let first = usize::from(code.reverse_bits()) >> (16 - length);
             let entry = (symbol << 4 | length) as u16;
-            for place in self.table[..1 << bits]
-                .iter_mut()
-                .skip(first)
-                .step_by(1 << length)
-            {
+            for place in self.table[..1 << bits].iter_mut().skip(first).step_by(1 << length) {
                 *place = entry;
             }
         }
@@ -371,10 +360,7 @@ const PARTS: [u32; 8] = [0, 64, 32, 16, 8, 4, 2, 1];
 /// lengths has to be complete, that is, its Kraft sum has to be 1. Most random positions fail here.
 #[inline]
 fn may_be_dynamic(bits: Bits) -> bool {
-    let mut bits = Bits {
-        at: bits.at + 13,
-        ..bits
-    };
+    let mut bits = Bits { at: bits.at + 13, ..bits };
     let given = 4 + bits.take(4);
     let mut lengths = bits.peek() & !(u64::MAX << (3 * given));
     let mut used = 0;

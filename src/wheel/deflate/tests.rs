@@ -12,11 +12,7 @@ fn inflate(stream: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut decoder = DeflateDecoder::new(stream);
     decoder.read_to_end(&mut bytes).unwrap();
-    assert_eq!(
-        decoder.total_in(),
-        stream.len() as u64,
-        "nothing is left over"
-    );
+    assert_eq!(decoder.total_in(), stream.len() as u64, "nothing is left over");
     bytes
 }
 
@@ -41,11 +37,7 @@ fn join(bytes: &[u8], block: usize, level: u8) -> (Vec<u8>, usize) {
     let (mut stream, mut shrunk) = (Vec::new(), 0);
     let count = bytes.len().div_ceil(block);
     for (index, bytes) in bytes.chunks(block).enumerate() {
-        let place = if index + 1 == count {
-            BlockPosition::Last
-        } else {
-            BlockPosition::Inner
-        };
+        let place = if index + 1 == count { BlockPosition::Last } else { BlockPosition::Inner };
         match packed_block(&mut deflater, bytes, place) {
             Some(packed) => {
                 assert!(packed.len() < bytes.len());
@@ -76,17 +68,10 @@ fn blocks_join_to_one_stream_at_every_level() {
 #[test]
 fn plain_and_deflated_blocks_mix_in_any_order() {
     let (text, noise) = (prose(1 << 20, 1), noise(1 << 20, 1));
-    for order in [
-        [&text, &noise, &text],
-        [&noise, &text, &noise],
-        [&noise, &noise, &noise],
-    ] {
+    for order in [[&text, &noise, &text], [&noise, &text, &noise], [&noise, &noise, &noise]] {
         let bytes = order.map(Vec::as_slice).concat();
         let (stream, shrunk) = join(&bytes, 1 << 20, 6);
-        assert_eq!(
-            shrunk,
-            order.iter().filter(|part| part[..] == text[..]).count()
-        );
+        assert_eq!(shrunk, order.iter().filter(|part| part[..] == text[..]).count());
         assert_eq!(inflate(&stream), bytes);
     }
 }
@@ -127,9 +112,7 @@ fn text_gets_a_higher_level_than_a_binary() {
         let len = Compressor::new(level).deflate_compress(bytes, &mut room);
         room[..len.unwrap()].to_vec()
     };
-    let text: Vec<u8> = (prose(100_000, 1).iter())
-        .map(|byte| b' ' + byte % 90)
-        .collect();
+    let text: Vec<u8> = (prose(100_000, 1).iter()).map(|byte| b' ' + byte % 90).collect();
     let binary: Vec<u8> = text.iter().map(|byte| byte ^ 0x80).collect();
     // Padded headers between the files, as in a tar, and a page of zeros.
     let tar = [&text, &[0; 2_000][..], &text, &[0; 4_096]].concat();
@@ -185,10 +168,7 @@ fn a_compressor_keeps_nothing_of_what_it_did_before() {
         packed_block(&mut used, &text, BlockPosition::Inner),
         packed_block(&mut fresh, &text, BlockPosition::Inner)
     );
-    assert_eq!(
-        packed_member(&mut used, &text),
-        packed_member(&mut fresh, &text)
-    );
+    assert_eq!(packed_member(&mut used, &text), packed_member(&mut fresh, &text));
 }
 
 #[test]
@@ -262,11 +242,9 @@ fn endings_are_those_of_fixed_stored_and_dynamic_blocks() {
 
 #[test]
 fn an_ending_is_found_from_behind() {
-    for bytes in [
-        prose(900_000, 1),
-        [noise(100_000, 2), prose(500_000, 2)].concat(),
-        vec![7; 400_000],
-    ] {
+    for bytes in
+        [prose(900_000, 1), [noise(100_000, 2), prose(500_000, 2)].concat(), vec![7; 400_000]]
+    {
         let stream = zlib(&bytes);
         let found = Finder::default().search(&stream, &bytes);
         assert_eq!(found, Some(check_ending(&stream)));
@@ -288,10 +266,7 @@ fn an_ending_of_other_bytes_is_not_believed() {
     let mut other = bytes.clone();
     let ending = Finder::default().search(&stream, &bytes).unwrap();
     // One byte more in front does no harm, and one behind does.
-    assert_eq!(
-        Finder::default().search(&stream, &[&[1], &bytes[..]].concat()),
-        Some(ending)
-    );
+    assert_eq!(Finder::default().search(&stream, &[&[1], &bytes[..]].concat()), Some(ending));
     other.push(1);
     assert_eq!(Finder::default().search(&stream, &other), None);
     assert_eq!(Finder::default().search(&stream, &noise(300_000, 1)), None);
@@ -379,9 +354,7 @@ proptest! {
 /// old and new streams in one wheel.
 #[test]
 fn a_revision_stands_for_the_same_streams() {
-    let text: Vec<u8> = (prose(700_000, 5).iter())
-        .map(|byte| b' ' + byte % 90)
-        .collect();
+    let text: Vec<u8> = (prose(700_000, 5).iter()).map(|byte| b' ' + byte % 90).collect();
     let bytes = [prose(700_000, 3), noise(50_000, 4), vec![7; 300_000], text].concat();
     let digests = [1, 5, 6, 9, 12].map(|level| {
         let (stream, _) = join(&bytes, 350_000, level);

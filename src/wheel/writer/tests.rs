@@ -15,21 +15,12 @@ fn path(text: &str) -> RelPath {
 }
 
 fn member(name: &str, len: usize) -> WheelMember {
-    WheelMember {
-        path: path(name),
-        executable: false,
-        len: len as u64,
-    }
+    WheelMember { path: path(name), executable: false, len: len as u64 }
 }
 
 fn add<W: Write + Seek>(writer: &mut ZipWriter<W>, name: &str, content: &[u8]) -> io::Result<()> {
     let crc = crc32fast::hash(content);
-    writer.add(
-        &member(name, content.len()),
-        StorageMethod::Stored,
-        crc,
-        content,
-    )
+    writer.add(&member(name, content.len()), StorageMethod::Stored, crc, content)
 }
 
 fn writer() -> ZipWriter<Cursor<Vec<u8>>> {
@@ -47,30 +38,18 @@ fn bytes(writer: ZipWriter<Cursor<Vec<u8>>>) -> Vec<u8> {
 /// All offsets of a marker.
 fn found(bytes: &[u8], marker: u32) -> Vec<usize> {
     let marker = marker.to_le_bytes();
-    (0..bytes.len())
-        .filter(|at| bytes[*at..].starts_with(&marker))
-        .collect()
+    (0..bytes.len()).filter(|at| bytes[*at..].starts_with(&marker)).collect()
 }
 
 #[test]
 fn an_archive_has_these_bytes_and_no_other() {
     let mut writer = writer();
-    let script = WheelMember {
-        executable: true,
-        ..member("a/b", 3)
-    };
+    let script = WheelMember { executable: true, ..member("a/b", 3) };
     let crc = crc32fast::hash(b"hi\n");
-    writer
-        .add(&script, StorageMethod::Stored, crc, b"hi\n")
-        .unwrap();
+    writer.add(&script, StorageMethod::Stored, crc, b"hi\n").unwrap();
     let hex: Vec<String> = bytes(writer)
         .chunks(16)
-        .map(|row| {
-            row.iter()
-                .map(|byte| format!("{byte:02x}"))
-                .collect::<Vec<_>>()
-                .join(" ")
-        })
+        .map(|row| row.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" "))
         .collect();
     insta::assert_snapshot!(hex.join("\n"), @"
     50 4b 03 04 14 00 00 00 00 00 00 00 21 00 7a 7a
@@ -88,14 +67,9 @@ fn another_reader_finds_every_fact() {
     let mut writer = ZipWriter::new(Cursor::default(), 1_700_000_001);
     let paths = ["plain", "dir/é b", "dir/two\nlines", "dir/q\"u,o"];
     for (name, executable) in paths.into_iter().zip([false, true].into_iter().cycle()) {
-        let one = WheelMember {
-            executable,
-            ..member(name, name.len())
-        };
+        let one = WheelMember { executable, ..member(name, name.len()) };
         let crc = crc32fast::hash(name.as_bytes());
-        writer
-            .add(&one, StorageMethod::Stored, crc, name.as_bytes())
-            .unwrap();
+        writer.add(&one, StorageMethod::Stored, crc, name.as_bytes()).unwrap();
     }
     let mut archive = ZipArchive::new(Cursor::new(bytes(writer))).unwrap();
     archive.validate_header_consistency().unwrap();
@@ -143,9 +117,7 @@ fn a_streamed_member_is_the_same_as_one_at_hand() {
     let begun = streamed.begin(&member("a", content.len())).unwrap();
     streamed.append(&content[..9]).unwrap();
     streamed.append(&content[9..]).unwrap();
-    streamed
-        .end(begun, StorageMethod::Stored, crc32fast::hash(content))
-        .unwrap();
+    streamed.end(begun, StorageMethod::Stored, crc32fast::hash(content)).unwrap();
     add(&mut streamed, "b", b"x").unwrap();
     assert_eq!(bytes(streamed), bytes(whole));
 }
@@ -216,16 +188,9 @@ fn zip64_begins_with_the_size_that_the_old_field_keeps_for_it() {
         let mut archive = ZipArchive::new(file).unwrap();
         archive.validate_header_consistency().unwrap();
         assert_eq!(archive.by_index(0).unwrap().size(), len);
-        assert_eq!(
-            archive.by_index(0).unwrap().compression(),
-            CompressionMethod::Stored
-        );
+        assert_eq!(archive.by_index(0).unwrap().compression(), CompressionMethod::Stored);
         let mut content = String::new();
-        archive
-            .by_index(1)
-            .unwrap()
-            .read_to_string(&mut content)
-            .unwrap();
+        archive.by_index(1).unwrap().read_to_string(&mut content).unwrap();
         assert_eq!(content, "small");
     }
 }

@@ -178,10 +178,7 @@ fn what_the_release_workflow_writes_is_what_is_read() {
     let said = obtain(&t, &[("RUNNER_OS", "Windows"), ("SERVED", &served)]);
     assert_eq!(said.1, "rocwheel 9.9.9 for Windows\n");
     let mut sums = Command::new("sha256sum");
-    succeed(
-        sums.args(["--check", "--quiet", "SHA256SUMS"])
-            .current_dir(t.path("work/dist")),
-    );
+    succeed(sums.args(["--check", "--quiet", "SHA256SUMS"]).current_dir(t.path("work/dist")));
     for (target, ending) in TARGETS {
         let url = binstall(target, ending);
         let name = url.strip_prefix(&format!("{DOWNLOADS}/")).unwrap();
@@ -201,9 +198,7 @@ fn binstall(target: &str, ending: &str) -> String {
         ("binary-ext", ending),
     ];
     let url = settings["pkg-url"].as_str().unwrap().to_owned();
-    values.iter().fold(url, |url, (name, value)| {
-        url.replace(&format!("{{ {name} }}"), value)
-    })
+    values.iter().fold(url, |url, (name, value)| url.replace(&format!("{{ {name} }}"), value))
 }
 
 fn root() -> &'static Path {

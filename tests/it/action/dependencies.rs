@@ -28,9 +28,7 @@ fn stage(inputs: &Value, files: &[(&str, &str)]) -> Stage {
 fn locked() -> (Workplace, String, String) {
     let workplace = Workplace::new("['3.12']", "['linux']", &["filelock"]);
     let add = |version| {
-        workplace
-            .registry
-            .wheel("filelock", version, "py3-none-any", "", json!({}));
+        workplace.registry.wheel("filelock", version, "py3-none-any", "", json!({}));
     };
     add("3.0");
     workplace.deps(&["update"]).ok();
@@ -64,14 +62,8 @@ fn the_locked_files_are_mirrored() {
 #[test]
 fn the_uv_of_the_workflow_is_the_one_of_the_tests() {
     let pinned = read("tests/requirements.txt");
-    let pinned = pinned
-        .lines()
-        .find(|line| line.starts_with("uv=="))
-        .unwrap();
-    assert_has!(
-        read("workflows/dependencies.yml"),
-        format!("{pinned} --hash=sha256:").as_str()
-    );
+    let pinned = pinned.lines().find(|line| line.starts_with("uv==")).unwrap();
+    assert_has!(read("workflows/dependencies.yml"), format!("{pinned} --hash=sha256:").as_str());
 }
 
 #[test]
@@ -83,10 +75,7 @@ fn a_new_lock_is_proposed_in_a_pull_request() {
     let tree = stage.repository.path().join("tree");
     let origin = workplace.path("origin.git");
     let path = origin.to_str().unwrap();
-    for line in [
-        &["init", "--quiet"][..],
-        &["init", "--quiet", "--bare", path],
-    ] {
+    for line in [&["init", "--quiet"][..], &["init", "--quiet", "--bare", path]] {
         git(&tree, line);
     }
     git(&tree, &["remote", "add", "origin", path]);
@@ -108,16 +97,12 @@ fn a_new_lock_is_proposed_in_a_pull_request() {
         write_program(&tools.join(name), script);
     }
     stage.repository.tools(&tools);
-    let run = stage
-        .repository
-        .run("workflow_dispatch", &read("workflows/dependencies.yml"));
+    let run = stage.repository.run("workflow_dispatch", &read("workflows/dependencies.yml"));
     run.expect_success();
     let body = fs_err::read_to_string(&made).unwrap();
     assert_has!(body, "+ filelock 3.1", "- filelock 3.0");
     let mut show = Command::new("git");
-    show.arg("--git-dir")
-        .arg(&origin)
-        .args(["show", &format!("{BRANCH}:deps.lock")]);
+    show.arg("--git-dir").arg(&origin).args(["show", &format!("{BRANCH}:deps.lock")]);
     let pushed = String::from_utf8(succeed(&mut show).stdout).unwrap();
     assert_has!(pushed, "filelock-3.1-py3-none-any.whl");
     assert!(body.starts_with("```diff\n"), "{body}");

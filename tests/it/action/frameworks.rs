@@ -39,9 +39,8 @@ fn a_framework_is_built_tied_split_tested_and_released() {
     fs_err::write(&event, json!({"inputs": inputs}).to_string()).unwrap();
     repository.argument("--eventpath", event.to_str().unwrap());
     project(&repository.path().join("tree"));
-    let run = repository
-        .run("workflow_dispatch", &read("workflows/frameworks.yml"))
-        .expect_success();
+    let run =
+        repository.run("workflow_dispatch", &read("workflows/frameworks.yml")).expect_success();
     assert_eq!(outcomes(&run).len(), 3, "{:?}", outcomes(&run));
     assert_has!(run.log(), "answer 15");
     insta::assert_snapshot!(tree(&kept.join("framework-release")).join("\n"), @"

@@ -14,10 +14,8 @@ fn the_page_lists_every_input_and_every_output() {
     for (declared, listed) in [(inputs, page_inputs), (outputs, page_outputs)] {
         let lines = declared.lines().filter(|line| !line.starts_with("   "));
         let names = lines.filter_map(|line| line.trim().split_once(':'));
-        let names: Vec<&str> = names
-            .map(|(name, _)| name)
-            .filter(|name| !name.starts_with('#'))
-            .collect();
+        let names: Vec<&str> =
+            names.map(|(name, _)| name).filter(|name| !name.starts_with('#')).collect();
         assert!(names.len() > 20, "{names:?}");
         for name in names {
             assert!(listed.contains(&format!("| `{name}` |")), "{name}");
@@ -40,10 +38,7 @@ pub(crate) fn assert_declared(written: &str) {
         let reads = format!("value: \"${{{{ steps.run.outputs.{name} }}}}\" }}");
         let mut lines = action.lines();
         let is_declared = lines.any(|line| line.starts_with(&value) && line.ends_with(&reads));
-        assert!(
-            is_declared || name.starts_with("run-"),
-            "`{name}` is not in action.yml"
-        );
+        assert!(is_declared || name.starts_with("run-"), "`{name}` is not in action.yml");
     }
 }
 

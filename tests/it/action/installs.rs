@@ -86,11 +86,7 @@ fn packages_are_made_and_tested(secret: Option<&str>) -> (Stage, String) {
     let directory = stage.repository.path().join(".config/pip");
     fs_err::create_dir_all(&directory).unwrap();
     fs_err::write(directory.join("pip.conf"), settings).unwrap();
-    for file in [
-        "packages.yml",
-        "packages-and-tests.yml",
-        "test-packages.yml",
-    ] {
+    for file in ["packages.yml", "packages-and-tests.yml", "test-packages.yml"] {
         let text = read(&format!("workflows/{file}"));
         stage.repository.workflow(file, &text);
     }

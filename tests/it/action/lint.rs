@@ -56,9 +56,7 @@ fn every_action_is_pinned_and_everywhere_the_same() {
             let is_ours = format!("{}@{}", &found[1], &found[2]) == ours();
             let is_good = is_ours || release.is_match(version);
             assert!(is_good, "{file}: {}", &found[0]);
-            let other = seen
-                .entry(found[1].to_owned())
-                .or_insert_with(|| found[0].to_owned());
+            let other = seen.entry(found[1].to_owned()).or_insert_with(|| found[0].to_owned());
             assert_eq!(*other, found[0], "{file}");
         }
     }
@@ -89,10 +87,7 @@ fn what_tells_two_calls_apart_tells_their_groups_apart() {
         ("packages", "artifact-run-id platforms release-type"),
         ("packages-spread", "artifact-run-id platform release-type"),
         ("test-packages", tested),
-        (
-            "packages-and-tests",
-            "artifact-run-id platforms release-type",
-        ),
+        ("packages-and-tests", "artifact-run-id platforms release-type"),
     ] {
         let text = read(&format!("workflows/{file}.yml"));
         let mut lines = text.lines();
@@ -118,11 +113,7 @@ fn every_caller_allows_what_the_called_jobs_ask_for() {
         for call in called.captures_iter(&text) {
             // Users copy ours from `workflows` to where theirs are.
             let own = ".github/workflows/";
-            let directory = if file.starts_with(own) {
-                own
-            } else {
-                &own[8..]
-            };
+            let directory = if file.starts_with(own) { own } else { &own[8..] };
             let asked = permissions(&read(&format!("{directory}{}", &call[1])));
             assert!(!asked.is_empty(), "{}", &call[1]);
             let start = call.get(0).unwrap().start();

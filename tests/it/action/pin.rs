@@ -50,11 +50,7 @@ fn named(root: &Path, name: &str) -> Vec<(String, String)> {
 
 fn pin(tree: &Path, arguments: &[&str]) -> (bool, String) {
     let mut bash = Command::new("bash");
-    let output = bash
-        .arg(tree.join(SCRIPT))
-        .args(arguments)
-        .output()
-        .unwrap();
+    let output = bash.arg(tree.join(SCRIPT)).args(arguments).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     (output.status.success(), said)
 }

@@ -18,9 +18,7 @@ fn job(event: &Value) -> Sandbox {
         ("GITHUB_OUTPUT", "outputs"),
         ("AWS_EC2_METADATA_DISABLED", "true"),
     ];
-    variables
-        .into_iter()
-        .fold(t, |t, (name, it)| t.with(name, it))
+    variables.into_iter().fold(t, |t, (name, it)| t.with(name, it))
 }
 
 fn place(t: &Sandbox, arguments: &str) -> Value {
@@ -132,30 +130,15 @@ fn no_command_writes_the_code_of_a_fork_to_a_bucket_that_it_does_not_share() {
             "upload packages --multi-target --platform linux --bucket therock-ci-artifacts",
             "therock-ci-artifacts",
         ),
-        (
-            "upload packages --to s3://therock-release-python/v5",
-            "therock-release-python",
-        ),
-        (
-            "upload packages --product core --release-type nightly",
-            "therock-repo-amd-nightly-core",
-        ),
-        (
-            "index s3://therock-ci-artifacts/1-linux/python",
-            "therock-ci-artifacts",
-        ),
-        (
-            "index s3://therock-repo-amd-rc-core/v5 --layout product",
-            "therock-repo-amd-rc-core",
-        ),
+        ("upload packages --to s3://therock-release-python/v5", "therock-release-python"),
+        ("upload packages --product core --release-type nightly", "therock-repo-amd-nightly-core"),
+        ("index s3://therock-ci-artifacts/1-linux/python", "therock-ci-artifacts"),
+        ("index s3://therock-repo-amd-rc-core/v5 --layout product", "therock-repo-amd-rc-core"),
         (
             "promote packages --to rc1 --into s3://therock-repo-amd-rc-core/v5",
             "therock-repo-amd-rc-core",
         ),
-        (
-            "deps mirror --into s3://therock-ci-artifacts/python-deps",
-            "therock-ci-artifacts",
-        ),
+        ("deps mirror --into s3://therock-ci-artifacts/python-deps", "therock-ci-artifacts"),
         (
             "pipeline --sample --output-dir out --upload --release-type nightly",
             "therock-nightly-artifacts",
@@ -176,8 +159,7 @@ fn no_command_writes_the_code_of_a_fork_to_a_bucket_that_it_does_not_share() {
         );
         assert!(outcome.starts_with(&expected), "{line}\n{outcome}");
     }
-    t.run("upload packages --multi-target --platform linux --output-dir out")
-        .ok();
+    t.run("upload packages --multi-target --platform linux --output-dir out").ok();
     t.run("index packages --dry-run").ok();
 }
 
@@ -224,16 +206,14 @@ fn a_pull_request_of_which_nothing_is_known_has_no_place() {
 
 #[test]
 fn what_is_asked_for_decides_the_place() {
-    let shown = [
-        "--release-type nightly",
-        "--bucket mine",
-        "--artifact-group gfx94X-dcgpu",
-    ]
-    .map(|arguments| {
-        let answer = place(&job(&push()), arguments);
-        let [url, region, role] = ["set-url", "region", "role"].map(|it| answer[it].to_string());
-        format!("{url} {region} {role}")
-    });
+    let shown = ["--release-type nightly", "--bucket mine", "--artifact-group gfx94X-dcgpu"].map(
+        |arguments| {
+            let answer = place(&job(&push()), arguments);
+            let [url, region, role] =
+                ["set-url", "region", "role"].map(|it| answer[it].to_string());
+            format!("{url} {region} {role}")
+        },
+    );
     insta::assert_snapshot!(shown.join("\n"), @r#"
     "s3://therock-nightly-artifacts/7-windows/python/" "us-east-2" "arn:aws:iam::692859939525:role/therock-nightly"
     "s3://mine/7-windows/python/" null null
@@ -287,9 +267,7 @@ fn whose_code_another_run_built_is_asked_of_github() {
     ]
     .map(|line| {
         let said = t.run(&format!("{line} {EIGHT}")).all();
-        let told = said
-            .lines()
-            .filter(|it| it.contains("8-linux") || it.starts_with("note"));
+        let told = said.lines().filter(|it| it.contains("8-linux") || it.starts_with("note"));
         format!("$ {line}\n{}\n", told.collect::<Vec<_>>().join("\n"))
     });
     insta::assert_snapshot!(commands.concat(), @"
@@ -359,10 +337,7 @@ fn offline_nothing_else_is_done() {
     .map(|line| {
         let outcome = t.run(&format!("{line} --offline --platform linux"));
         assert_eq!((outcome.code, outcome.stdout.as_str()), (2, ""), "{line}");
-        let errors = outcome
-            .stderr
-            .lines()
-            .filter(|it| !it.starts_with("note: "));
+        let errors = outcome.stderr.lines().filter(|it| !it.starts_with("note: "));
         errors.collect::<Vec<_>>().join("\n")
     });
     insta::assert_snapshot!(said.join("\n"));

@@ -69,15 +69,13 @@ type Expected = Option<(String, Option<String>)>;
 
 fn cases() -> impl Iterator<Item = Case> {
     let all = iproduct!(REPOSITORIES, RELEASE_TYPES, Occasion::iter(), SETS);
-    all.map(
-        |(repository, release_type, occasion, (group, platform))| Case {
-            repository,
-            release_type,
-            occasion,
-            group,
-            platform,
-        },
-    )
+    all.map(|(repository, release_type, occasion, (group, platform))| Case {
+        repository,
+        release_type,
+        occasion,
+        group,
+        platform,
+    })
 }
 
 /// What TheRock's scripts do, as its rules are described.
@@ -165,19 +163,13 @@ fn ours(case: Case) -> Expected {
     };
     let payload = payload(case).map(|payload| payload.to_string());
     let environment = Environment::parse(variable, payload.as_deref()).ok()?;
-    let context = RunContext {
-        environment,
-        ..RunContext::default()
-    };
+    let context = RunContext { environment, ..RunContext::default() };
     let run: RunReference = "42".parse().unwrap();
     let asked = |_: &_| panic!("GitHub is asked about this run");
     let run = context.resolve(&run, case.platform, asked).ok()?;
     assert!(run.assumed.is_empty(), "{:?}", run.assumed);
-    let name = |role: &String| {
-        role.strip_prefix("arn:aws:iam::692859939525:role/")
-            .unwrap()
-            .to_owned()
-    };
+    let name =
+        |role: &String| role.strip_prefix("arn:aws:iam::692859939525:role/").unwrap().to_owned();
     let role = run.role.as_ref().map(name);
     Some((run.python(&case.group.parse().unwrap()).to_string(), role))
 }
@@ -226,12 +218,7 @@ fn a_run_is_where_upstream_puts_it_or_a_row_says_why_not() {
 #[test]
 fn another_run_is_where_its_head_and_its_date_say() {
     const MOVED: &str = "2025-11-11T16:18:48Z";
-    let dates = [
-        None,
-        Some("2025-06-01T00:00:00Z"),
-        Some(MOVED),
-        Some("2025-11-11T16:18:49Z"),
-    ];
+    let dates = [None, Some("2025-06-01T00:00:00Z"), Some(MOVED), Some("2025-11-11T16:18:49Z")];
     let mut count = 0;
     for repository in ["ROCm/TheRock", "ROCm/rocm-libraries", "ROCm/rockrel"] {
         let heads = [

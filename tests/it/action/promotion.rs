@@ -27,9 +27,7 @@ fn run(workflow: &str, inputs: &Value) -> Run {
         .argument("--eventpath", event.to_str().unwrap());
     repository.action(CREDENTIALS, &role(ROLE));
     repository.action(CHECKOUT, CHECKED_OUT);
-    repository
-        .run("workflow_dispatch", &read(workflow))
-        .expect_success()
+    repository.run("workflow_dispatch", &read(workflow)).expect_success()
 }
 
 fn keys(bucket: &str) -> Vec<String> {

@@ -49,29 +49,17 @@ fn the_newest_run_is_built_and_compared_with_its_own_packages() {
     }
     let bucket = "therock-ci-artifacts".parse().unwrap();
     let store = Server::shared().store(&bucket);
-    let upstream = UpstreamRun {
-        bucket: &store,
-        prefix: "1-linux",
-        is_local: false,
-    };
+    let upstream = UpstreamRun { bucket: &store, prefix: "1-linux", is_local: false };
     upstream.upload(&theirs, Placement::MultiArch);
     upstream.index();
-    let run = stage
-        .repository
-        .run("workflow_dispatch", &read("workflows/real-run.yml"))
-        .expect_success();
+    let run =
+        stage.repository.run("workflow_dispatch", &read("workflows/real-run.yml")).expect_success();
     assert_eq!(outcomes(&run).len(), 1, "{:?}", outcomes(&run));
     let page = run.summaries().concat();
     assert_has!(page, "| installed and tested | success | success |");
     let (open, folded) = page.split_once("<details>").unwrap();
-    assert!(
-        open.contains("rocm-sdk-core: _rocm_sdk_core/share/more.txt"),
-        "{page}"
-    );
+    assert!(open.contains("rocm-sdk-core: _rocm_sdk_core/share/more.txt"), "{page}");
     assert!(!open.contains("License-Expression"), "{page}");
     assert!(!open.contains("gfx1100"), "{page}");
-    assert!(
-        folded.contains("rocm-sdk-core: License-Expression"),
-        "{page}"
-    );
+    assert!(folded.contains("rocm-sdk-core: License-Expression"), "{page}");
 }

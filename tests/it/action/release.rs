@@ -174,9 +174,7 @@ fn what_is_released_is_what_the_action_takes() {
     let tag = concat!("v", env!("CARGO_PKG_VERSION"));
     let mut repository = repository();
     tagged(&mut repository, tag);
-    let run = repository
-        .run("push", &read(".github/workflows/release.yml"))
-        .expect_success();
+    let run = repository.run("push", &read(".github/workflows/release.yml")).expect_success();
     let built = run.printed("build");
     assert_eq!(built.matches("  in 7 packages").count(), 4, "{built}");
     let published = run.printed("publish");
@@ -209,10 +207,7 @@ fn what_is_released_is_what_the_action_takes() {
     ");
     let directory = place.join("released").join(tag);
     let mut sums = Command::new("sha256sum");
-    succeed(
-        sums.args(["--check", "--quiet", "SHA256SUMS"])
-            .current_dir(&directory),
-    );
+    succeed(sums.args(["--check", "--quiet", "SHA256SUMS"]).current_dir(&directory));
 
     let text = fs::read_to_string(directory.join("release.txt")).unwrap();
     let digest = |name: &str| Sha256::of(&fs::read(directory.join(name)).unwrap());
@@ -297,7 +292,5 @@ fn the_list_of_crates_has_what_is_inside_and_nothing_of_the_tests() {
 }
 
 fn field<'a>(value: &'a Value, name: &str) -> &'a str {
-    value[name]
-        .as_str()
-        .unwrap_or_else(|| panic!("`{name}` of {value}"))
+    value[name].as_str().unwrap_or_else(|| panic!("`{name}` of {value}"))
 }

@@ -12,9 +12,7 @@ const LABELS: &str = "ubuntu-latest ubuntu-24.04 ubuntu-22.04 macos-15 windows-2
 pub(super) fn ours() -> &'static str {
     static OURS: LazyLock<String> = LazyLock::new(|| {
         let text = read("workflows/packages.yml");
-        let first = text
-            .lines()
-            .find_map(|line| line.trim().strip_prefix("uses: "));
+        let first = text.lines().find_map(|line| line.trim().strip_prefix("uses: "));
         first.unwrap().split(' ').next().unwrap().to_owned()
     });
     &OURS
@@ -103,8 +101,7 @@ impl Repository {
 
     /// For `act` itself, such as `--input name=value`.
     pub(super) fn argument(&mut self, argument: &str, value: &str) -> &mut Self {
-        self.arguments
-            .extend([argument.to_owned(), value.to_owned()]);
+        self.arguments.extend([argument.to_owned(), value.to_owned()]);
         self
     }
 
@@ -117,25 +114,15 @@ impl Repository {
         let tree = self.path().join("tree");
         fs_err::create_dir_all(tree.join(".github/workflows")).unwrap();
         fs_err::write(tree.join(".github/workflows/under-test.yml"), workflow).unwrap();
-        for line in [
-            "init --quiet",
-            "add .",
-            "commit --quiet --allow-empty --message x",
-        ] {
+        for line in ["init --quiet", "add .", "commit --quiet --allow-empty --message x"] {
             git(&tree, &line.split(' ').collect::<Vec<_>>());
         }
         let mut command = Command::new(tool("act"));
-        command
-            .arg(event)
-            .args(["--json", "--pull=false", "--no-cache-server"]);
+        command.arg(event).args(["--json", "--pull=false", "--no-cache-server"]);
         command.args(["--env", "AWS_EC2_METADATA_DISABLED=true"]);
-        command
-            .arg("--action-cache-path")
-            .arg(self.path().join("cache"));
+        command.arg("--action-cache-path").arg(self.path().join("cache"));
         command.args(&self.arguments).current_dir(&tree).env_clear();
-        command
-            .env("HOME", self.path())
-            .env("PATH", self.search_path());
+        command.env("HOME", self.path()).env("PATH", self.search_path());
         for label in LABELS.split(' ') {
             command.args(["--platform", &format!("{label}=-self-hosted")]);
         }
@@ -182,9 +169,7 @@ impl Run {
 
     /// What the steps of a job printed.
     pub(super) fn printed(&self, job: &str) -> String {
-        let printed = self
-            .entries("jobID", job)
-            .filter(|it| it["raw_output"] == true);
+        let printed = self.entries("jobID", job).filter(|it| it["raw_output"] == true);
         printed.filter_map(|it| it["msg"].as_str()).collect()
     }
 
@@ -194,9 +179,7 @@ impl Run {
             let text = |key: &str| entry[key].as_str().map(str::to_owned);
             Some((text("name")?, text("arg")?))
         };
-        self.entries("command", "set-output")
-            .filter_map(pair)
-            .collect()
+        self.entries("command", "set-output").filter_map(pair).collect()
     }
 
     /// The summaries of all steps, each once.

@@ -103,8 +103,7 @@ runs:
 impl Repository {
     /// Gives the runner keys of its own.
     pub(super) fn keys(&mut self, secret: &str) {
-        self.variable("AWS_ACCESS_KEY_ID", ID)
-            .variable("AWS_SECRET_ACCESS_KEY", secret);
+        self.variable("AWS_ACCESS_KEY_ID", ID).variable("AWS_SECRET_ACCESS_KEY", secret);
     }
 }
 
@@ -137,10 +136,7 @@ impl Stage {
         repository.argument("--eventpath", text(&payload));
         let kept = keep(&repository.path().join("kept"));
         repository.action(KEEP, &kept);
-        Self {
-            repository,
-            _alone: alone,
-        }
+        Self { repository, _alone: alone }
     }
 }
 
@@ -156,12 +152,7 @@ fn remove(bucket: &Bucket, prefix: &str) {
 fn store_archives(set: &TestSet, bucket: &Bucket, prefix: &str) {
     let store = Server::shared().store(bucket);
     for (name, bytes) in set.archives() {
-        put(
-            &store,
-            &format!("{prefix}{name}"),
-            "application/zstd",
-            &bytes,
-        );
+        put(&store, &format!("{prefix}{name}"), "application/zstd", &bytes);
     }
 }
 
@@ -179,8 +170,7 @@ pub(super) fn made(place: &Path) -> PathBuf {
 /// Outcomes of jobs, without the workflow's name.
 pub(super) fn outcomes(run: &Run) -> Vec<String> {
     let jobs = run.jobs().into_iter();
-    jobs.map(|(job, result)| format!("{job}: {result}"))
-        .collect()
+    jobs.map(|(job, result)| format!("{job}: {result}")).collect()
 }
 
 /// What is published for run 1, in order.
@@ -195,9 +185,7 @@ pub(super) fn published(bucket: &str, prefix: &str) -> Vec<String> {
 #[test]
 #[ignore = "slow"]
 fn packages_are_built_checked_published_and_described() {
-    sets_in_turn(1)
-        .into_iter()
-        .for_each(are_built_checked_published_and_described);
+    sets_in_turn(1).into_iter().for_each(are_built_checked_published_and_described);
 }
 
 fn are_built_checked_published_and_described(set: &TestSet) {
@@ -223,10 +211,7 @@ fn are_built_checked_published_and_described(set: &TestSet) {
     assert_eq!(summaries.len(), 1);
     assert!(summaries[0].contains(&format!("pip install --index-url {index}")));
     let published = published("therock-ci-artifacts", "1-linux/python/");
-    let wheels = published
-        .iter()
-        .filter(|path| path.ends_with(".whl"))
-        .count();
+    let wheels = published.iter().filter(|path| path.ends_with(".whl")).count();
     assert_eq!(wheels, set.packages() - 1, "{published:#?}");
     assert!(published.contains(&"set.json".to_owned()), "{published:#?}");
     assert!(!run.printed("packages").contains(SECRET));
@@ -245,39 +230,26 @@ fn a_second_attempt_replaces_what_the_first_one_published() {
     let workflow = read("workflows/packages.yml");
     let run = stage.repository.run("workflow_dispatch", &workflow);
     let first = run.expect_success().outputs();
-    let (store, name) = (
-        Server::shared().store(&bucket.parse().unwrap()),
-        bucket.parse().unwrap(),
-    );
+    let (store, name) = (Server::shared().store(&bucket.parse().unwrap()), bucket.parse().unwrap());
     for (archive, _) in sample().archives() {
-        store
-            .delete(&format!("1-linux/{archive}").parse().unwrap())
-            .unwrap();
+        store.delete(&format!("1-linux/{archive}").parse().unwrap()).unwrap();
     }
     store_archives(odd(), &name, "1-linux/");
     // Without the number of the attempt, the set of the first one stays.
     let refused = stage.repository.run("workflow_dispatch", &workflow);
     assert!(!refused.succeeded, "{}", refused.log());
-    assert_has!(
-        refused.log(),
-        "a later attempt replaces the set of an earlier one"
-    );
+    assert_has!(refused.log(), "a later attempt replaces the set of an earlier one");
     stage.repository.variable("GITHUB_RUN_ATTEMPT", "2");
     let run = stage.repository.run("workflow_dispatch", &workflow);
     let second = run.expect_success().outputs();
-    assert_eq!(
-        first["linux-package-index-url"],
-        second["linux-package-index-url"]
-    );
+    assert_eq!(first["linux-package-index-url"], second["linux-package-index-url"]);
     assert_ne!(first["linux-targets"], second["linux-targets"]);
     let said = object(bucket, "1-linux/python/set.json");
     assert_has!(said, "\"run-attempt\": 2");
     let expected = fs_err::read_to_string(odd().place().join("SHA256SUMS")).unwrap();
     assert_eq!(object(bucket, "1-linux/python/SHA256SUMS"), expected);
     let there = published(bucket, place);
-    let packages = there
-        .iter()
-        .filter(|path| path.ends_with(".whl") || path.ends_with(".tar.gz"));
+    let packages = there.iter().filter(|path| path.ends_with(".whl") || path.ends_with(".tar.gz"));
     assert_eq!(packages.count(), odd().packages(), "{there:#?}");
     let address = second["linux-package-index-url"].trim_end_matches("simple/");
     rocwheel(&["check", address]).ok();
@@ -336,11 +308,8 @@ fn a_forks_packages_stay_with_the_run_without_credentials_for_their_place() {
     let place = stage.repository.path();
     let target = place.join("installed");
     let mut pip = Command::new(tool("pip"));
-    pip.args(line.split(' ').skip(1))
-        .args(["--quiet", "--no-cache-dir"]);
-    pip.arg("--target")
-        .arg(&target)
-        .current_dir(place.join("kept"));
+    pip.args(line.split(' ').skip(1)).args(["--quiet", "--no-cache-dir"]);
+    pip.arg("--target").arg(&target).current_dir(place.join("kept"));
     succeed(&mut pip);
     assert!(target.join("rocm_sdk_devel").is_dir());
 }

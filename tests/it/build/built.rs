@@ -23,14 +23,8 @@ use zip::ZipArchive;
 use crate::support::prelude::*;
 
 pub(crate) fn world() -> World {
-    let options = Options {
-        quiet: 2,
-        ..Options::default()
-    };
-    World {
-        console: Console::of_this_process(&options),
-        stop: Stop::default(),
-    }
+    let options = Options { quiet: 2, ..Options::default() };
+    World { console: Console::of_this_process(&options), stop: Stop::default() }
 }
 
 pub(crate) fn options() -> BuildOptions {
@@ -81,9 +75,7 @@ fn wheel_has(file: &[u8], made: &MadePackage) {
 }
 
 fn tree_has(bytes: &[u8], member: &BuiltMember) {
-    let BuiltContent::Sdk(tree) = &member.content else {
-        panic!("{member:?}")
-    };
+    let BuiltContent::Sdk(tree) = &member.content else { panic!("{member:?}") };
     let plain: Box<dyn Read> = if member.path.as_str().ends_with(".xz") {
         Box::new(xz2::read::XzDecoder::new(bytes))
     } else {

@@ -88,11 +88,7 @@ fn an_artifact_that_no_package_takes_is_found_by_each_check() {
     copy_tree(&sample().artifacts(), &artifacts);
     let new = artifacts.join("rocnew_lib_generic");
     fs_err::create_dir_all(new.join("math-libs/rocNEW/stage/lib")).unwrap();
-    fs_err::write(
-        new.join("artifact_manifest.txt"),
-        "math-libs/rocNEW/stage\n",
-    )
-    .unwrap();
+    fs_err::write(new.join("artifact_manifest.txt"), "math-libs/rocNEW/stage\n").unwrap();
     fs_err::write(new.join("math-libs/rocNEW/stage/lib/rocnew.txt"), "new").unwrap();
     succeed(&mut build(&place, "out"));
     let said =
@@ -111,20 +107,10 @@ fn an_artifact_that_no_package_takes_is_found_by_each_check() {
     fs_err::write(&accepted, list).unwrap();
     rocwheel(&[&check[..], &["--accept", text(&accepted)]].concat()).ok();
     let all = place.join("all");
-    let line = [
-        "pipeline",
-        "--artifact-dir",
-        text(&artifacts),
-        "--output-dir",
-        text(&all),
-    ];
+    let line = ["pipeline", "--artifact-dir", text(&artifacts), "--output-dir", text(&all)];
     let said = rocwheel(&line);
     assert_eq!(said.code, 0, "{}", said.stderr);
-    assert_has!(
-        format!("{}{}", said.stdout, said.stderr),
-        "RW216",
-        "rocnew_lib"
-    );
+    assert_has!(format!("{}{}", said.stdout, said.stderr), "RW216", "rocnew_lib");
 }
 
 /// What `check` says of a set without findings.
@@ -137,10 +123,7 @@ fn passes_where_it_is_installed(name: &str, dist: &Path, requirement: &str) {
     let python = environment(&format!("complete-{name}"));
     let mut uv = Command::new(tool("uv"));
     uv.args(["pip", "install", "--quiet", "--no-cache", "--no-index"]);
-    uv.arg("--find-links")
-        .arg(dist)
-        .arg("--python")
-        .arg(&python);
+    uv.arg("--find-links").arg(dist).arg("--python").arg(&python);
     succeed(uv.arg(requirement));
     passes_its_own_tests(&python);
 }
@@ -149,11 +132,7 @@ fn passes_where_it_is_installed(name: &str, dist: &Path, requirement: &str) {
 fn another_policy_is_what_packages_sdist_and_extras_follow() {
     let place = place("policy");
     let built_in = fs_err::read_to_string("src/package/packages.toml").unwrap();
-    let rows = [
-        "name = \"rpp\"",
-        "name = \"rocgdb\"",
-        "name = \"roccoremerge\"",
-    ];
+    let rows = ["name = \"rpp\"", "name = \"rocgdb\"", "name = \"roccoremerge\""];
     let is_kept = |line: &&str| {
         let taken = ["    \"rpp\",", "    \"rocgdb\","].contains(line);
         !taken && !rows.iter().any(|row| line.contains(row))
@@ -191,10 +170,7 @@ artifacts = ["rocgdb", "rpp"]
         std::io::read_to_string(wheel.by_name(member).unwrap()).unwrap()
     };
     let extra = format!("rocm_sdk_extra-{tag}");
-    let scripts = read(
-        &extra,
-        "rocm_sdk_extra-0.99.1.dev0.dist-info/entry_points.txt",
-    );
+    let scripts = read(&extra, "rocm_sdk_extra-0.99.1.dev0.dist-info/entry_points.txt");
     let expected = "[console_scripts]\nrocgdb = rocm_sdk_extra._cli:rocgdb\n";
     assert_eq!(scripts, expected);
     let calls = read(&extra, "rocm_sdk_extra/_cli.py");
@@ -292,20 +268,14 @@ fn names_nothing_of(dist: &Path, names: &[&str]) {
     for name in names {
         let quoted = format!("'{name}'");
         let absent = format!("ABSENT_PACKAGES.append({quoted})\n");
-        assert!(
-            tables.contains(&absent) || !tables.contains(&quoted),
-            "{quoted} in {tables}"
-        );
+        assert!(tables.contains(&absent) || !tables.contains(&quoted), "{quoted} in {tables}");
         let script = format!("\n{name} = ");
         assert_lacks!(scripts, &script);
         let extra = format!("Provides-Extra: {name}\n");
         assert_lacks!(info, &extra, &format!("extra == \"{name}\""));
     }
     // With other names it finds what it looks for.
-    assert!(
-        tables.contains("'rocblas'") || tables.contains("'hipblas'"),
-        "{tables}"
-    );
+    assert!(tables.contains("'rocblas'") || tables.contains("'hipblas'"), "{tables}");
     assert_has!(scripts, "\nhipcc = ");
     assert_has!(info, "Provides-Extra: libraries\n");
 }

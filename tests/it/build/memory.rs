@@ -56,11 +56,8 @@ fn a_large_file_takes_five_blocks_for_each_thread() {
         succeed(child.args(["--exact", name]).env(CHILD, "1"));
         return;
     }
-    let member = WheelMember {
-        path: "x/large.so".parse().unwrap(),
-        executable: false,
-        len: 200 << 20,
-    };
+    let member =
+        WheelMember { path: "x/large.so".parse().unwrap(), executable: false, len: 200 << 20 };
     let record = "x-1.dist-info/RECORD".parse().unwrap();
     let settings = AssembleSettings {
         compression: WheelCompression::default(),

@@ -41,9 +41,7 @@ impl Run {
         let mut build = Command::new(ROCWHEEL);
         build.args(["--quiet", "build", "--artifact-dir"]);
         build.arg(artifacts).arg("--dest-dir");
-        build
-            .arg(self.place.join(dest))
-            .args(flags.split_whitespace());
+        build.arg(self.place.join(dest)).args(flags.split_whitespace());
         build
     }
 
@@ -231,9 +229,7 @@ fn artifacts_that_are_not_those_of_the_part_are_refused() {
     hint: build with `--only`, and all targets of the run as `--target`; or fetch all of it
     ");
     let mut pipeline = Command::new(ROCWHEEL);
-    pipeline
-        .args(["--quiet", "pipeline", "--artifact-dir"])
-        .arg(&host);
+    pipeline.args(["--quiet", "pipeline", "--artifact-dir"]).arg(&host);
     pipeline.arg("--output-dir").arg(run.place.join("out"));
     let refused = refusal(&mut pipeline, 2);
     assert_has!(refused, "fetch --only core");
@@ -247,9 +243,7 @@ fn what_a_part_is_called_and_what_it_needs_are_looked_up_before_anything_is_fetc
     let run = Run::new();
     let refused = |arguments: &[&str]| {
         let mut fetch = run.fixture.command();
-        fetch
-            .args(["--quiet", "--run-id", "7", "--output-dir"])
-            .arg(&run.place);
+        fetch.args(["--quiet", "--run-id", "7", "--output-dir"]).arg(&run.place);
         refusal(fetch.args(arguments), 1)
     };
     insta::assert_snapshot!(refused(&["--only", "device-gfx950"]), @"error: no package `device-gfx950` in this set, which has `core`, `devel`, `device`, `device-gfx1100`, `device-gfx942`, `libraries`, `meta`, `profiler`, `rocm`, `rocm-profiler`, `rocm-sdk-core`, `rocm-sdk-devel`, `rocm-sdk-device-gfx1100`, `rocm-sdk-device-gfx942`, `rocm-sdk-libraries`");

@@ -12,9 +12,7 @@ fn planned(place: &Path, arguments: &[&str]) -> String {
 }
 
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {
-    value[key]
-        .as_str()
-        .unwrap_or_else(|| panic!("no `{key}` in {value}"))
+    value[key].as_str().unwrap_or_else(|| panic!("no `{key}` in {value}"))
 }
 
 #[test]
@@ -78,10 +76,7 @@ fn run_paths(place: &Path, relinked: &[(String, String)]) {
         let mut places = directories.iter().map(|directory| directory.join(path));
         places.find(|place| place.exists()).unwrap()
     };
-    let expected: BTreeMap<_, _> = relinked
-        .iter()
-        .map(|(path, run)| (found(path), run))
-        .collect();
+    let expected: BTreeMap<_, _> = relinked.iter().map(|(path, run)| (found(path), run)).collect();
     for (path, run_path) in &expected {
         let text = |output: Output| String::from_utf8(output.stdout).unwrap();
         let mut patchelf = Command::new(tool("patchelf"));

@@ -20,10 +20,7 @@ pub(crate) fn built(name: &str) -> PathBuf {
         let words = (seed..seed + len).map(|at| at.wrapping_mul(2_654_435_761).to_le_bytes());
         words.collect::<Vec<_>>().concat()
     };
-    let prose: Vec<u8> = words(6_000_000 / 4, 1)
-        .iter()
-        .map(|byte| byte & 7)
-        .collect();
+    let prose: Vec<u8> = words(6_000_000 / 4, 1).iter().map(|byte| byte & 7).collect();
     let late = [words(5_000_000 / 4, 2), vec![1; 5_000_000]].concat();
     let noise = words(5_000_000 / 4, 3);
     for (name, bytes) in [("prose", prose), ("late", late), ("noise", noise)] {
@@ -48,10 +45,7 @@ fn same(place: &Path, reuse: &str, arguments: &[&str]) -> Value {
 
 fn reusing(place: &Path, dest: &str, reuse: &str, arguments: &[&str]) -> (Value, String) {
     let mut command = build(place, dest);
-    command
-        .arg("--reuse")
-        .arg(place.join(reuse))
-        .args(arguments);
+    command.arg("--reuse").arg(place.join(reuse)).args(arguments);
     let output = succeed(command.args(["--format", "json", "--clean"]));
     let said = String::from_utf8(output.stderr).unwrap();
     (serde_json::from_slice(&output.stdout).unwrap(), said)
@@ -64,10 +58,7 @@ fn is_all(reused: &Value) {
 }
 
 fn is_nothing(reused: &Value) {
-    assert_eq!(
-        (&reused["members"], &reused["bytes"]),
-        (&0.into(), &0.into())
-    );
+    assert_eq!((&reused["members"], &reused["bytes"]), (&0.into(), &0.into()));
 }
 
 /// A copy of a set, as a download or a cache would bring it: other inodes and times.
@@ -80,9 +71,7 @@ fn copied(place: &Path, to: &str) {
 fn inodes(dist: &Path) -> Vec<u64> {
     let names = files(dist).into_keys();
     let names = names.filter(|name| name.ends_with(".whl"));
-    names
-        .map(|name| fs_err::metadata(dist.join(name)).unwrap().ino())
-        .collect()
+    names.map(|name| fs_err::metadata(dist.join(name)).unwrap().ino()).collect()
 }
 
 #[test]
@@ -338,14 +327,8 @@ fn it_says_what_it_took_and_what_it_could_not() {
     let told = |reuse: &str, arguments: &[&str]| {
         let mut command = Command::new(super::ROCWHEEL);
         command.args(["build", "--verbose", "--clean", "--artifact-dir"]);
-        command
-            .arg(place.join("in"))
-            .arg("--dest-dir")
-            .arg(place.join("told"));
-        command
-            .arg("--reuse")
-            .arg(place.join(reuse))
-            .args(arguments);
+        command.arg(place.join("in")).arg("--dest-dir").arg(place.join("told"));
+        command.arg("--reuse").arg(place.join(reuse)).args(arguments);
         let said = String::from_utf8(succeed(&mut command).stderr).unwrap();
         let said = said.replace(place.to_str().unwrap(), "PLACE");
         let lines = said.lines().filter(|line| line.contains("euse"));

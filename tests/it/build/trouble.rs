@@ -61,9 +61,7 @@ fn unfinished(place: &Path) -> Option<PathBuf> {
 }
 
 fn signal(mut child: Child, signal: &str) -> ExitStatus {
-    let kill = Command::new("kill")
-        .args([signal, &child.id().to_string()])
-        .status();
+    let kill = Command::new("kill").args([signal, &child.id().to_string()]).status();
     assert!(kill.unwrap().success());
     child.wait().unwrap()
 }
@@ -113,10 +111,7 @@ fn what_comes_into_the_directory_during_a_build_stays() {
     let place = slow(published::sample(), "meanwhile");
     for turn in 0..2 {
         let mut child = under_way(&place, &["--compression", "12"]);
-        let theirs = [
-            format!("notes{turn}.txt"),
-            format!("torch-{turn}-py3-none-any.whl"),
-        ];
+        let theirs = [format!("notes{turn}.txt"), format!("torch-{turn}-py3-none-any.whl")];
         for name in &theirs {
             let dist = place.join("out/dist");
             fs_err::create_dir_all(&dist).unwrap();
@@ -124,16 +119,10 @@ fn what_comes_into_the_directory_during_a_build_stays() {
         }
         assert!(child.wait().unwrap().success());
         for name in &theirs {
-            assert_eq!(
-                fs_err::read(place.join("out/dist").join(name)).unwrap(),
-                b"theirs"
-            );
+            assert_eq!(fs_err::read(place.join("out/dist").join(name)).unwrap(), b"theirs");
         }
         let set = fs_err::read_to_string(place.join("out/set.json")).unwrap();
-        assert!(
-            set.contains("rocm_sdk_core") && !set.contains("torch"),
-            "{set}"
-        );
+        assert!(set.contains("rocm_sdk_core") && !set.contains("torch"), "{set}");
     }
 }
 
@@ -185,11 +174,7 @@ fn a_file_that_cannot_grow_is_named_and_nothing_is_left() {
     limited.args(["-c", "trap '' XFSZ; ulimit -f 30; exec \"$0\" \"$@\""]);
     limited.arg(inner.get_program()).args(inner.get_args());
     let said = refusal(&mut limited, 2);
-    for part in [
-        "File too large",
-        ".part/rocm_sdk_core-",
-        "another directory",
-    ] {
+    for part in ["File too large", ".part/rocm_sdk_core-", "another directory"] {
         assert!(said.contains(part), "no `{part}` in:\n{said}");
     }
     assert!(!place.join("out").exists());

@@ -26,10 +26,7 @@ fn program() -> Vec<u8> {
 pub(crate) fn artifacts_and_flags(name: &str) -> (PathBuf, Vec<String>) {
     let flags = "--platform windows --linux-amdgpu-families gfx942 \
                  --windows-amdgpu-families gfx1100,gfx1201 --without";
-    let flags = flags
-        .split_whitespace()
-        .chain([NOT_BUILT])
-        .map(str::to_owned);
+    let flags = flags.split_whitespace().chain([NOT_BUILT]).map(str::to_owned);
     (artifacts(name).join("in"), flags.collect())
 }
 
@@ -53,11 +50,7 @@ fn artifacts(name: &str) -> PathBuf {
     let header = b"#pragma once\r\n".to_vec();
     for (artifact, path, content) in [
         ("amd-llvm_run_generic", "lib/llvm/bin/clang.exe", program()),
-        (
-            "amd-llvm_run_generic",
-            "lib/llvm/bin/offload-arch.exe",
-            program(),
-        ),
+        ("amd-llvm_run_generic", "lib/llvm/bin/offload-arch.exe", program()),
         ("core-hip_lib_generic", "bin/amdhip64_7.dll", library()),
         (core, "lib/amdhip64.lib", b"!<arch>\n".to_vec()),
         (core, "include/hip/hip_runtime.h", header.clone()),
@@ -66,21 +59,9 @@ fn artifacts(name: &str) -> PathBuf {
         (blas, "bin/rocblas.dll", library()),
         (blas, "bin/rocblas/library/TensileLibrary.dat", vec![7; 100]),
         ("blas_dev_generic", "include/rocblas/rocblas.h", header),
-        (
-            "blas_lib_gfx1201",
-            ".kpack/blas_lib_gfx1201.kpack",
-            vec![9; 100],
-        ),
-        (
-            "blas_lib_gfx1100",
-            ".kpack/blas_lib_gfx1100.kpack",
-            vec![8; 100],
-        ),
-        (
-            "rocprofiler-compute_run_generic",
-            "libexec/rocprofiler-compute/x.py",
-            Vec::new(),
-        ),
+        ("blas_lib_gfx1201", ".kpack/blas_lib_gfx1201.kpack", vec![9; 100]),
+        ("blas_lib_gfx1100", ".kpack/blas_lib_gfx1100.kpack", vec![8; 100]),
+        ("rocprofiler-compute_run_generic", "libexec/rocprofiler-compute/x.py", Vec::new()),
     ] {
         add(artifact, "stage", path, &content);
     }
@@ -113,11 +94,7 @@ fn a_set_for_windows_is_what_windows_users_install() {
         ("core", "bin/hipInfo.exe", "core-hipinfo_run_generic"),
         ("core", "bin/amdhip64_7.dll", "core-hip_lib_generic"),
         ("libraries", "bin/rocblas.dll", "blas_lib_generic"),
-        (
-            "libraries",
-            ".kpack/blas_lib_gfx1201.kpack",
-            "blas_lib_gfx1201",
-        ),
+        ("libraries", ".kpack/blas_lib_gfx1201.kpack", "blas_lib_gfx1201"),
     ] {
         let source = place.join("in").join(artifact).join("stage").join(path);
         let installed = site.join(format!("_rocm_sdk_{package}")).join(path);
@@ -125,11 +102,7 @@ fn a_set_for_windows_is_what_windows_users_install() {
         assert!(installed == source, "{path}");
     }
     assert!(!site.join("_rocm_profiler").exists());
-    assert!(
-        !site
-            .join("_rocm_sdk_libraries/.kpack/blas_lib_gfx1100.kpack")
-            .exists()
-    );
+    assert!(!site.join("_rocm_sdk_libraries/.kpack/blas_lib_gfx1100.kpack").exists());
     let scripts = site.join("rocm_sdk_core-1.2.0.dist-info/entry_points.txt");
     let scripts = fs_err::read_to_string(scripts).unwrap();
     assert_has!(scripts, "hipInfo = ", "rocminfo = ");
@@ -142,9 +115,7 @@ fn installed(place: &Path) -> PathBuf {
     let mut uv = Command::new(tool("uv"));
     uv.args(["pip", "install", "--quiet", "--no-index", "--no-config"]);
     uv.args(["--no-cache", "--python-platform", "windows", "--python"]);
-    uv.arg(tool("python"))
-        .arg("--find-links")
-        .arg(place.join("out/dist"));
+    uv.arg(tool("python")).arg("--find-links").arg(place.join("out/dist"));
     uv.arg("--target").arg(&site);
     uv.arg(format!("rocm[libraries,devel,device-gfx1201]=={VERSION}"));
     succeed(&mut uv);

@@ -18,17 +18,12 @@ fn of_run_7() -> Sandbox {
     let t = sandbox();
     let text = t.read("packages/set.json");
     assert_has!(text, r#""run-id": "local""#);
-    t.write(
-        "packages/set.json",
-        text.replace(r#""run-id": "local""#, r#""run-id": "7""#),
-    );
+    t.write("packages/set.json", text.replace(r#""run-id": "local""#, r#""run-id": "7""#));
     t
 }
 
 fn upload(t: &Sandbox, more: &str) -> Outcome {
-    t.run(&format!(
-        "upload packages --bucket mine --platform linux --output-dir out {more}"
-    ))
+    t.run(&format!("upload packages --bucket mine --platform linux --output-dir out {more}"))
 }
 
 /// The exit code, and what is said about the set.
@@ -109,10 +104,7 @@ fn a_set_of_this_machine_becomes_one_of_the_run() {
     );
     let place = "out/8-linux/python";
     assert_has!(t.read(&format!("{place}/set.json")), r#""run-id": "8""#);
-    assert_has!(
-        t.read(&format!("{place}/dist/index.html")),
-        "/actions/runs/8\">8</a>"
-    );
+    assert_has!(t.read(&format!("{place}/dist/index.html")), "/actions/runs/8\">8</a>");
     let local = upload(&t, "--multi-target").done();
     assert_lacks!(local.stderr, "outside of CI");
 }
@@ -123,19 +115,14 @@ fn the_run_that_artifacts_were_fetched_from_is_theirs() {
     let fixture = Fixture::new();
     let t = Sandbox::new();
     let bucket = fixture.bucket();
-    let fetch = format!(
-        "fetch --run-id 7 --input-dir '{}' --output-dir artifacts",
-        text(&bucket)
-    );
-    t.run(&format!("{fetch} --platform linux --bucket mine"))
-        .ok();
+    let fetch = format!("fetch --run-id 7 --input-dir '{}' --output-dir artifacts", text(&bucket));
+    t.run(&format!("{fetch} --platform linux --bucket mine")).ok();
     let manifest =
         "artifacts/base_lib_generic/base/aux-overlay/stage/share/therock/therock_manifest.json";
     if t.path(manifest).exists() {
         assert_lacks!(t.read(manifest), r#""github_run_id": "7""#);
     }
-    t.run("build --artifact-dir artifacts --output-dir packages")
-        .ok();
+    t.run("build --artifact-dir artifacts --output-dir packages").ok();
     assert_has!(t.read("packages/set.json"), r#""run-id": "7""#);
     assert_eq!(upload(&t, "--run-id 8 --multi-target").code, 1);
     upload(&t, "--run-id 7 --multi-target").ok();

@@ -23,9 +23,7 @@ const GFX942: &str = "rocm_sdk_device_gfx942";
 
 fn replace_bytes(bytes: &mut [u8], from: &[u8], to: &[u8]) {
     assert_eq!(from.len(), to.len());
-    let places: Vec<usize> = (0..bytes.len())
-        .filter(|at| bytes[*at..].starts_with(from))
-        .collect();
+    let places: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(from)).collect();
     assert!(!places.is_empty());
     for at in places {
         bytes[at..at + to.len()].copy_from_slice(to);
@@ -247,9 +245,7 @@ fn shared_wheel<'a>(targets: impl Fn(&str) -> &'a [&'a str]) -> Set {
         let mut all = Members::new();
         for (path, mode, bytes) in members.drain(..) {
             if path.contains("/.devel_links/") {
-                let list = String::from_utf8(bytes)
-                    .unwrap()
-                    .replace("gfx1100", "gfx1250");
+                let list = String::from_utf8(bytes).unwrap().replace("gfx1100", "gfx1250");
                 all.push((path.replace("gfx1100", "gfx1250"), mode, list.into()));
             } else if path.ends_with(".kpack") {
                 for target in targets(&path) {
@@ -316,9 +312,7 @@ fn a_target_that_is_asked_for_is_complete_in_the_part_that_has_it() {
 fn a_library_with_its_code_still_in_it_is_found() {
     let code = bundles::raw(&[("gfx942", vec![1; 9000]), ("gfx90a", vec![1; 9000])]);
     let fat = SharedObject::new("libfat.so.1").function("fat", 1);
-    let fat = fat
-        .device_code(&code, &[0], DeviceRelocations::Rela)
-        .build();
+    let fat = fat.device_code(&code, &[0], DeviceRelocations::Rela).build();
     let set = Set::new();
     set.edit(LIBRARIES, |members| {
         add(members, "_rocm_sdk_libraries/lib/libfat.so.1", fat);

@@ -14,9 +14,7 @@ fn fat(soname: &str, needed: &str, targets: &[&str]) -> Vec<u8> {
         needed => object.needs(needed),
     };
     let code = bundles::compress(&bundles::raw(&codes), 3, "zstd").unwrap();
-    object
-        .device_code(&code, &[0], DeviceRelocations::Rela)
-        .build()
+    object.device_code(&code, &[0], DeviceRelocations::Rela).build()
 }
 
 /// A set for `gfx110X-all` with libraries that cover what is said.
@@ -35,17 +33,12 @@ fn family(libraries: &[(&str, &str, &[&str])], edit: impl FnOnce(&mut Members)) 
             .replace("rocm_sdk_libraries-", &format!("{new}-"));
         if path.ends_with("/METADATA") {
             let text = String::from_utf8(bytes.clone()).unwrap();
-            *bytes = text
-                .replace("rocm-sdk-libraries", "rocm-sdk-libraries-gfx110X-all")
-                .into_bytes();
+            *bytes =
+                text.replace("rocm-sdk-libraries", "rocm-sdk-libraries-gfx110X-all").into_bytes();
         }
     }
     for (soname, needed, targets) in libraries {
-        add(
-            &mut members,
-            &format!("{TOP}/lib/{soname}"),
-            fat(soname, needed, targets),
-        );
+        add(&mut members, &format!("{TOP}/lib/{soname}"), fat(soname, needed, targets));
     }
     edit(&mut members);
     record(&mut members);
@@ -89,17 +82,9 @@ fn libraries_that_cover_their_family_have_no_gap() {
 fn a_library_that_leaves_out_a_target_of_its_family_is_found() {
     let set = family(
         &[
-            (
-                "libblas.so.1",
-                "",
-                &["gfx1100", "gfx1101", "gfx1102:xnack+"],
-            ),
+            ("libblas.so.1", "", &["gfx1100", "gfx1101", "gfx1102:xnack+"]),
             ("libsolver.so.1", "libblas.so.1", &["gfx1100", "gfx1101"]),
-            (
-                "librccl.so.1",
-                "libsolver.so.1",
-                &["gfx1100", "gfx1101", "gfx1102"],
-            ),
+            ("librccl.so.1", "libsolver.so.1", &["gfx1100", "gfx1101", "gfx1102"]),
         ],
         |members| {
             for target in ["gfx1100", "gfx1102"] {

@@ -4,11 +4,7 @@ use super::{Outcome, Set, add, run, sample};
 use crate::support::{place::text, published::sets};
 
 fn shown(set: &Set, arguments: &[&str]) -> String {
-    let Outcome {
-        code,
-        stdout,
-        stderr,
-    } = set.check(arguments);
+    let Outcome { code, stdout, stderr } = set.check(arguments);
     let said = format!("exit {code}\n--- stdout\n{stdout}--- stderr\n{stderr}");
     said.replace(set.place(), "[set]")
 }
@@ -35,12 +31,7 @@ fn no_set_has_a_finding_as_it_was_built_or_published() {
         for place in [set.dist(), set.place()] {
             let said = run(&["check", text(&place), "--fail-on", "warning"]);
             let clean = format!("OK, no problems in {} packages\n", set.packages());
-            assert!(
-                said.stdout.ends_with(&clean),
-                "{}: {}",
-                set.name,
-                said.stdout
-            );
+            assert!(said.stdout.ends_with(&clean), "{}: {}", set.name, said.stdout);
             assert_eq!(said.code, 0);
         }
     }

@@ -79,11 +79,8 @@ fn an_init_module_that_does_not_work_is_found() {
 
 #[test]
 fn requirements_that_do_not_fit_are_found() {
-    let mut wheel = with(
-        &SharedObject::new("_C.so")
-            .needs("libtorch.so")
-            .runpath("$ORIGIN/../torch/lib"),
-    );
+    let mut wheel =
+        with(&SharedObject::new("_C.so").needs("libtorch.so").runpath("$ORIGIN/../torch/lib"));
     wheel.name = "jax_rocm7_plugin".to_owned();
     wheel.headers = "Requires-Dist: rocm==7.14.0\nRequires-Dist: amd-hipblas-instinct; extra == \"with-rocm\"\n\
                      Provides-Extra: with-rocm\n"

@@ -85,11 +85,7 @@ impl PackageReader for InMemory<'_> {
 #[expect(clippy::print_stderr, reason = "the run is a report as well")]
 fn of_many_damaged_wheels_nearly_all_are_found() {
     let stop = Stop::default();
-    let watch = ObserveProgress {
-        binaries: None,
-        stop: &stop,
-        progress: &|_| (),
-    };
+    let watch = ObserveProgress { binaries: None, stop: &stop, progress: &|_| () };
     let mut set = SetFacts::default();
     let mut wheels: BTreeMap<String, Vec<u8>> = BTreeMap::new();
     for entry in fs_err::read_dir(sample()).unwrap() {
@@ -110,10 +106,7 @@ fn of_many_damaged_wheels_nearly_all_are_found() {
         let facts = outline.read_portion(&source, &outline.whole(), &watch);
         Arc::new(outline.finish(vec![facts.unwrap()]))
     };
-    set.wheels = wheels
-        .iter()
-        .map(|(name, bytes)| read(name, bytes))
-        .collect();
+    set.wheels = wheels.iter().map(|(name, bytes)| read(name, bytes)).collect();
     assert!(!is_found(&set));
     let damages = long::rounds(DAMAGES[0], DAMAGES[1]);
     let mut dice = Dice(SEED);

@@ -25,10 +25,8 @@ fn comparable(mut set: SetFacts) -> Vec<String> {
     }
     let mut facts = Vec::new();
     for wheel in &set.wheels {
-        facts.push(format!(
-            "{:?} {:?} {:?}",
-            wheel.package, wheel.unreadable, wheel.contradictions
-        ));
+        facts
+            .push(format!("{:?} {:?} {:?}", wheel.package, wheel.unreadable, wheel.contradictions));
         facts.extend(wheel.members.iter().map(|it| format!("{it:?}")));
         let entries = wheel.devel.iter().flat_map(|tree| &tree.entries);
         facts.extend(entries.map(|it| format!("{it:?}")));

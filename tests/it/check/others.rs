@@ -22,9 +22,7 @@ pub(super) fn add_foreign(set: &Set, project: &str) {
     );
     let wheel = "Wheel-Version: 1.0\nGenerator: other\nRoot-Is-Purelib: false\n\
                  Tag: cp312-cp312-linux_x86_64\n";
-    let library = super::library("libother.so.1")
-        .needs("libnowhere.so.7")
-        .build();
+    let library = super::library("libother.so.1").needs("libnowhere.so.7").build();
     let mut members: Members = vec![
         (format!("{project}/lib/libother.so.1"), 0o100_644, library),
         (format!("{info}/METADATA"), 0o100_644, metadata.into()),
@@ -437,10 +435,8 @@ fn a_wheel_that_no_python_of_its_tag_may_install_is_found() {
         set.tamper("triton", |members| {
             let text = &mut member(members, "/METADATA").2;
             let lines = String::from_utf8(text.clone()).unwrap();
-            let mut lines: Vec<&str> = lines
-                .lines()
-                .filter(|it| !it.starts_with("Requires-Python"))
-                .collect();
+            let mut lines: Vec<&str> =
+                lines.lines().filter(|it| !it.starts_with("Requires-Python")).collect();
             let required = format!("Requires-Python: {python}\n");
             lines.push(&required);
             *text = lines.join("\n").into_bytes();

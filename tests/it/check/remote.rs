@@ -18,10 +18,7 @@ fn checked(place: &str, more: &[&str]) -> (i32, String, String) {
 
 /// What is said of a set without findings.
 fn clean(set: &TestSet) -> String {
-    format!(
-        "     Checked {} packages: OK, no problems\n",
-        set.packages()
-    )
+    format!("     Checked {} packages: OK, no problems\n", set.packages())
 }
 
 const STRICT: &[&str] = &["--fail-on", "warning"];
@@ -30,17 +27,8 @@ const STRICT: &[&str] = &["--fail-on", "warning"];
 #[ignore = "slow"]
 fn web_servers_of_every_kind_are_read() {
     for set in sets() {
-        let count = if set.name == "sample" {
-            4
-        } else {
-            long::rounds(1, 4)
-        };
-        let all = [
-            Manner::Ranges,
-            Manner::NoRanges,
-            Manner::Breaks,
-            Manner::Busy,
-        ];
+        let count = if set.name == "sample" { 4 } else { long::rounds(1, 4) };
+        let all = [Manner::Ranges, Manner::NoRanges, Manner::Breaks, Manner::Busy];
         for manner in all.into_iter().take(count) {
             let server = Server::of_directory(&set.place(), manner);
             let (code, stdout, stderr) = checked(&server.url, STRICT);
@@ -166,9 +154,7 @@ fn a_place_that_cannot_be_read_is_no_finding() {
 /// `rocwheel` with keys for the server.
 fn keyed(arguments: &[&str], endpoint: &str) -> Outcome {
     let mut command = rocwheel();
-    command
-        .env("AWS_ENDPOINT_URL", endpoint)
-        .env("AWS_ACCESS_KEY_ID", ID);
+    command.env("AWS_ENDPOINT_URL", endpoint).env("AWS_ACCESS_KEY_ID", ID);
     command.env("AWS_SECRET_ACCESS_KEY", SECRET);
     command.env("AWS_EC2_METADATA_DISABLED", "true");
     Outcome::of(command.args(arguments).output().unwrap())
@@ -197,11 +183,7 @@ fn found_everywhere(place: &Path) -> String {
     let server = S3::shared();
     let bucket = stored(server, place);
     let endpoint = format!("http://127.0.0.1:{}", server.port);
-    let places = [
-        text(place).to_owned(),
-        web.url.clone(),
-        format!("s3://{bucket}/1-linux/python"),
-    ];
+    let places = [text(place).to_owned(), web.url.clone(), format!("s3://{bucket}/1-linux/python")];
     let found = places.map(|place| {
         let said = keyed(&["check", "--no-progress", &place], &endpoint);
         let findings = said.stdout.split("\n\n").next().unwrap();
@@ -316,10 +298,7 @@ fn packages_of_others_at_a_published_place_are_not_judged_as_ours() {
     let (code, stdout, _) = checked(&server.url, &[]);
     assert!(code == 0 && stdout.contains("RW210"), "{stdout}");
     let found = set.found(&["--ignore", "RW210"]);
-    assert!(
-        found.starts_with("exit 1") && found.contains("RW124"),
-        "{found}"
-    );
+    assert!(found.starts_with("exit 1") && found.contains("RW124"), "{found}");
 }
 
 #[test]
@@ -348,10 +327,7 @@ fn is_read_as_it_was_uploaded(set: &TestSet) {
     server.runtime.block_on(put.body(body).send()).unwrap();
     let said = check();
     assert_eq!(said.code, 1);
-    assert_has!(
-        said.stdout,
-        "RW705 unlisted-package: no page of the set leads to it"
-    );
+    assert_has!(said.stdout, "RW705 unlisted-package: no page of the set leads to it");
 
     // `index` checks the files, and does not trust the pages of an earlier one.
     for (name, code) in [("rocm_profiler-1", 0), ("rocm_sdk_device_gfx942", 1)] {

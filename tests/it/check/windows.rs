@@ -237,10 +237,7 @@ fn a_library_for_windows_finds_its_archives() {
     assert_eq!(kpack(both(&split("blas_lib"), &is)), "exit 0\n");
     let moved = kpack(both(&split("nccl_lib"), &is));
     let other = archive("gfx1100", "bin/other.dll");
-    let lacking = kpack(both(
-        &split("blas_lib"),
-        &[("blas_lib_gfx1100.kpack", other)],
-    ));
+    let lacking = kpack(both(&split("blas_lib"), &[("blas_lib_gfx1100.kpack", other)]));
     let mut broken = split("blas_lib");
     let at = broken.windows(4).position(|it| it == b"HIPK").unwrap();
     broken[at + 9] = 0xff;
@@ -277,10 +274,7 @@ fn code_in_a_library_for_windows_is_seen() {
 #[test]
 fn a_path_that_windows_cannot_make_is_found() {
     let variant = archive("gfx90c:xnack-", ROCBLAS);
-    let set = both(
-        &split("blas_lib"),
-        &[("blas_lib_gfx90c:xnack-.kpack", variant)],
-    );
+    let set = both(&split("blas_lib"), &[("blas_lib_gfx90c:xnack-.kpack", variant)]);
     insta::assert_snapshot!(found(&set, &["--select", "RW105"]), @"
     exit 1
     rocm_sdk_device_gfx1100 for Windows.whl

@@ -50,10 +50,9 @@ fn a_mirror_has_the_locked_files_and_their_pages() {
 fn other_bytes_than_the_locked_ones_never_get_a_name() {
     let workplace = locked();
     let name = "helper-1.5-py3-none-any.whl";
-    for (bytes, why) in [
-        (vec![b'x'; 1], "its SHA-256 is "),
-        (vec![b'x'; 1 << 20], "it has more than "),
-    ] {
+    for (bytes, why) in
+        [(vec![b'x'; 1], "its SHA-256 is "), (vec![b'x'; 1 << 20], "it has more than ")]
+    {
         workplace.registry.put(name, bytes);
         let said = workplace.mirror().refused(1);
         assert_has!(said, "it is not what was locked: ", why);
@@ -71,10 +70,7 @@ fn a_file_of_the_place_is_never_replaced_or_removed() {
     fs_err::create_dir_all(there.parent().unwrap()).unwrap();
     fs_err::write(&there, "another").unwrap();
     let said = workplace.mirror().refused(1);
-    assert_has!(
-        said,
-        "1 file is in `base` already, with other bytes; nothing was changed"
-    );
+    assert_has!(said, "1 file is in `base` already, with other bytes; nothing was changed");
     assert_eq!(fs_err::read_to_string(&there).unwrap(), "another");
     assert_eq!(tree(&workplace.path("base")), [name]);
     // What the lock has no longer stays, so that what is pinned to it can be installed.

@@ -22,10 +22,7 @@ impl Row {
         let mut cells = line.strip_prefix("| ")?.split(" | ");
         let (flags, answer) = (cells.next()?, cells.next()?);
         let answer = answer.trim_end_matches([' ', '|']).to_owned();
-        (flags != "flag").then(|| Self {
-            flags: named(flags),
-            answer,
-        })
+        (flags != "flag").then(|| Self { flags: named(flags), answer })
     }
 
     /// Whether our command takes the flags as they are.
@@ -95,34 +92,23 @@ fn a_job_of_therock_works_with_other_names_of_programs() {
     let t = Sandbox::new().with("GITHUB_RUN_ID", "42");
     sample().write_archives(&t.path("bucket"));
     let here = t.path("");
-    let t = t
-        .with("GITHUB_REPOSITORY", "ROCm/TheRock")
-        .with("RUNNER_TEMP", here);
-    let t = t
-        .with("GITHUB_OUTPUT", "outputs")
-        .with("GITHUB_STEP_SUMMARY", "summary");
+    let t = t.with("GITHUB_REPOSITORY", "ROCm/TheRock").with("RUNNER_TEMP", here);
+    let t = t.with("GITHUB_OUTPUT", "outputs").with("GITHUB_STEP_SUMMARY", "summary");
     let run = |line: &str| drop(t.run(line).ok());
     run("targets --amdgpu-families=gfx94X-dcgpu;gfx110X-all --output-mode=device-extras");
     run(
         "fetch --run-id=42 --run-github-repo= --stage=all --platform=linux --expand-family-to-targets \
          --amdgpu-families=gfx942;gfx1100 --output-dir=artifacts --input-dir=bucket",
     );
-    run(
-        "build --artifact-dir=artifacts --dest-dir=packages --version= \
-         --linux-amdgpu-families= --windows-amdgpu-families=",
-    );
-    run(
-        "upload --input-packages-dir=packages --artifact-group=multi-arch-release --run-id=42 \
-         --platform=linux --multiarch --output-dir=published --layout=flat",
-    );
+    run("build --artifact-dir=artifacts --dest-dir=packages --version= \
+         --linux-amdgpu-families= --windows-amdgpu-families=");
+    run("upload --input-packages-dir=packages --artifact-group=multi-arch-release --run-id=42 \
+         --platform=linux --multiarch --output-dir=published --layout=flat");
     for name in ["device_extras", "package_find_links_url", "kpack_split"] {
         assert_has!(t.read("outputs"), &format!("\n{name}<<"));
     }
     assert!(t.path("job_summary.md").exists());
-    assert!(
-        t.path("published/42-linux/python/rocm-0.99.1.dev0.tar.gz")
-            .exists()
-    );
+    assert!(t.path("published/42-linux/python/rocm-0.99.1.dev0.tar.gz").exists());
 }
 
 #[test]
@@ -131,14 +117,9 @@ fn every_output_that_the_page_names_is_one_of_the_action() {
     let action = fs_err::read_to_string(super::root().join("action.yml")).unwrap();
     let (_, outputs) = action.split_once("\noutputs:\n").unwrap();
     let (_, table) = page.split_once("| outputs | of |\n").unwrap();
-    let rows = table
-        .lines()
-        .skip(1)
-        .map_while(|line| line.strip_prefix("| "));
+    let rows = table.lines().skip(1).map_while(|line| line.strip_prefix("| "));
     let cells: Vec<&str> = rows.filter_map(|row| row.split(" | ").next()).collect();
-    let names = cells
-        .iter()
-        .flat_map(|cell| cell.split('`').skip(1).step_by(2));
+    let names = cells.iter().flat_map(|cell| cell.split('`').skip(1).step_by(2));
     let names: Vec<&str> = names.collect();
     assert!(names.len() > 7, "{names:?}");
     for name in names {

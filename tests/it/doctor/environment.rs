@@ -22,9 +22,7 @@ impl Site {
 
     /// The same, with some wheels changed before they were installed.
     fn edited(edits: &[(&str, Edit)]) -> Self {
-        let site = Self {
-            place: tempfile::tempdir().unwrap(),
-        };
+        let site = Self { place: tempfile::tempdir().unwrap() };
         let files = contents(&sample().dist()).into_iter();
         for (name, bytes) in files.filter(|(name, _)| name.ends_with(".whl")) {
             let mut members = unzip(&bytes);
@@ -143,11 +141,7 @@ fn packages_of_two_versions() {
     site.write(&path, metadata.as_bytes());
     let said = site.says("gfx942");
     let found = "version 0.99.2.dev0, but most of the set has 0.99.1.dev0 (RW204)";
-    assert_has!(
-        said,
-        found,
-        "install all packages of ROCm in one version from the index"
-    );
+    assert_has!(said, found, "install all packages of ROCm in one version from the index");
 }
 
 #[test]
@@ -181,9 +175,7 @@ fn an_archive_that_shadows_the_right_one() {
     let site = Site::edited(&[("rocm_sdk_device_gfx942", |members| {
         let mut paths = members.iter().map(|it| &it.0);
         let plain = paths.find(|it| it.ends_with("blas_lib_gfx942.kpack"));
-        let path = plain
-            .unwrap()
-            .replace("gfx942.kpack", "gfx942-xnack+.kpack");
+        let path = plain.unwrap().replace("gfx942.kpack", "gfx942-xnack+.kpack");
         members.push((path, 0o100_644, b"KPAK".to_vec()));
     })]);
     let said = site.says("gfx942");
@@ -203,10 +195,7 @@ fn development_files_that_are_not_complete() {
     site.remove(&site.path("rocm_sdk_devel/_devel.tar"));
     let said = site.says("gfx942");
     assert!(!said.contains("_devel.tar"), "{said}");
-    assert_has!(
-        said,
-        "install `rocm-sdk-devel` again from the index that this ROCm came from"
-    );
+    assert_has!(said, "install `rocm-sdk-devel` again from the index that this ROCm came from");
 }
 
 /// <https://github.com/ROCm/AMDMIGraphX/pull/5235>
@@ -219,10 +208,8 @@ fn libraries_that_look_where_they_were_built() {
     let lost = library("libmigraphx.so", "/home/build/lib");
     let path = "/home/build/lib:$ORIGIN/../_rocm_sdk_core/lib";
     let good = library("libgood.so", path);
-    let files: [(&str, &[u8]); 2] = [
-        ("migraphx/libmigraphx.so", &lost),
-        ("migraphx/libgood.so", &good),
-    ];
+    let files: [(&str, &[u8]); 2] =
+        [("migraphx/libmigraphx.so", &lost), ("migraphx/libgood.so", &good)];
     site.install("migraphx-libs", "2.18.0+rocm10.1.0", &[], &files);
     insta::assert_snapshot!(site.says("gfx942"), @"
     `migraphx-libs` 2.18.0+rocm10.1.0: `migraphx/libmigraphx.so` looks for `libamdhip64.so.7` in `/home/build/lib`
@@ -251,21 +238,13 @@ fn each_package_of_an_extra_is_asked_for() {
     let lines = ["gfx1100", "gfx110x"]
         .map(|name| format!("amd-torch-device-{name} == {TORCH}; extra == \"device-gfx1100\""));
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-    site.install(
-        "torch",
-        TORCH,
-        &lines,
-        &[("torch/lib/libtorch_hip.so", b"")],
-    );
+    site.install("torch", TORCH, &lines, &[("torch/lib/libtorch_hip.so", b"")]);
     let device = |name: &str, version: &str| {
         let file = format!("torch/.kpack/torch_{name}.kpack");
         site.install(name, version, &[], &[(&file, b"x")]);
     };
     device("amd-torch-device-gfx110x", TORCH);
-    assert_has!(
-        site.says("gfx1100"),
-        "`amd-torch-device-gfx1100` is not installed"
-    );
+    assert_has!(site.says("gfx1100"), "`amd-torch-device-gfx1100` is not installed");
     device("amd-torch-device-gfx1100", "2.8.0+rocm7.14.0");
     let wrong =
         "needs `amd-torch-device-gfx1100` 2.9.0+rocm7.14.0, and 2.8.0+rocm7.14.0 is installed";
@@ -279,14 +258,8 @@ fn stubs_are_found_by_what_they_lack() {
     for (name, file) in [
         ("rocm-profiler", "rocm_profiler/__init__.py"),
         ("rocm-sdk-libraries-gfx110x-dgpu", "dummy_pkg/__init__.py"),
-        (
-            "rocm-sdk-device-gfx1100",
-            "rocm_sdk_device_gfx1100/__init__.py",
-        ),
-        (
-            "amd-torch-device-gfx1100",
-            "amd_torch_device_gfx1100/__init__.py",
-        ),
+        ("rocm-sdk-device-gfx1100", "rocm_sdk_device_gfx1100/__init__.py"),
+        ("amd-torch-device-gfx1100", "amd_torch_device_gfx1100/__init__.py"),
     ] {
         let info = format!("{}-{VERSION}.dist-info", name.replace('-', "_"));
         let _ = fs_err::remove_dir_all(site.root().join(info));
@@ -300,20 +273,12 @@ fn stubs_are_found_by_what_they_lack() {
 #[test]
 fn files_of_others_are_not_judged() {
     let site = Site::new();
-    site.install(
-        "certifi",
-        "2026.5.20",
-        &[],
-        &[("certifi/cacert.pem", b"of PyPI")],
-    );
+    site.install("certifi", "2026.5.20", &[], &[("certifi/cacert.pem", b"of PyPI")]);
     site.write("certifi/cacert.pem", b"of the company");
     site.install("pip", "26.3", &[], &[("../scripts/pip", b"")]);
     site.remove("../scripts/pip");
     // Odd files, which pip and uv leave alone too.
-    site.write(
-        "odd-1.dist-info/METADATA",
-        b"Name: odd\nVersion: 1\nSummary: \xe9\n",
-    );
+    site.write("odd-1.dist-info/METADATA", b"Name: odd\nVersion: 1\nSummary: \xe9\n");
     site.write("odd-1.dist-info/RECORD", b"odd.py,,\n\xff,,\n");
     site.write("file-1.dist-info", b"no directory");
     let pipe = site.root().join("pipe-1.dist-info");

@@ -69,9 +69,7 @@ impl Linker {
     ) -> Output {
         let mut command = Command::new("cc");
         command.args(["-O1", "-o"]).arg(built).args(flags).arg(code);
-        command
-            .args(dependency)
-            .arg(format!("-fuse-ld={}", self.name()));
+        command.args(dependency).arg(format!("-fuse-ld={}", self.name()));
         if self == Self::Lld {
             let tools = "lib/rustlib/x86_64-unknown-linux-gnu/bin/gcc-ld";
             command.arg("-B").arg(sysroot().join(tools));

@@ -22,10 +22,7 @@ fn a_file_of_many_gigabytes_is_planned_from_a_few_reads() {
     let file = fs_err::OpenOptions::new().write(true).open(&path).unwrap();
     file.set_len(LARGE).unwrap();
     drop(file);
-    let source = Watched {
-        file: fs_err::File::open(&path).unwrap(),
-        read: Cell::new(0),
-    };
+    let source = Watched { file: fs_err::File::open(&path).unwrap(), read: Cell::new(0) };
     let facts = elf::read(&source).unwrap().unwrap();
     assert_eq!(facts.soname.as_deref(), Some("libx.so.1"));
     let plan = plan_rpath(&source, &GOAL.parse().unwrap()).unwrap();

@@ -84,9 +84,7 @@ fn with_dependency(directory: &str, answer: i32) -> Place {
 fn every_library_finds_its_dependency_after_the_change_and_only_then() {
     let place = with_dependency("dep", 42);
     let mut seen = String::new();
-    let base = SharedObject::new("libx.so.1")
-        .needs("liby.so.2")
-        .function("x_one", 1);
+    let base = SharedObject::new("libx.so.1").needs("liby.so.2").function("x_one", 1);
     let base = base.calls("x", "y_answer").spare_dynamic_entries(2);
     for (name, change) in LIBRARIES {
         let before = change(base.clone()).build();

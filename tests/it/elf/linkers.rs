@@ -101,10 +101,8 @@ fn work_after_the_change(
     let mut strategies = Vec::new();
     for &linker in linkers() {
         for (name, options) in ways {
-            let flags: Vec<&str> = [common, *options]
-                .into_iter()
-                .flat_map(str::split_whitespace)
-                .collect();
+            let flags: Vec<&str> =
+                [common, *options].into_iter().flat_map(str::split_whitespace).collect();
             if linker.lacks(&flags) {
                 continue;
             }

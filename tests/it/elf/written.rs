@@ -24,9 +24,7 @@ fn static_programs_print_and_exit() {
 
 #[test]
 fn what_is_written_is_what_is_read() {
-    let library = SharedObject::new("libx.so.1")
-        .needs("liby.so.2")
-        .rpath("$ORIGIN");
+    let library = SharedObject::new("libx.so.1").needs("liby.so.2").rpath("$ORIGIN");
     let library = library.needs_version("libc.so.6", "GLIBC_2.2.5");
     let library = library.needs_version("libc.so.6", "GLIBC_2.34");
     let library = library.section(".rocm_kpack_ref", b"\x80").build();

@@ -77,11 +77,7 @@ impl Remote {
             .with("AWS_EC2_METADATA_DISABLED", "true")
             // Nothing of this depends on GitHub, so no test is to reach it.
             .with("GITHUB_API_URL", "http://127.0.0.1:1");
-        Self {
-            bucket: bucket.clone(),
-            proxy: Proxy::before(port),
-            t,
-        }
+        Self { bucket: bucket.clone(), proxy: Proxy::before(port), t }
     }
 
     pub(super) fn out(&self) -> PathBuf {
@@ -249,10 +245,7 @@ fn wrong_bytes_are_an_error_and_the_next_fetch_repairs_them() {
         remote.proxy.breaks("GET", &part, 99, fault);
     }
     insta::assert_snapshot!(refusal(&remote.fetch("")), @"1: 4 of 37 archives not fetched | failed to fetch `blas_doc_generic.tar.zst`: no such object: `s3://BUCKET/7-linux/blas_doc_generic.tar.zst` | failed to fetch `blas_lib_gfx1100.tar.zst`: access denied: `s3://BUCKET/7-linux/blas_lib_gfx1100.tar.zst`: ExpiredToken: as told (HTTP 400) | failed to fetch `blas_lib_gfx942.tar.zst`: failed to unpack `blas_lib_gfx942.tar.zst`: failed to unpack `math-libs/BLAS/rocBLAS/stage/lib/rocblas/library/TensileLibrary_gfx942.co`: the zstd data is damaged: Restored data doesn't match checksum | failed to fetch `host-blas_lib_generic.tar.zst`: access denied: `s3://BUCKET/7-linux/host-blas_lib_generic.tar.zst`: AccessDenied: as told (HTTP 403) | hint: the credentials have expired: get new ones, and run the same again; uploaded files stay | hint: run it again: what is whole is kept | hint: download the archive again; if that does not help, rebuild it in its run | hint: choose other credentials with `--profile`; a public bucket is read with `--no-sign-request`");
-    let healthy = Remote {
-        proxy: Proxy::before(Server::shared().port),
-        ..remote
-    };
+    let healthy = Remote { proxy: Proxy::before(Server::shared().port), ..remote };
     assert_eq!(count(&healthy.fetch("").done()), 4);
     healthy.is_whole();
 }

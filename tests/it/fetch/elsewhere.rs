@@ -14,11 +14,8 @@ use crate::{
 };
 
 /// Buckets that a run of the home repository may have used.
-const BUCKETS: [&str; 3] = [
-    "therock-ci-artifacts",
-    "therock-ci-artifacts-external",
-    "therock-nightly-artifacts",
-];
+const BUCKETS: [&str; 3] =
+    ["therock-ci-artifacts", "therock-ci-artifacts-external", "therock-nightly-artifacts"];
 
 struct Desk {
     server: InProcess,

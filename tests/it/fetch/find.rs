@@ -191,12 +191,7 @@ fn a_run_is_found_by_its_commit_or_its_pull_request() {
 #[test]
 #[ignore = "slow"]
 fn a_search_takes_the_newest_run_that_has_what_is_wanted_and_says_why_of_each_other() {
-    let runs = [
-        ended(6, "success"),
-        ended(7, "failure"),
-        ended(8, "success"),
-        running(9),
-    ];
+    let runs = [ended(6, "success"), ended(7, "failure"), ended(8, "success"), running(9)];
     let (fake, fixture) = (server(&runs), Fixture::new());
     for id in [8, 9] {
         let path = format!("bucket/{id}-linux/blas_lib_gfx942.tar.zst");
@@ -218,10 +213,7 @@ fn a_search_takes_the_newest_run_that_has_what_is_wanted_and_says_why_of_each_ot
         ("--require-successful-run --allow-incomplete", "8"),
         ("--allow-incomplete", "9"),
         ("--allow-incomplete --require-artifact ^base_", "7"),
-        (
-            "--require-artifact ^blas_lib_ --require-artifact _gfx950",
-            "",
-        ),
+        ("--require-artifact ^blas_lib_ --require-artifact _gfx950", ""),
         ("--artifact-group gfx94X-dcgpu,gfx110X-all", "7"),
         ("--artifact-group gfx94X-dcgpu --target gfx950-dcgpu", ""),
     ] {
@@ -283,20 +275,10 @@ fn a_variable_that_decides_is_named_and_gives_way_to_a_flag() {
     };
     for (variable, value, arguments, is_told) in [
         ("AMDGPU_FAMILIES", "gfx94X-dcgpu", "", true),
-        (
-            "AMDGPU_FAMILIES",
-            "gfx950-dcgpu",
-            "--amdgpu-targets gfx942",
-            false,
-        ),
+        ("AMDGPU_FAMILIES", "gfx950-dcgpu", "--amdgpu-targets gfx942", false),
         ("AMDGPU_TARGETS", "gfx950", "--all", false),
         ("ARTIFACT_GROUP", "multi-arch-release", "", false),
-        (
-            "ARTIFACT_GROUP",
-            "multi-arch-release",
-            "--target gfx94X-dcgpu --all",
-            false,
-        ),
+        ("ARTIFACT_GROUP", "multi-arch-release", "--target gfx94X-dcgpu --all", false),
     ] {
         let said = with(variable, value, arguments).done();
         if is_told {
@@ -317,9 +299,7 @@ fn an_archive_of_an_unknown_name_is_named() {
     }
     let said = fixture.fetch("--run-id 7 --dry-run --allow-incomplete");
     let note = "note: ignored archives whose names are not those of artifacts: `blas_foo_generic.tar.zst`, `notes.tar.xz`";
-    said.done()
-        .says(note)
-        .says("7zip-1.2+x_doc_generic.tar.zst");
+    said.done().says(note).says("7zip-1.2+x_doc_generic.tar.zst");
     let refused = fixture.fetch("--run-id 7 --artifact-group gfx942");
     refused.says(note);
 }

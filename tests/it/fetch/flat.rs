@@ -75,9 +75,7 @@ fn shown(fixture: &Fixture) -> String {
 #[test]
 #[ignore = "slow"]
 fn every_set_becomes_one_tree_with_everything_in_it() {
-    sets()
-        .into_iter()
-        .for_each(becomes_one_tree_with_everything_in_it);
+    sets().into_iter().for_each(becomes_one_tree_with_everything_in_it);
 }
 
 fn becomes_one_tree_with_everything_in_it(set: &TestSet) {

@@ -17,10 +17,8 @@ use crate::{
 
 /// One archive of each compression, and what errors call that. Most of their bytes do not compress, so
 /// that they are in the archives as they are, where only a checksum tells whether they changed.
-const ARCHIVES: [(&str, &str); 2] = [
-    ("blas_lib_gfx942.tar.zst", "zstd"),
-    ("amd-llvm_lib_generic.tar.xz", "xz"),
-];
+const ARCHIVES: [(&str, &str); 2] =
+    [("blas_lib_gfx942.tar.zst", "zstd"), ("amd-llvm_lib_generic.tar.xz", "xz")];
 
 /// The name of the artifact.
 fn stem(archive: &str) -> &str {

@@ -42,11 +42,7 @@ fn a_disk_that_is_full_leaves_nothing_half_done_and_the_next_fetch_does_the_rest
     let lines: Vec<&str> = said.stdout.lines().collect();
     assert_eq!((lines[0], lines[lines.len() - 1]), ("1", "8388608"));
     assert_lacks!(said.stdout, ".part");
-    assert_has!(
-        said.stderr,
-        "No space left on device",
-        "hint: free disk space"
-    );
+    assert_has!(said.stderr, "No space left on device", "hint: free disk space");
 }
 
 #[test]

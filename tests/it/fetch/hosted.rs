@@ -122,18 +122,12 @@ fn the_code_of_a_fork_is_known_as_such_until_it_is_published() {
     for (line, bucket) in [
         (format!("{upload} --bucket {ci}"), ci),
         (format!("{upload} --bucket {ci} --part --dry-run"), ci),
-        (
-            "upload packages --to s3://therock-nightly-python/x".into(),
-            "therock-nightly-python",
-        ),
+        ("upload packages --to s3://therock-nightly-python/x".into(), "therock-nightly-python"),
         (
             "upload packages --product core --release-type nightly".into(),
             "therock-repo-amd-nightly-core",
         ),
-        (
-            format!("pipeline --artifact-dir out --output-dir all --to s3://{ci}/x"),
-            ci,
-        ),
+        (format!("pipeline --artifact-dir out --output-dir all --to s3://{ci}/x"), ci),
     ] {
         let said = t.run(&format!("{line} --quiet")).all();
         assert_eq!(said, refusal(bucket), "{line}");

@@ -69,8 +69,7 @@ fn named_is_whole(left: &Tree, whole: &Tree, killed: &Killed) {
         }
         let of = |tree: &Tree| -> Tree {
             let own = tree.iter().filter(|(path, _)| top(path) == name);
-            own.map(|(path, what)| (path.clone(), what.clone()))
-                .collect()
+            own.map(|(path, what)| (path.clone(), what.clone())).collect()
         };
         assert_eq!(difference(&of(left), &of(whole)), [""; 0], "{killed}");
     }
@@ -94,9 +93,8 @@ fn an_artifact_that_was_to_be_replaced_is_never_lost_for_good() {
 fn is_taken(verb: &str, artifacts: &Path) -> bool {
     let t = Sandbox::new();
     let artifacts = artifacts.display();
-    let said = t.run(&format!(
-        "{verb} --artifact-dir {artifacts} --platform linux --output-dir made"
-    ));
+    let said =
+        t.run(&format!("{verb} --artifact-dir {artifacts} --platform linux --output-dir made"));
     let why = Regex::new("is not whole|no artifacts in|failed to read directory").unwrap();
     let is_told = why.is_match(&said.stderr);
     assert!(said.code == 0 || is_told, "{}", said.stderr);
@@ -106,8 +104,7 @@ fn is_taken(verb: &str, artifacts: &Path) -> bool {
 /// What users see of a fetch directory.
 fn artifacts(tree: &Tree) -> Tree {
     let seen = tree.iter().filter(|(path, _)| !path.starts_with('.'));
-    seen.map(|(path, what)| (path.clone(), what.clone()))
-        .collect()
+    seen.map(|(path, what)| (path.clone(), what.clone())).collect()
 }
 
 #[test]
@@ -144,9 +141,7 @@ fn an_artifact_that_was_not_recorded_is_missing_even_if_files_exist() {
     let fetched = state["fetched"].as_object_mut().unwrap();
     // As if it had been killed after the new name, and before the record of it.
     fetched.remove("rpp_lib_generic").unwrap();
-    fixture
-        .t
-        .write("out/.rocwheel-fetch.json", state.to_string());
+    fixture.t.write("out/.rocwheel-fetch.json", state.to_string());
     let is_taken = || ["build --plan", "pipeline --dry-run"].map(|it| is_taken(it, &out));
     assert_eq!(is_taken(), [false, false]);
     assert_eq!(count(&fixture.fetch("--run-id 7")), 1);

@@ -17,10 +17,7 @@ pub(super) const ANSWER: &str = "15";
 pub(crate) fn project(to: &Path) {
     for directory in ["", "fw", "src"] {
         fs_err::create_dir_all(to.join(directory)).unwrap();
-        copy_files(
-            &Path::new("tests/framework").join(directory),
-            &to.join(directory),
-        );
+        copy_files(&Path::new("tests/framework").join(directory), &to.join(directory));
     }
     // What clang would have made of kernels.
     let code = [("gfx942", noise(1, 60_000)), ("gfx1100", noise(2, 50_000))];

@@ -54,9 +54,7 @@ impl Venv {
         let mut command = Command::new(tool(self.installer));
         let command = match self.installer {
             "pip" => command.arg("--python").arg(self.python()).arg("install"),
-            _ => command
-                .args(["pip", "install", "--python"])
-                .arg(self.python()),
+            _ => command.args(["pip", "install", "--python"]).arg(self.python()),
         };
         command.args(["--quiet", "--no-index", "--cache-dir"]);
         command.arg(self.path("cache")).args(arguments);
@@ -101,11 +99,7 @@ fn imported(python: &Path, variables: &[(&str, &Path)]) -> String {
     let said = Outcome::of(output);
     let error = said.stderr.lines().last().unwrap_or_default();
     let code = said.code;
-    let said = if code == 0 {
-        said.stdout.trim_end()
-    } else {
-        error
-    };
+    let said = if code == 0 { said.stdout.trim_end() } else { error };
     format!("exit {code}: {said}")
 }
 

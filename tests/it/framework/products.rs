@@ -19,10 +19,7 @@ fn frameworks_are_packages_of_a_product() {
     let to = place.path().join("bucket");
     let refused = upload(&published(), &to, &["--product", "pytorch"]);
     assert_eq!(refused.code, 1);
-    assert_has!(
-        refused.stderr,
-        "not of the product `pytorch`: `amd-fw-device`"
-    );
+    assert_has!(refused.stderr, "not of the product `pytorch`: `amd-fw-device`");
     let plan = upload(&published(), &to, &["--product", "fw", "--dry-run"]).ok();
     assert_has!(plan, "rocm/fw/whl-next/fw/fw-1.0+devrocm");
     assert!(!to.exists());
@@ -83,9 +80,7 @@ fn the_summary_installs_a_framework_with_the_code_for_a_gpu() {
     let page = rocwheel(&["summary", text(&published())]).ok();
     let place = format!("file://{}", published().display());
     let page = page.replace(&place, "PLACE");
-    let shown = page
-        .lines()
-        .filter(|it| it.contains("install ") || it.starts_with("pip takes"));
+    let shown = page.lines().filter(|it| it.contains("install ") || it.starts_with("pip takes"));
     insta::assert_snapshot!(shown.collect::<Vec<_>>().join("\n"), @"
     pip install --index-url PLACE/simple/ 'fw[device-gfx942]==1.0+devrocm0.99.1.dev0'
     uv pip install --default-index PLACE/simple/ 'fw[device-gfx942]==1.0+devrocm0.99.1.dev0'

@@ -11,13 +11,8 @@ use crate::judges::wheel_of_pypi;
 use crate::support::prelude::*;
 
 /// The libraries of PyTorch that its extensions need.
-const TORCH: [&str; 5] = [
-    "libtorch.so",
-    "libtorch_cpu.so",
-    "libtorch_hip.so",
-    "libc10.so",
-    "libc10_hip.so",
-];
+const TORCH: [&str; 5] =
+    ["libtorch.so", "libtorch_cpu.so", "libtorch_hip.so", "libc10.so", "libc10_hip.so"];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wanted {
@@ -29,11 +24,7 @@ enum Wanted {
 /// The wheels, and the tags that auditwheel derives from their symbols.
 const WHEELS: [(&str, &str, Wanted); 8] = [
     ("jax_rocm7_plugin", "manylinux_2_27_x86_64", Wanted::Always),
-    (
-        "torch_scatter_rocm",
-        "manylinux_2_39_x86_64",
-        Wanted::Always,
-    ),
+    ("torch_scatter_rocm", "manylinux_2_39_x86_64", Wanted::Always),
     ("pyg_lib_rocm", "manylinux_2_38_x86_64", Wanted::Always),
     ("torch_sparse_rocm", "manylinux_2_39_x86_64", Wanted::Always),
     ("bitsandbytes", "manylinux_2_34_x86_64", Wanted::Always),
@@ -46,9 +37,7 @@ const WHEELS: [(&str, &str, Wanted); 8] = [
 pub(super) fn wheels() -> Vec<(PathBuf, &'static str)> {
     let is_wanted = |wanted| wanted == Wanted::Always || are_large_wanted();
     let wheels = WHEELS.into_iter().filter(|it| is_wanted(it.2));
-    wheels
-        .map(|(start, tag, _)| (wheel_of_pypi(start), tag))
-        .collect()
+    wheels.map(|(start, tag, _)| (wheel_of_pypi(start), tag)).collect()
 }
 
 fn are_large_wanted() -> bool {
@@ -59,9 +48,7 @@ fn are_large_wanted() -> bool {
 fn libraries() -> Vec<Vec<String>> {
     let text = fs_err::read_to_string("tests/framework/rocm-7.14.txt").unwrap();
     let lines = text.lines().filter(|line| !line.starts_with('#'));
-    lines
-        .map(|line| line.split(' ').map(str::to_owned).collect())
-        .collect()
+    lines.map(|line| line.split(' ').map(str::to_owned).collect()).collect()
 }
 
 /// Writes a set of stubs.
@@ -73,10 +60,7 @@ fn stubs(to: &Path, version: &str) {
         version.clone_into(&mut wheel.version);
         for row in libraries.iter().filter(|it| it[0] == package) {
             for name in &row[2..] {
-                wheel.add(
-                    &format!("{}/{name}", row[1]),
-                    SharedObject::new(name).build(),
-                );
+                wheel.add(&format!("{}/{name}", row[1]), SharedObject::new(name).build());
             }
         }
         wheel.write(to);
@@ -103,8 +87,7 @@ fn found(set: &Path, wheel: &Path, torch: &Path) -> BTreeSet<String> {
     let findings = report["findings"].as_array().unwrap().iter();
     let name = wheel.file_name().unwrap().to_str();
     let own = findings.filter(|it| it["file"].as_str() == name);
-    own.map(|it| it["id"].as_str().unwrap().to_owned())
-        .collect()
+    own.map(|it| it["id"].as_str().unwrap().to_owned()).collect()
 }
 
 /// What `framework show` says of a wheel.
@@ -129,11 +112,7 @@ fn row(before: &Value, after: &Value, found: [&BTreeSet<String>; 2], tied: usize
     };
     let [had, has] = found.map(|it| {
         let rules: Vec<&str> = it.iter().map(String::as_str).collect();
-        if rules.is_empty() {
-            "nothing".to_owned()
-        } else {
-            rules.join(", ")
-        }
+        if rules.is_empty() { "nothing".to_owned() } else { rules.join(", ") }
     });
     format!(
         "| {} {} | {tied} of {} | {} → {} | {} → {} | {had} | {has} |",
@@ -201,13 +180,8 @@ fn tie(place: &Place, group: [&Path; 2], set: &Path, flags: &[&str]) -> PathBuf 
     place.tie(&group.map(Path::to_owned), set, flags).ok();
     let entries = fs_err::read_dir(place.tied()).unwrap();
     let mut paths = entries.map(|it| it.unwrap().path());
-    let is_it = |it: &PathBuf| {
-        it.file_name()
-            .unwrap()
-            .to_str()
-            .unwrap()
-            .starts_with(start.unwrap())
-    };
+    let is_it =
+        |it: &PathBuf| it.file_name().unwrap().to_str().unwrap().starts_with(start.unwrap());
     paths.find(is_it).unwrap()
 }
 
@@ -285,38 +259,19 @@ fn the_table_of_tags_is_that_of_auditwheel() {
     let theirs = succeed(Command::new(python).args(["-c", script])).stdout;
     let theirs: Value = serde_json::from_slice(&theirs).unwrap();
     let ours = fs_err::read_to_string("src/framework/manylinux.toml").unwrap();
-    for policy in theirs
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter(|it| it["name"] != "linux")
-    {
+    for policy in theirs.as_array().unwrap().iter().filter(|it| it["name"] != "linux") {
         let name = policy["name"].as_str().unwrap();
         let (_, row) = ours.split_once(&format!("name = \"{name}\"\n")).unwrap();
         let row = row.split("[[policy]]").next().unwrap();
         for (kind, versions) in policy["symbol_versions"]["x86_64"].as_object().unwrap() {
-            let versions = versions
-                .as_array()
-                .unwrap()
-                .iter()
-                .map(|it| it.as_str().unwrap());
+            let versions = versions.as_array().unwrap().iter().map(|it| it.as_str().unwrap());
             let is_number = |it: &&str| it.bytes().all(|it| it == b'.' || it.is_ascii_digit());
             let (numbers, names): (Vec<&str>, Vec<&str>) = versions.partition(is_number);
-            let key = |it: &&str| {
-                it.split('.')
-                    .map(|it| it.parse().unwrap())
-                    .collect::<Vec<u32>>()
-            };
+            let key = |it: &&str| it.split('.').map(|it| it.parse().unwrap()).collect::<Vec<u32>>();
             let newest = numbers.into_iter().max_by_key(key).unwrap_or("0");
-            assert!(
-                row.contains(&format!("{kind} = \"{newest}\"")),
-                "{name}: {kind}"
-            );
+            assert!(row.contains(&format!("{kind} = \"{newest}\"")), "{name}: {kind}");
             for version in names {
-                assert!(
-                    row.contains(&format!("\"{kind}_{version}\"")),
-                    "{name}: {kind}_{version}"
-                );
+                assert!(row.contains(&format!("\"{kind}_{version}\"")), "{name}: {kind}_{version}");
             }
         }
     }

@@ -35,10 +35,7 @@ fn facts_are_shown_with_and_without_a_set() {
     let json = rocwheel(&["framework", "show", wheel, "--format", "json"]).ok();
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["command"], "framework show");
-    assert_eq!(
-        json["wheels"][0]["binaries"][0]["needed"][0]["by"],
-        "ROCm (math)"
-    );
+    assert_eq!(json["wheels"][0]["binaries"][0]["needed"][0]["by"], "ROCm (math)");
 }
 
 #[test]
@@ -146,10 +143,7 @@ fn a_shell_reads_the_variables_of_any_directory() {
     let said = succeed(sh.args(["-euc", &script]).env("PATH", "/bin")).stdout;
     let root = site.join("_rocm_sdk_devel");
     let root = root.to_str().unwrap();
-    assert_eq!(
-        String::from_utf8(said).unwrap(),
-        format!("{root}|{root}/bin:/bin")
-    );
+    assert_eq!(String::from_utf8(said).unwrap(), format!("{root}|{root}/bin:/bin"));
     // A line break would begin another line.
     let odd = place.0.path("a\nEVIL=1");
     fs_err::rename(&site, &odd).unwrap();

@@ -18,9 +18,7 @@ pub(super) fn fat(soname: &str, seed: u64, all: &[&[&str]]) -> Vec<u8> {
     for (number, targets) in all.iter().enumerate() {
         let seed = |at| seed * 100 + number as u64 * 10 + at;
         let code = (0..).zip(*targets);
-        let code: Vec<_> = code
-            .map(|(at, it)| (*it, noise(seed(at), 60_000)))
-            .collect();
+        let code: Vec<_> = code.map(|(at, it)| (*it, noise(seed(at), 60_000))).collect();
         bytes.resize(bytes.len().next_multiple_of(4096), 0);
         starts.push(bytes.len() as u64);
         let bundle = bundles::raw(&code);
@@ -66,10 +64,7 @@ impl Place {
     /// The directory of the parts of a tied wheel.
     pub(super) fn tied_and_split(&self) -> PathBuf {
         self.tie_to_sample(&wheel(), &[]);
-        self.split(
-            &[self.only()],
-            &["--set", crate::support::place::text(&set())],
-        )
+        self.split(&[self.only()], &["--set", crate::support::place::text(&set())])
     }
 }
 
@@ -296,10 +291,7 @@ fn wheels_without_device_code_are_passed_on_as_they_are() {
     let place = Place::new();
     let parts = place.0.path("parts");
     let plain = place.write(&DemoWheel::new());
-    let fat = DemoWheel {
-        name: "fat".to_owned(),
-        ..wheel()
-    };
+    let fat = DemoWheel { name: "fat".to_owned(), ..wheel() };
     let said = split(&[plain.clone(), place.write(&fat)], &parts, &[]).ok();
     assert_has!(said, "stays     as it is: no binary has device code");
     let copy = parts.join(plain.file_name().unwrap());

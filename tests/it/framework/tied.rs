@@ -87,11 +87,7 @@ fn a_framework_that_refuses_another_rocm_still_does() {
     fw.add("fw/_rocm_init.py", module);
     let tied = members(&place.tie_to_sample(&fw, &[]));
     let module = text(&tied, "/_rocm_init.py");
-    assert_has!(
-        module,
-        "check_version=\"0.99.1.dev0\",",
-        "fail_on_version_mismatch=True,"
-    );
+    assert_has!(module, "check_version=\"0.99.1.dev0\",", "fail_on_version_mismatch=True,");
 }
 
 #[test]

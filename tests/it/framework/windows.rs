@@ -33,10 +33,8 @@ fn set(place: &Place) -> PathBuf {
 }
 
 /// Windows ignores the case of names.
-const EXTENSION: (&str, &[&str]) = (
-    "fw/_C.pyd",
-    &["AMDHIP64_7.DLL", "hipblas.dll", "fw.dll", "KERNEL32.dll"],
-);
+const EXTENSION: (&str, &[&str]) =
+    ("fw/_C.pyd", &["AMDHIP64_7.DLL", "hipblas.dll", "fw.dll", "KERNEL32.dll"]);
 
 #[test]
 fn the_init_module_loads_what_binaries_import() {
@@ -46,10 +44,7 @@ fn the_init_module_loads_what_binaries_import() {
     fw.add("fw/__init__.py", HOOK);
     fw.add("fw/lib/broken.dll", b"MZ".repeat(100));
     let said = place.tie(&[place.write(&fw)], &set, &[]).ok();
-    for line in [
-        "ties      2 of 3 binaries to ROCm 1.0\n",
-        "preload   amdhip64 hiprtc hipblas\n",
-    ] {
+    for line in ["ties      2 of 3 binaries to ROCm 1.0\n", "preload   amdhip64 hiprtc hipblas\n"] {
         assert_has!(said, line);
     }
     let tied = members(&place.only());
@@ -69,9 +64,7 @@ fn what_imported_libraries_need_of_other_packages_is_loaded_first() {
     let set = set(&place);
     let mut fw = wheel("fw", &[("fw/_C.pyd", &["HipBLAS.dll"])]);
     fw.add("fw/__init__.py", "");
-    let said = place
-        .tie(&[place.write(&fw)], &set, &["--init", "add"])
-        .ok();
+    let said = place.tie(&[place.write(&fw)], &set, &["--init", "add"]).ok();
     assert_has!(said, "preload   amdhip64 hipblas\n");
 }
 
@@ -109,11 +102,6 @@ fn what_is_not_for_the_set_is_refused() {
     hint: build it against this set, or tie it to the set that it was built with
     ");
     // With a hook of our own it is tied.
-    let said = refused(
-        "added",
-        &[("added/x.pyd", EXTENSION.1)],
-        "",
-        &["--init", "add"],
-    );
+    let said = refused("added", &[("added/x.pyd", EXTENSION.1)], "", &["--init", "add"]);
     assert!(said.starts_with("exit 0"), "{said}");
 }

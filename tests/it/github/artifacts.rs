@@ -47,12 +47,7 @@ impl Hosted {
     }
 
     pub(crate) fn of(api: Fake) -> Self {
-        Self {
-            api,
-            keeper: Fake::elsewhere(),
-            repository: "ROCm/TheRock",
-            listed: Vec::new(),
-        }
+        Self { api, keeper: Fake::elsewhere(), repository: "ROCm/TheRock", listed: Vec::new() }
     }
 
     /// One artifact of ten bytes, for which these are the answers.
@@ -180,10 +175,7 @@ fn a_download_is_taken_up_where_it_ended_at_a_new_address() {
     let silent = |at| ten_bytes().silent_after(at);
     let [busy, too_late] = [503, 403].map(empty);
     for (replies, starts) in [
-        (
-            vec![busy, broken_off(4), too_late, broken_off(6)],
-            vec![0, 0, 4, 4],
-        ),
+        (vec![busy, broken_off(4), too_late, broken_off(6)], vec![0, 0, 4, 4]),
         (vec![silent(4), silent(0), ten_bytes()], vec![0, 4, 4]),
     ] {
         let hosted = Hosted::of_ten_bytes(replies);

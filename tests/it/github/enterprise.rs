@@ -32,9 +32,7 @@ fn a_run_is_searched_page_by_page_and_fetched_by_the_token_of_the_installation()
         let route = format!("{RUNS}?branch=main&per_page=20&page={number}");
         hosted.api.on(&route, Reply::json(&page));
     }
-    let t = Sandbox::new()
-        .with("GITHUB_API_URL", hosted.api.url())
-        .with("GITHUB_TOKEN", "hush");
+    let t = Sandbox::new().with("GITHUB_API_URL", hosted.api.url()).with("GITHUB_TOKEN", "hush");
     let said = t.run(
         "fetch --platform linux --source github --repository amd/rocm --workflow ci.yml \
          --output-dir out -vv --branch main base_lib",

@@ -161,9 +161,7 @@ impl Fake {
     /// The next reply for a path and its query.
     pub(crate) fn on(&self, path: &str, reply: Reply) {
         if self.kind == Kind::GitHub && reply.is_judged {
-            let Answer {
-                status, headers, ..
-            } = &reply.answer;
+            let Answer { status, headers, .. } = &reply.answer;
             let body = str::from_utf8(&reply.answer.body).unwrap();
             let told = json!({"path": path, "status": status, "headers": headers, "body": body});
             let wrong = judge::wrong(&told);
@@ -209,11 +207,7 @@ fn answer(state: &Mutex<State>, kind: Kind, prefix: &str, request: &Request) -> 
         Some(replies) => replies[0].clone(),
         None => Reply::refusal(404, "Not Found"),
     };
-    if reply.has_parts {
-        reply.answer.part(request)
-    } else {
-        reply.answer
-    }
+    if reply.has_parts { reply.answer.part(request) } else { reply.answer }
 }
 
 impl Drop for Verdict {

@@ -52,12 +52,7 @@ fn requirements_and_pylocks_install_the_same_with_pip_and_uv() {
 #[ignore = "slow"]
 fn packages_of_others_are_pinned_too() {
     let t = sandbox();
-    wheel(
-        &t.path("packages"),
-        "torch",
-        "2.0",
-        "Requires-Dist: filelock\n",
-    );
+    wheel(&t.path("packages"), "torch", "2.0", "Requires-Dist: filelock\n");
     wheel(&t.path("packages"), "filelock", "2.0", "");
     let more = "--package torch --target none";
     for installer in ["uv", "pip"] {
@@ -99,11 +94,7 @@ fn a_prerelease_of_a_framework_in_a_stable_stream_is_installed() {
     let set = "pipeline --sample --version 10.1.0 --output-dir made";
     t.run(set).ok();
     let dist = t.path("made/packages/dist");
-    for version in [
-        "0.29.0a0+rocm10.1.0",
-        "0.28.0+rocm7.14.0",
-        "0.29.0+rocm7.15.0",
-    ] {
+    for version in ["0.29.0a0+rocm10.1.0", "0.28.0+rocm7.14.0", "0.29.0+rocm7.15.0"] {
         wheel(&dist, "torchvision", version, "");
     }
     let index = t.path("mirror/stable.repo.amd.com/rocm/whl-next");

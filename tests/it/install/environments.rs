@@ -55,9 +55,7 @@ fn a_set_that_check_refuses_is_not_installed_unless_that_is_accepted() {
     assert_has!(said, hint);
     assert_eq!(t.run("check set").code, 1);
     t.run("check set --write-accept known.toml");
-    let list = t
-        .read("known.toml")
-        .replace("reason = \"\"", "reason = \"a test\"");
+    let list = t.read("known.toml").replace("reason = \"\"", "reason = \"a test\"");
     let list = t.write("known.toml", list);
     install(&t, &local, "--target gfx942 --dry-run --no-check").ok();
     let t = t.with("ROCWHEEL_ACCEPT", list);
@@ -92,10 +90,7 @@ fn an_install_that_fails_leaves_no_new_environment_and_keeps_the_old_one() {
 #[test]
 fn what_somebody_makes_at_the_path_meanwhile_stays() {
     let set = built(sample());
-    let line = format!(
-        "install '{}' --no-check --target none --venv env",
-        set.display()
-    );
+    let line = format!("install '{}' --no-check --target none --venv env", set.display());
     let script = |verb: &str| {
         format!(
             "#!/bin/sh\ncase \"$1 $2\" in\n\
@@ -162,10 +157,7 @@ fn an_environment_never_has_packages_of_two_versions() {
     install(&t, &later, all).ok();
     let installed = packages(&environment);
     assert_eq!(installed.len(), 6, "{installed:?}");
-    assert!(
-        installed.iter().all(|it| it.ends_with("-0.99.2")),
-        "{installed:?}"
-    );
+    assert!(installed.iter().all(|it| it.ends_with("-0.99.2")), "{installed:?}");
     // A framework that is tied to its version of ROCm, and stays.
     let info = site(&environment).join("torch-2.10+rocm0.0.2.dist-info");
     fs_err::create_dir(&info).unwrap();
@@ -250,8 +242,7 @@ fn the_libraries_of_a_family_are_those_of_the_target() {
     let t = sandbox();
     let families = [("gfx942", "gfx94X-dcgpu"), ("gfx1100", "gfx110X-all")];
     crate::python::legacy::write_run(&t.path("artifacts"), &families);
-    t.run("build --artifact-dir artifacts --output-dir set")
-        .ok();
+    t.run("build --artifact-dir artifacts --output-dir set").ok();
     let upload = "upload set --multi-target --run-id 9 --offline --output-dir out --no-check";
     t.run(upload).ok();
     for set in ["set", "out/9-linux/python"] {
@@ -266,8 +257,7 @@ fn the_libraries_of_a_family_are_those_of_the_target() {
             }
         }
     }
-    t.run("install set --no-check --target gfx942 --extras libraries,devel")
-        .ok();
+    t.run("install set --no-check --target gfx942 --extras libraries,devel").ok();
     let installed = packages(&t.path(".venv"));
     assert!(
         installed.contains(&format!("rocm_sdk_libraries_gfx94x_dcgpu-{VERSION}")),
@@ -276,16 +266,9 @@ fn the_libraries_of_a_family_are_those_of_the_target() {
     // The set of one family.
     crate::python::legacy::write_run(&t.path("one"), &families[..1]);
     t.run("build --artifact-dir one --output-dir single").ok();
-    let said = t
-        .run("install single --no-check --target gfx1100 --dry-run")
-        .refused(1);
-    assert_has!(
-        said,
-        "has no device code for gfx1100, only for gfx94x-dcgpu"
-    );
-    let said = t
-        .run("install single --no-check --target gfx942 --dry-run")
-        .ok();
+    let said = t.run("install single --no-check --target gfx1100 --dry-run").refused(1);
+    assert_has!(said, "has no device code for gfx1100, only for gfx94x-dcgpu");
+    let said = t.run("install single --no-check --target gfx942 --dry-run").ok();
     assert_has!(said, "rocm_sdk_libraries_gfx94x_dcgpu-");
 }
 
@@ -300,9 +283,5 @@ fn only_what_builds_a_package_comes_from_another_index() {
     let deps = "http://127.0.0.1:9/simple/";
     let pins = t.run(&format!("{emit} --deps {deps}")).ok();
     assert_has!(pins, &format!("--index-url {deps}"), "--find-links");
-    assert_eq!(
-        pins.matches("--hash=sha256:").count(),
-        pins.matches("==").count(),
-        "{pins}"
-    );
+    assert_eq!(pins.matches("--hash=sha256:").count(), pins.matches("==").count(), "{pins}");
 }

@@ -9,9 +9,7 @@ fn files(root: &Path) -> BTreeSet<String> {
     let is_own = |name: &str| own.split(' ').any(|it| it == name);
     let is_of_rocm = |it: &String| it.trim_start_matches('_').starts_with("rocm");
     let files = tree(root).into_iter().filter(is_of_rocm);
-    files
-        .filter(|it| !it.ends_with(".pyc") && !is_own(it.rsplit('/').next().unwrap()))
-        .collect()
+    files.filter(|it| !it.ends_with(".pyc") && !is_own(it.rsplit('/').next().unwrap())).collect()
 }
 
 #[test]
@@ -29,12 +27,7 @@ fn other_installers_agree_about_the_files() {
             if begins.any(|it| name.starts_with(it)) && name.ends_with(".whl") {
                 let mut installer = Command::new(tool("python"));
                 installer.args(["-m", "installer", "--no-compile-bytecode", "--prefix", "/p"]);
-                succeed(
-                    installer
-                        .arg("--destdir")
-                        .arg(t.path("to"))
-                        .arg(set.dist().join(name)),
-                );
+                succeed(installer.arg("--destdir").arg(t.path("to")).arg(set.dist().join(name)));
             }
         }
         let by_installer = files(&site(&t.path("to/p")));
@@ -57,11 +50,7 @@ fn a_uv_that_does_not_run_is_named_or_not_used() {
     let t = only_program(sandbox(), "uv", b"\x7fELF\x02\x01\x01");
     for more in ["--dry-run", ""] {
         let said = install(&t, &set, &format!("--target none --installer uv {more}")).refused(2);
-        assert_has!(
-            said,
-            "failed to run `uv`",
-            "install uv, or pass `--installer pip`"
-        );
+        assert_has!(said, "failed to run `uv`", "install uv, or pass `--installer pip`");
         assert!(!t.path(".venv").exists());
     }
     // As a version manager leaves it that has no uv; and no uv at all.

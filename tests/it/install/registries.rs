@@ -49,9 +49,7 @@ impl Drop for PypiServer {
 #[test]
 #[ignore = "slow"]
 fn no_registry_supplies_the_packages_of_a_set() {
-    let t = sandbox()
-        .with("PIP_PRE", "1")
-        .with("UV_PRERELEASE", "allow");
+    let t = sandbox().with("PIP_PRE", "1").with("UV_PRERELEASE", "allow");
     registry(&t.path(""));
     let flat = t.path("placeholders");
     let base = PypiServer::start(&flat);
@@ -121,9 +119,7 @@ fn a_public_bucket_installs_and_a_private_one_is_refused() {
     let run = format!("--run-id 42 --bucket {}", bucket.as_str());
     let upload = format!("upload {run} --multi-target --platform linux --packages-dir");
     t.run(&format!("{upload} {}", text(&built(set)))).ok();
-    let said = t
-        .run(&format!("install {run} --target {target}"))
-        .refused(2);
+    let said = t.run(&format!("install {run} --target {target}")).refused(2);
     assert!(!t.path(".venv").exists());
     // What the refusal says to do.
     let (_, hint) = said.split_once("`rocwheel ").unwrap();

@@ -32,10 +32,9 @@ fn github(runs: &[Value]) -> Fake {
     fake.on("/repos/ROCm/TheRock", Reply::json(&repository("main")));
     fake.on("/repos/ROCm/TheRock/commits/v7", Reply::json(&commit(ABC)));
     fake.on("/repos/ROCm/TheRock/pulls/12", Reply::json(&pull(ABC)));
-    for query in [
-        format!("head_sha={ABC}&per_page=100&page=1"),
-        "branch=main&per_page=20&page=1".to_owned(),
-    ] {
+    for query in
+        [format!("head_sha={ABC}&per_page=100&page=1"), "branch=main&per_page=20&page=1".to_owned()]
+    {
         fake.on(&format!("{RUNS}?{query}"), page_of_runs(runs));
     }
     fake
@@ -43,9 +42,7 @@ fn github(runs: &[Value]) -> Fake {
 
 /// A sandbox that asks this GitHub.
 fn asking(fake: &Fake) -> Sandbox {
-    let t = sandbox()
-        .with("GITHUB_API_URL", fake.url())
-        .with("GITHUB_TOKEN", "hush");
+    let t = sandbox().with("GITHUB_API_URL", fake.url()).with("GITHUB_TOKEN", "hush");
     fs_err::create_dir(t.path("bucket")).unwrap();
     t
 }

@@ -28,8 +28,7 @@ fn with_mirror() -> Sandbox {
     let t = sandbox();
     publish_index(&t.path(EARLIER), &sample().dist());
     let server = Server::start(Site::Directory(t.path("mirror")));
-    t.with("ROCWHEEL_STREAM_MIRROR", &server.url)
-        .shows(server.url, "MIRROR/")
+    t.with("ROCWHEEL_STREAM_MIRROR", &server.url).shows(server.url, "MIRROR/")
 }
 
 #[test]

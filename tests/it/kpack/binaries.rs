@@ -5,9 +5,8 @@ use crate::support::prelude::*;
 /// A code object with kernels of these names, and some bytes of its own.
 pub(super) fn code_object(kernels: &[&str], payload: usize) -> Vec<u8> {
     let object = SharedObject::new("code").payload(payload);
-    let object = kernels.iter().fold(object, |object, kernel| {
-        object.function(&format!("{kernel}.kd"), 0)
-    });
+    let object =
+        kernels.iter().fold(object, |object, kernel| object.function(&format!("{kernel}.kd"), 0));
     object.build()
 }
 
@@ -35,9 +34,7 @@ pub(super) fn of_units(soname: &str, units: &[&[&str]]) -> Vec<u8> {
     });
     let (code, starts) = concatenated(&bundles.collect::<Vec<_>>());
     let object = SharedObject::new(soname).needs("libc.so.6");
-    object
-        .device_code(&code, &starts, DeviceRelocations::Rela)
-        .build()
+    object.device_code(&code, &starts, DeviceRelocations::Rela).build()
 }
 
 /// A library of two translation units, the second one compressed and with fewer targets.

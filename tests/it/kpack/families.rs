@@ -111,9 +111,7 @@ fn parts_that_do_not_fit_together_are_refused() {
         why.collect::<Vec<_>>().join(": ")
     };
     let renamed = |mix: &Path| {
-        let archive = mix.join(format!(
-            "fam_lib_gfx1100/{STAGE}/.kpack/fam_lib_gfx1100.kpack"
-        ));
+        let archive = mix.join(format!("fam_lib_gfx1100/{STAGE}/.kpack/fam_lib_gfx1100.kpack"));
         let other = archive.with_file_name("fam_lib_1_gfx1100.kpack");
         fs_err::rename(archive, other).unwrap();
     };

@@ -84,10 +84,7 @@ const SHARED: [(&str, &[&str]); 12] = [
 const PROGRAMS: [(&str, &[&str]); 3] = [
     ("pie", &[HIDDEN, "-fPIE", "-pie"]),
     ("fixed", &[HIDDEN, "-fno-pie", "-no-pie"]),
-    (
-        "together",
-        &[HIDDEN, "-fno-pie", "-no-pie", "-Wl,-z,noseparate-code"],
-    ),
+    ("together", &[HIDDEN, "-fno-pie", "-no-pie", "-Wl,-z,noseparate-code"]),
 ];
 
 /// The code of two translation units, and where the second begins.

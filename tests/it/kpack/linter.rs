@@ -63,9 +63,7 @@ fn of_section(elf: &Elf<'_>, section: &SectionHeader, file: &[u8]) -> Option<&'s
     }
     if section.sh_type == SHT_NOBITS && section.sh_offset < load.p_offset + load.p_filesz {
         let start = usize::try_from(section.sh_offset).unwrap();
-        let bytes = file[start..]
-            .iter()
-            .take(usize::try_from(section.sh_size).unwrap());
+        let bytes = file[start..].iter().take(usize::try_from(section.sh_size).unwrap());
         let mut others = bytes.filter(|byte| **byte != 0);
         return others.next().map(|_| "has no bytes, but some are read");
     }
@@ -74,11 +72,7 @@ fn of_section(elf: &Elf<'_>, section: &SectionHeader, file: &[u8]) -> Option<&'s
 
 fn of_symbols(elf: &Elf<'_>, table: &str, symbols: &Symtab<'_>) -> BTreeMap<String, &'static str> {
     let is_dynamic = table == ".dynsym";
-    let names = if is_dynamic {
-        &elf.dynstrtab
-    } else {
-        &elf.strtab
-    };
+    let names = if is_dynamic { &elf.dynstrtab } else { &elf.strtab };
     let outside = symbols.iter().filter(|symbol| {
         let section = elf.section_headers.get(symbol.st_shndx);
         section.is_some_and(|section| {

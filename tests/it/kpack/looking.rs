@@ -30,9 +30,7 @@ fn a_fat_binary_shows_its_code() {
     #0      gfx90a:xnack-  9256   9256    none          add, scale
     #1      gfx90a         8392   -       CCOB v3 zstd  a, b, c, and 2 more
     ");
-    let json = t
-        .run("kpack ls libfat.so --target gfx1100 --format json")
-        .all();
+    let json = t.run("kpack ls libfat.so --target gfx1100 --format json").all();
     insta::assert_snapshot!(json, @r#"
     exit 0
     {"schema":"rocwheel-report-v1","command":"kpack ls","file":"libfat.so","kind":"fat binary","code_objects":[{"bundle":0,"target":"gfx1100","size":11256,"stored":11256,"compression":"none","kernels":["add","scale"]}]}

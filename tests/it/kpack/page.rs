@@ -35,8 +35,7 @@ fn every_command_of_the_page_runs() {
         });
         let mut run = program::command();
         // `rocblas` takes the place of all of the sample's BLAS libraries.
-        run.args(arguments)
-            .args(builds.then_some("--without=hipblas,hipblaslt,origami"));
+        run.args(arguments).args(builds.then_some("--without=hipblas,hipblaslt,origami"));
         let output = succeed(run.current_dir(&place));
         assert!(!output.stdout.is_empty(), "{command}: says nothing");
     }

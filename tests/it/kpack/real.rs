@@ -48,10 +48,7 @@ fn split_and_compared(wheel: &Path) -> (usize, usize) {
     assert!(said.starts_with("exit 0"), "{said}");
     let root = place.path().join("root");
     flattened(&out, &root);
-    let compared = binaries
-        .iter()
-        .map(|(path, bytes)| compare(bytes, &root, path))
-        .sum();
+    let compared = binaries.iter().map(|(path, bytes)| compare(bytes, &root, path)).sum();
     fs_err::remove_dir_all(root).unwrap();
     (binaries.len(), compared)
 }

@@ -40,20 +40,12 @@ fn compare_devices(
     let references = host::references(&split).unwrap();
     assert_eq!(references.len(), found.wrappers.len());
     let section = found.section(&fat).unwrap();
-    let opened: Vec<_> = found
-        .bundles
-        .iter()
-        .map(|one| bundle::open(&section, one).unwrap())
-        .collect();
-    let targets = opened
-        .iter()
-        .flat_map(|one| one.code().map(|(target, _)| target.clone()));
+    let opened: Vec<_> =
+        found.bundles.iter().map(|one| bundle::open(&section, one).unwrap()).collect();
+    let targets = opened.iter().flat_map(|one| one.code().map(|(target, _)| target.clone()));
     let devices = devices(targets.collect());
     let archives = archives(root);
-    let archives = archives
-        .iter()
-        .map(|(path, it)| (path.clone(), it))
-        .collect();
+    let archives = archives.iter().map(|(path, it)| (path.clone(), it)).collect();
     let mut compared = 0;
     for generation in [Generation::FirstArchive, Generation::EveryArchive] {
         for (wrapper, reference) in found.wrappers.iter().zip(&references) {
@@ -93,8 +85,7 @@ fn choose<'a>(opened: &'a OpenedBundle<'_>, device: &CodeTarget) -> Option<&'a B
     let mut wanted = wanted.iter();
     wanted.find_map(|target| {
         let mut code = opened.code();
-        code.find(|(known, _)| *known == target)
-            .map(|(_, entry)| entry)
+        code.find(|(known, _)| *known == target).map(|(_, entry)| entry)
     })
 }
 

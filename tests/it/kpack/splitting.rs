@@ -20,9 +20,7 @@ pub(super) fn put(root: &Path, name: &str, bytes: &[u8]) {
 fn smaller() -> Vec<u8> {
     let code = bundles::raw(&[("gfx90a", code_object(&["only"], 3000))]);
     let (code, starts) = concatenated(&[code]);
-    SharedObject::new("libsmall.so.1")
-        .device_code(&code, &starts, DeviceRelocations::Relr)
-        .build()
+    SharedObject::new("libsmall.so.1").device_code(&code, &starts, DeviceRelocations::Relr).build()
 }
 
 pub(super) fn artifacts(root: &Path) -> PathBuf {
@@ -48,9 +46,7 @@ pub(super) fn put_databases(stage: &Path, target: &str) {
 
 pub(super) fn split(input: &Path, output: &Path, jobs: &str) -> String {
     let mut split = command();
-    split
-        .args(["split", "--jobs", jobs, "--artifact-dir"])
-        .arg(input);
+    split.args(["split", "--jobs", jobs, "--artifact-dir"]).arg(input);
     split.arg("--output-dir").arg(output);
     Outcome::of(split.output().unwrap()).all()
 }

@@ -56,8 +56,7 @@ pub(super) fn place(name: &str) -> PathBuf {
 fn run(arguments: &[&str], place: &Path) -> String {
     let mut run = command();
     // `rocblas` takes the place of all of the sample's BLAS libraries.
-    run.args(arguments)
-        .arg("--without=hipblas,hipblaslt,origami");
+    run.args(arguments).arg("--without=hipblas,hipblaslt,origami");
     Outcome::of(run.current_dir(place).output().unwrap()).all()
 }
 
@@ -71,11 +70,7 @@ fn fat_artifacts_become_wheels_in_which_every_device_finds_its_code() {
     let said = run(&[&pipeline[..], &summary[..]].concat(), &place);
     assert!(said.starts_with("exit 0"), "{said}");
     assert_has!(said, "Splitting 1 fat artifact: blas_lib_gfx94X-dcgpu");
-    assert_has!(
-        said,
-        "with split device code",
-        "Split 4 archives of device code, 122.55 KiB"
-    );
+    assert_has!(said, "with split device code", "Split 4 archives of device code, 122.55 KiB");
     assert!(!place.join("out/packages/kpack.part").exists());
     let summary = fs_err::read_to_string(place.join("summary.md")).unwrap();
     assert_has!(summary, "gfx942", "gfx1100");
@@ -86,9 +81,7 @@ fn fat_artifacts_become_wheels_in_which_every_device_finds_its_code() {
     let root = place.join("site/_rocm_sdk_libraries");
     assert_eq!(compare(&rocblas(), &root, "lib/librocblas.so.5"), 50);
     let names: Vec<String> = files(&root).into_keys().collect();
-    let code = names
-        .iter()
-        .filter(|name| name.contains("blas") && name.contains("gfx"));
+    let code = names.iter().filter(|name| name.contains("blas") && name.contains("gfx"));
     insta::assert_snapshot!(code.cloned().collect::<Vec<_>>().join("\n"), @"
     .kpack/blas_lib_d4005b17_0_gfx1100.kpack
     .kpack/blas_lib_d4005b17_0_gfx942.kpack
@@ -159,10 +152,6 @@ fn what_happens_to_code_in_binaries_is_a_choice() {
     );
     fs_err::remove_dir_all(other).unwrap();
     // Beside its generic part, a fat artifact is one too many.
-    put(
-        &place.join("in/blas_lib_generic"),
-        "artifact_manifest.txt",
-        b"",
-    );
+    put(&place.join("in/blas_lib_generic"), "artifact_manifest.txt", b"");
     refused("error: only one of `blas_lib_generic` and `blas_lib_gfx94X-dcgpu` is split");
 }

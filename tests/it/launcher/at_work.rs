@@ -124,10 +124,7 @@ fn arguments_and_exit_code_pass_through_a_chain() {
     ];
     let mut first = Command::new(first);
     first.arg0("any name/at all");
-    let output = first
-        .args(arguments.map(OsStr::from_bytes))
-        .output()
-        .unwrap();
+    let output = first.args(arguments.map(OsStr::from_bytes)).output().unwrap();
     let seen: Vec<_> = output.stdout.split(|byte| *byte == 0).collect();
     let passed = [&[&b"any name/at all"[..]], &arguments[..], &[b""]].concat();
     assert_eq!(seen, passed, "{}", text(&output.stderr));
@@ -282,9 +279,7 @@ fn a_launcher_too_deep_for_the_kernel_to_name_runs_its_target() {
         let descend = [down; 22].join(" && ");
         let mut command = Command::new("sh");
         command.args(["-c", &format!("{descend} && {commands}"), &"d".repeat(200)]);
-        command
-            .args([&launcher, &program])
-            .current_dir(stage.root());
+        command.args([&launcher, &program]).current_dir(stage.root());
         command
     };
     let mut complete = in_the_deep(r#"cp "$1" clang && cp "$2" clang-22 && exec ./clang"#);

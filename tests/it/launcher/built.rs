@@ -8,9 +8,7 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// What a command prints.
 fn said_by(program: &str, arguments: &[&str]) -> String {
     let mut command = Command::new(program);
-    command
-        .args(arguments)
-        .current_dir(env!("CARGO_MANIFEST_DIR"));
+    command.args(arguments).current_dir(env!("CARGO_MANIFEST_DIR"));
     let said = String::from_utf8(succeed(&mut command).stdout).unwrap();
     said.trim_end().to_owned()
 }
@@ -40,10 +38,7 @@ fn build() -> Vec<u8> {
         format!("-o{}", out.display()),
     ];
     let places = places.iter().map(String::as_str);
-    said_by(
-        "rustc",
-        &flags.split_whitespace().chain(places).collect::<Vec<_>>(),
-    );
+    said_by("rustc", &flags.split_whitespace().chain(places).collect::<Vec<_>>());
     fs_err::read(out).unwrap()
 }
 

@@ -57,20 +57,12 @@ fn a_dry_run_says_what_would_happen_and_does_nothing() {
         let arguments = [arguments, &["--dry-run", "--output-dir", text(&out)]].concat();
         let said = String::from_utf8(pipeline(&arguments).stdout).unwrap();
         assert!(contents(&out).is_empty());
-        let said = said
-            .replace(text(&out), "OUT")
-            .replace(text(&bucket), "BUCKET");
+        let said = said.replace(text(&out), "OUT").replace(text(&bucket), "BUCKET");
         let lines: Vec<&str> = said.lines().collect();
         let sizes = Regex::new(r"[0-9.]+ [KM]?i?B").unwrap();
         let middle = lines.iter().position(|it| it.starts_with("build")).unwrap();
-        let shown = [
-            &lines[..1],
-            &lines[middle - 1..middle + 3],
-            &lines[lines.len() - 2..],
-        ];
-        sizes
-            .replace_all(&shown.concat().join("\n"), "SIZE")
-            .into_owned()
+        let shown = [&lines[..1], &lines[middle - 1..middle + 3], &lines[lines.len() - 2..]];
+        sizes.replace_all(&shown.concat().join("\n"), "SIZE").into_owned()
     };
     insta::assert_snapshot!(dry(&["--run-id", "7", "--input-dir", text(&bucket)]), @"
     fetch    SIZE amd-llvm_lib_generic.tar.xz

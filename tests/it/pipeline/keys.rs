@@ -8,12 +8,7 @@ use crate::{
 };
 
 /// A way to name a run: a name, arguments, variables of the workflow that it is part of, and its place.
-struct Kind(
-    &'static str,
-    &'static str,
-    &'static [(&'static str, &'static str)],
-    &'static str,
-);
+struct Kind(&'static str, &'static str, &'static [(&'static str, &'static str)], &'static str);
 
 const ID: (&str, &str) = ("GITHUB_RUN_ID", "888");
 const REPOSITORY: (&str, &str) = ("GITHUB_REPOSITORY", "ROCm/TheRock");
@@ -96,13 +91,7 @@ fn every_kind_of_run_has_one_place_that_all_commands_agree_on() {
             assert_eq!(kind.json(&["place"])["set-url"], root, "{name}");
         }
         let (url, (_, root)) = (root, root[5..].split_once('/').unwrap());
-        let upload = [
-            "upload",
-            "--packages-dir",
-            packages,
-            "--no-check",
-            "--output-dir",
-        ];
+        let upload = ["upload", "--packages-dir", packages, "--no-check", "--output-dir"];
         let to = |place| [&upload, &[text(place)][..], kind.group()].concat();
         let planned = kind.json(&[&to(&out)[..], &["--dry-run"]].concat());
         let there = format!("{}/{}", out.display(), root.trim_end_matches('/'));
@@ -152,11 +141,7 @@ fn a_dry_run_of_packed_artifacts_lists_what_is_written() {
         let pipeline = [&["pipeline", "--output-dir", text(&out)], &way[..]].concat();
         let told = kind.json(&[&pipeline[..], &["--dry-run"]].concat());
         let is_sample = way[0] == "--sample";
-        let reads = if is_sample {
-            "the built-in sample"
-        } else {
-            text(&run)
-        };
+        let reads = if is_sample { "the built-in sample" } else { text(&run) };
         assert_eq!(told["reads"], reads, "{way:?}");
         assert!(!out.exists(), "{way:?}");
         kind.run(&pipeline).ok();

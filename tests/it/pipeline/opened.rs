@@ -205,10 +205,7 @@ fn over_a_network_each_wheel_is_read_once() {
     traced(&["index", "--no-check", &packages], &[]);
     let variables = [
         ("HOME", bench.path("")),
-        (
-            "AWS_ENDPOINT_URL",
-            format!("http://127.0.0.1:{}", server.port),
-        ),
+        ("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{}", server.port)),
         ("AWS_EC2_METADATA_DISABLED", "true".to_owned()),
         ("AWS_ACCESS_KEY_ID", ID.to_owned()),
         ("AWS_SECRET_ACCESS_KEY", SECRET.to_owned()),

@@ -20,10 +20,7 @@ fn truncated(archives: &Path) {
 fn hostile(archives: &Path) {
     let mut tar = tar::Builder::new(Vec::new());
     let manifest: &[u8] = b"stage\n";
-    for (name, content) in [
-        ("artifact_manifest.txt", manifest),
-        ("stage/../../../evil", b"evil"),
-    ] {
+    for (name, content) in [("artifact_manifest.txt", manifest), ("stage/../../../evil", b"evil")] {
         let mut header = tar::Header::new_gnu();
         header.set_size(content.len() as u64);
         header.set_mode(0o644);
@@ -52,11 +49,7 @@ fn contradicting(archives: &Path) {
 fn artifacts_that_cannot_be_used_are_named_and_leave_nothing() {
     type Damage = fn(&Path);
     let cases: [(Damage, &str, &[&str]); 3] = [
-        (
-            truncated,
-            "blas_lib_generic",
-            &["error: failed to unpack `blas_lib_generic.tar.zst`"],
-        ),
+        (truncated, "blas_lib_generic", &["error: failed to unpack `blas_lib_generic.tar.zst`"]),
         (
             hostile,
             "rand_dev_generic",
@@ -94,11 +87,7 @@ fn files_of_others_stay_and_stop_a_pipeline() {
     t.write(thesis, "years");
     let pipeline = "pipeline --sample --output-dir out";
     let said = t.run(pipeline).refused(2);
-    assert_has!(
-        said,
-        "that this set does not have, first `thesis.txt`",
-        "pass `--clean`"
-    );
+    assert_has!(said, "that this set does not have, first `thesis.txt`", "pass `--clean`");
     assert_eq!(t.read(thesis), "years");
     t.run(&format!("{pipeline} --clean")).ok();
     assert!(!t.path(thesis).exists());
@@ -231,24 +220,16 @@ fn in_a_workflow_the_log_has_every_finding() {
     let refused = t.run(&line);
     assert_eq!(refused.code, 1);
     let said = refused.stdout + &refused.stderr;
-    let findings = said
-        .lines()
-        .filter(|line| !line.starts_with("::") && line.contains("RW304"));
+    let findings = said.lines().filter(|line| !line.starts_with("::") && line.contains("RW304"));
     let findings: Vec<&str> = findings.collect();
     for target in targets.split(',') {
-        assert!(
-            findings.iter().any(|it| it.contains(target)),
-            "{target}\n{said}"
-        );
+        assert!(findings.iter().any(|it| it.contains(target)), "{target}\n{said}");
     }
     let annotations = said.lines().filter(|it| it.starts_with("::error"));
     let annotations: Vec<&str> = annotations.collect();
     assert_eq!(annotations.len(), 2, "{said}");
     let (first, more) = (annotations[0], "%0Aand 3 more in the log%0A");
-    assert!(
-        first.starts_with("::error title=RW304 required-target::"),
-        "{said}"
-    );
+    assert!(first.starts_with("::error title=RW304 required-target::"), "{said}");
     assert!(first.contains(more), "{said}");
     assert!(!t.path("out/local-linux").exists());
 }

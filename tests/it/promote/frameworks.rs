@@ -84,10 +84,7 @@ fn a_promoted_framework_is_the_one_that_is_tied_to_the_release() {
     tie(&wheels[..1], &release, &untied, &AS_PROMOTED);
     assert_eq!(digests(&untied), digests(&expected));
     assert_all_in(&expected, &to.join("dist"));
-    assert!(
-        to.join("dist/plugin-1.0-py3-none-linux_x86_64.whl")
-            .exists()
-    );
+    assert!(to.join("dist/plugin-1.0-py3-none-linux_x86_64.whl").exists());
     assert_eq!(digests(&to.join("dist")).len(), 9);
     rocwheel(&["check", text(&to)]).ok();
 }

@@ -75,12 +75,7 @@ fn a_set_for_windows_is_promoted() {
 fn what_the_build_was_told_is_kept() {
     let flags = "--compression store --source-date-epoch 1700000001 --version-suffix _x";
     let flags: Vec<&str> = flags.split(' ').collect();
-    assert_promotes(
-        "told",
-        &sample().artifacts(),
-        &flags,
-        "--to release --no-check",
-    );
+    assert_promotes("told", &sample().artifacts(), &flags, "--to release --no-check");
 }
 
 #[test]
@@ -132,10 +127,7 @@ fn a_set_of_upstreams_scripts_is_promoted() {
         });
     }
     let said = promote(&set, "--to release --dry-run").refused(1);
-    assert_has!(
-        said,
-        "its `_dist_info.py` does not say which package it is of"
-    );
+    assert_has!(said, "its `_dist_info.py` does not say which package it is of");
     let to = promoted(&set, "upstream-released", "--to release --no-check");
     let mut wheels = packages(&to.join("dist"));
     wheels.retain(|name, _| name.ends_with(".whl"));

@@ -2,19 +2,11 @@
 
 use crate::{publish::packages::wheel, support::prelude::*};
 
-const CORE: [&str; 3] = [
-    "rocm-sdk-core",
-    "rocm-sdk-libraries",
-    "rocm-sdk-device-gfx942",
-];
+const CORE: [&str; 3] = ["rocm-sdk-core", "rocm-sdk-libraries", "rocm-sdk-device-gfx942"];
 
 /// A wheel in the directory of its project, with what it requires, and its sidecar.
 fn add(place: &Path, project: &str, version: &str, requires: &str) {
-    let product = if project.starts_with("rocm") {
-        "core"
-    } else {
-        "pytorch"
-    };
+    let product = if project.starts_with("rocm") { "core" } else { "pytorch" };
     let index = place.join(format!("rocm/{product}/whl-next"));
     let path = wheel(&index.join(project), project, version, requires);
     let metadata =

@@ -57,11 +57,7 @@ fn versions_are_published_side_by_side() {
     let mut arguments = vec!["install", "--no-index", "--quiet", "--no-deps", "--target"];
     arguments.push(text(&target));
     let device = core.join("rocm-sdk-device-gfx942");
-    arguments.extend([
-        "--find-links",
-        text(&device),
-        "rocm-sdk-device-gfx942==7.14.0",
-    ]);
+    arguments.extend(["--find-links", text(&device), "rocm-sdk-device-gfx942==7.14.0"]);
     judge("pip", &arguments).ok();
     let installed = target.join("rocm_sdk_device_gfx942-7.14.0.dist-info");
     assert!(installed.exists());
@@ -81,10 +77,7 @@ fn another_package_under_a_published_name_is_refused() {
     assert_lacks!(said, "--overwrite");
     assert_eq!(tree(&to), before);
     let said = publish(&another, &to, "--to same --product x").stderr;
-    assert_has!(
-        said,
-        "the products are core, pytorch, migraphx, onnxruntime, jax"
-    );
+    assert_has!(said, "the products are core, pytorch, migraphx, onnxruntime, jax");
 }
 
 /// Names that only begin like those of a product have none.

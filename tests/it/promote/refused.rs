@@ -64,15 +64,13 @@ fn sets_that_are_not_whole_are_refused() {
     let core = CORE.replace("rc1", "");
     let release = built(sample(), "7.14.0").join("dist");
     fs_err::copy(release.join(&core), mixed.join(core)).unwrap();
-    let [device, selector] = [
-        "rocm_sdk_device_gfx942-7.14.0rc1-py3-none-linux_x86_64.whl",
-        "rocm-7.14.0rc1.tar.gz",
-    ]
-    .map(|lacking| {
-        let set = copy(&format!("without-{lacking}"));
-        fs_err::remove_file(set.join(lacking)).unwrap();
-        set
-    });
+    let [device, selector] =
+        ["rocm_sdk_device_gfx942-7.14.0rc1-py3-none-linux_x86_64.whl", "rocm-7.14.0rc1.tar.gz"]
+            .map(|lacking| {
+                let set = copy(&format!("without-{lacking}"));
+                fs_err::remove_file(set.join(lacking)).unwrap();
+                set
+            });
     let torch = copy("torch");
     let mut wheel = DemoWheel::bare("torch");
     wheel.version = "2.12.0+rocm7.14.0rc1".to_owned();
@@ -133,10 +131,7 @@ fn wheels_that_would_be_wrong_are_refused() {
         members.insert(0, ("_rocm_sdk_core/share/x".to_owned(), 0o100_644, vec![1]));
     });
     let other = change("other", &|members| {
-        let own = members
-            .iter_mut()
-            .find(|it| it.0.ends_with("/METADATA"))
-            .unwrap();
+        let own = members.iter_mut().find(|it| it.0.ends_with("/METADATA")).unwrap();
         let said = String::from_utf8_lossy(&own.2);
         let said = said.replace("Version: 7.14.0rc1", "Version: 7.14.0rc2");
         own.2 = said.into_bytes();
@@ -220,11 +215,7 @@ fn a_directory_with_another_version_keeps_it() {
     // What the hint says: the versions of a place side by side.
     let to = fresh("side-by-side");
     for set in [&earlier, &candidate()] {
-        promote(
-            set,
-            &format!("--to same --layout product --into {}", text(&to)),
-        )
-        .ok();
+        promote(set, &format!("--to same --layout product --into {}", text(&to))).ok();
     }
     let cores = tree(&to)
         .into_iter()

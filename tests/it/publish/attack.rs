@@ -17,10 +17,7 @@ fn refused(arguments: &[&str], bench: &Bench) -> String {
 fn packages_that_cannot_be_indexed_are_named() {
     let bench = Bench::new();
     let root = bench.path("");
-    let mut said = vec![refused(
-        &["index", "--no-check", &bench.path("nowhere")],
-        &bench,
-    )];
+    let mut said = vec![refused(&["index", "--no-check", &bench.path("nowhere")], &bench)];
     said.push(refused(&["index", "--no-check", &root], &bench));
     let names = [
         "not-a-wheel.whl",
@@ -37,10 +34,7 @@ fn packages_that_cannot_be_indexed_are_named() {
     fs_err::write(bench.path("set.json"), "{").unwrap();
     wheels(&bench.root);
     said.push(refused(&["index", "--no-check", &root], &bench));
-    said.push(refused(
-        &["index", "--no-check", &bench.path("set.json")],
-        &bench,
-    ));
+    said.push(refused(&["index", "--no-check", &bench.path("set.json")], &bench));
     insta::assert_snapshot!(said.concat(), @r#"
     error: no such directory: `ROOT/nowhere`
 
@@ -131,29 +125,16 @@ fn an_upload_that_cannot_be_is_refused_in_words() {
 fn hidden_files_directories_and_strangers_are_not_published() {
     let bench = Bench::new();
     wheels(&bench.root);
-    wheel(
-        &bench.root.join("dist/.kpack_staging"),
-        "scratch",
-        "1.0",
-        "",
-    );
+    wheel(&bench.root.join("dist/.kpack_staging"), "scratch", "1.0", "");
     fs_err::write(bench.path("dist/.hidden-1.0.tar.gz"), "x").unwrap();
     fs_err::write(bench.path("dist/index.html"), "stale").unwrap();
     fs_err::write(bench.path("dist/rocm-1.0.tar.gz.sha256sum"), "x").unwrap();
     fs_err::create_dir(bench.path("dist/dir-1.0.tar.gz")).unwrap();
-    bench
-        .run("upload . --output-dir out --multi-target --no-check")
-        .ok();
+    bench.run("upload . --output-dir out --multi-target --no-check").ok();
     let dist = super::tree(&bench.root.join("out/local-linux/python/dist"));
-    let wheels = [
-        "rocm_sdk_core",
-        "rocm_sdk_device_gfx942",
-        "rocm_sdk_libraries",
-    ]
-    .map(|name| format!("{name}-{VERSION}-py3-none-any.whl"));
-    let expected = wheels
-        .iter()
-        .flat_map(|name| [name.clone(), format!("{name}.metadata")]);
+    let wheels = ["rocm_sdk_core", "rocm_sdk_device_gfx942", "rocm_sdk_libraries"]
+        .map(|name| format!("{name}-{VERSION}-py3-none-any.whl"));
+    let expected = wheels.iter().flat_map(|name| [name.clone(), format!("{name}.metadata")]);
     let expected = std::iter::once("index.html".to_owned()).chain(expected);
     assert_eq!(dist, expected.collect::<Vec<String>>());
     let page = bench.path("out/local-linux/python/dist/index.html");
@@ -175,11 +156,7 @@ fn a_summary_for_a_workflow_is_appended_within_its_limit() {
     rocwheel(&[&common[..], &files].concat()).ok();
     let text = fs_err::read_to_string(&summary).unwrap();
     assert!(text.len() <= LIMIT, "{}", text.len());
-    assert_has!(
-        text,
-        "1 row left out here.",
-        "**3 packages, 3.18 KiB**. [SHA256SUMS]"
-    );
+    assert_has!(text, "1 row left out here.", "**3 packages, 3.18 KiB**. [SHA256SUMS]");
     let outputs = fs_err::read_to_string(&output).unwrap();
     assert!(outputs.contains(&format!("\n{index}\n")));
     let refused = refused(&["summary", "--packages-dir", &from], &bench);

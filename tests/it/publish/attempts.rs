@@ -57,12 +57,7 @@ fn set_json(bench: &Bench) -> Value {
 
 #[track_caller]
 fn refused(bench: &Bench, outcome: &Outcome, before: &[(String, Sha256)]) -> String {
-    assert_eq!(
-        (outcome.code, outcome.stdout.as_str()),
-        (1, ""),
-        "{}",
-        outcome.stderr
-    );
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (1, ""), "{}", outcome.stderr);
     assert_eq!(contents(bench, PLACE), before);
     outcome.stderr.clone()
 }
@@ -71,24 +66,9 @@ fn refused(bench: &Bench, outcome: &Outcome, before: &[(String, Sha256)]) -> Str
 fn a_later_attempt_replaces_the_set_of_an_earlier_one() {
     let later = "7.13.0.dev0+ef.gh";
     let bench = Bench::new();
-    build(
-        &bench,
-        "first",
-        VERSION,
-        &["rocm-sdk-core", "rocm-sdk-libraries", "rocm-sdk-devel"],
-    );
-    build(
-        &bench,
-        "second",
-        VERSION,
-        &["rocm-sdk-core", "rocm-sdk-libraries"],
-    );
-    build(
-        &bench,
-        "third",
-        later,
-        &["rocm-sdk-core", "rocm-sdk-libraries"],
-    );
+    build(&bench, "first", VERSION, &["rocm-sdk-core", "rocm-sdk-libraries", "rocm-sdk-devel"]);
+    build(&bench, "second", VERSION, &["rocm-sdk-core", "rocm-sdk-libraries"]);
+    build(&bench, "third", later, &["rocm-sdk-core", "rocm-sdk-libraries"]);
     upload(&bench, "first", 1, "").ok();
     assert_eq!(set_json(&bench)["run-attempt"], 1);
     for (attempt, packages) in [(2, "second"), (3, "third")] {
@@ -107,10 +87,7 @@ fn a_later_attempt_replaces_the_set_of_an_earlier_one() {
     build(&bench, "fourth", later, &["rocm-sdk-core"]);
     upload(&bench, "fourth", 4, "--layout flat").ok();
     let there = tree(&bench.root.join(PLACE));
-    assert!(
-        !there.iter().any(|it| it.starts_with("dist/")),
-        "{there:#?}"
-    );
+    assert!(!there.iter().any(|it| it.starts_with("dist/")), "{there:#?}");
 }
 
 #[test]
@@ -124,19 +101,10 @@ fn what_is_no_later_attempt_of_the_same_commit_is_refused() {
     describe(&bench, "other", 'b');
     upload(&bench, "first", 2, "").ok();
     let before = contents(&bench, PLACE);
-    let said = [
-        ("second", 1),
-        ("first", 1),
-        ("other", 3),
-        ("second", 2),
-        ("second", 0),
-    ];
+    let said = [("second", 1), ("first", 1), ("other", 3), ("second", 2), ("second", 0)];
     let said = said.map(|(packages, attempt)| {
         let outcome = upload(&bench, packages, attempt, "");
-        format!(
-            "{packages} {attempt}\n{}",
-            refused(&bench, &outcome, &before)
-        )
+        format!("{packages} {attempt}\n{}", refused(&bench, &outcome, &before))
     });
     let digests = regex::Regex::new("[0-9a-f]{64}").unwrap();
     insta::assert_snapshot!(digests.replace_all(&said.join("\n"), "SHA256"), @"
@@ -179,18 +147,8 @@ fn what_is_no_later_attempt_of_the_same_commit_is_refused() {
 #[test]
 fn a_later_attempt_goes_on_where_an_earlier_one_was_interrupted() {
     let bench = Bench::new();
-    build(
-        &bench,
-        "first",
-        VERSION,
-        &["rocm-sdk-core", "rocm-sdk-libraries"],
-    );
-    build(
-        &bench,
-        "second",
-        VERSION,
-        &["rocm-sdk-core", "rocm-sdk-libraries"],
-    );
+    build(&bench, "first", VERSION, &["rocm-sdk-core", "rocm-sdk-libraries"]);
+    build(&bench, "second", VERSION, &["rocm-sdk-core", "rocm-sdk-libraries"]);
     upload(&bench, "first", 1, "").ok();
     for gone in ["set.json", "simple/index.html"] {
         fs_err::remove_file(bench.root.join(PLACE).join(gone)).unwrap();
@@ -229,10 +187,7 @@ fn the_packages_of_others_are_replaced_one_by_one() {
         file["run-attempt"].as_u64()
     };
     assert_eq!(set["run-attempt"], 2);
-    assert_eq!(
-        ["rocm-sdk-core", "torch", "jax"].map(of),
-        [None, Some(2), Some(1)]
-    );
+    assert_eq!(["rocm-sdk-core", "torch", "jax"].map(of), [None, Some(2), Some(1)]);
     let before = contents(&bench, PLACE);
     refused(&bench, &upload(&bench, "torch-1", 1, ""), &before);
 }
@@ -243,12 +198,7 @@ fn the_parts_of_a_later_attempt_replace_those_of_an_earlier_one() {
     for attempt in ["1", "2"] {
         for project in ["core", "libraries"] {
             let directory = format!("{project}-{attempt}");
-            build(
-                &bench,
-                &directory,
-                VERSION,
-                &[&format!("rocm-sdk-{project}")],
-            );
+            build(&bench, &directory, VERSION, &[&format!("rocm-sdk-{project}")]);
             describe(&bench, &directory, 'a');
         }
     }

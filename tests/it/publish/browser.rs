@@ -30,10 +30,7 @@ fn pages_fit_every_window_and_follow_the_theme() {
         let mut frames = String::new();
         for page in PAGES {
             for width in [320, 375, 1280] {
-                let _ = write!(
-                    frames,
-                    "<iframe src='{page}' width={width} height=700></iframe>"
-                );
+                let _ = write!(frames, "<iframe src='{page}' width={width} height=700></iframe>");
             }
         }
         let judge = "<p></p><script>onload = () => {
@@ -54,13 +51,7 @@ fn pages_fit_every_window_and_follow_the_theme() {
             chromium.arg(format!("--blink-settings=preferredColorScheme={scheme}"));
             chromium.arg(format!("{}judge.html", server.url));
             let page = String::from_utf8(succeed(&mut chromium).stdout).unwrap();
-            let said = page
-                .split("<p>")
-                .nth(1)
-                .unwrap()
-                .split("</p>")
-                .next()
-                .unwrap();
+            let said = page.split("<p>").nth(1).unwrap().split("</p>").next().unwrap();
             let lines: Vec<&str> = said.split_terminator(';').collect();
             assert_eq!(lines.len(), PAGES.len() * 3, "{said}");
             for line in lines {

@@ -133,22 +133,12 @@ fn with_set() -> (Bench, MemoryStore) {
 }
 
 fn index_in(store: &(impl Store + Clone + 'static)) -> Result<Indexed> {
-    let quiet = Options {
-        quiet: 2,
-        ..Options::default()
-    };
-    let world = World {
-        console: Console::of_this_process(&quiet),
-        stop: Stop::default(),
-    };
+    let quiet = Options { quiet: 2, ..Options::default() };
+    let world = World { console: Console::of_this_process(&quiet), stop: Stop::default() };
     let urls = "https://bucket.s3.amazonaws.com/42-linux/python/".parse()?;
     let store = Arc::new(store.clone());
     let place = SetPlace::of_store(store, &PLACE.parse()?, urls, &world.stop);
-    let options = IndexOptions {
-        read: KnownPackages::new(),
-        yank: None,
-        jobs: NonZeroUsize::MIN,
-    };
+    let options = IndexOptions { read: KnownPackages::new(), yank: None, jobs: NonZeroUsize::MIN };
     index(&place, &options, &world)
 }
 
@@ -192,10 +182,7 @@ fn a_large_wheel_is_indexed_from_a_small_part_of_it() {
     let (requests, bytes) = busy.read_of_wheels();
     assert!(requests <= 3 && bytes <= 300_000, "{requests} {bytes}");
     // No page says what its digest is: all of it is read, once.
-    let busy = Busy {
-        forgetful: true,
-        ..Busy::new(stocked(&bench))
-    };
+    let busy = Busy { forgetful: true, ..Busy::new(stocked(&bench)) };
     put(&busy.inside, &name, &with_payload(&small, 5 << 20));
     index_in(&busy).unwrap();
     let (_, bytes) = busy.read_of_wheels();

@@ -42,10 +42,7 @@ fn containers_that_upload_at_once_leave_whole_files() {
             assert!(fs_err::read(published).unwrap() == built, "{name}");
         }
         let left = tree(&shared);
-        assert!(
-            !left.iter().any(|path| path.contains(".rocwheel-")),
-            "{left:?}"
-        );
+        assert!(!left.iter().any(|path| path.contains(".rocwheel-")), "{left:?}");
     }
 }
 
@@ -68,11 +65,7 @@ fn what_a_killed_upload_left_is_gone_after_the_next_one() {
     let mut killed = Command::new("sh");
     killed.args(["-c", r#"ulimit -f 0; exec "$0" "$@""#]);
     let outside = upload();
-    killed.args(
-        outside
-            .get_args()
-            .skip_while(|argument| *argument != ROCWHEEL),
-    );
+    killed.args(outside.get_args().skip_while(|argument| *argument != ROCWHEEL));
     assert!(!killed.env_clear().status().unwrap().success());
     assert!(!left().is_empty());
     // Another machine may be writing it.

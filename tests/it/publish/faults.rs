@@ -63,10 +63,7 @@ impl Store for Faulty {
         let mut other = Vec::new();
         body.read_from(0).unwrap().read_to_end(&mut other).unwrap();
         other.reverse();
-        let unchecked = PutOptions {
-            sha256: None,
-            ..options.clone()
-        };
+        let unchecked = PutOptions { sha256: None, ..options.clone() };
         match self.1 {
             Fault::Fails(text) if at(text) => {
                 return Err(StoreError::new(StoreFailureKind::Denied, key));
@@ -169,10 +166,8 @@ fn an_upload_that_did_not_arrive_is_no_success() {
 #[test]
 #[ignore = "slow"]
 fn a_page_that_never_arrives_is_an_error_after_some_attempts() {
-    let faults = [
-        Fault::Forgets("simple/rocm-sdk-core/index.html"),
-        Fault::Garbles("simple/index.html"),
-    ];
+    let faults =
+        [Fault::Forgets("simple/rocm-sdk-core/index.html"), Fault::Garbles("simple/index.html")];
     let answers = faults.map(upload);
     let said: String = answers.iter().map(|(said, _, _)| said.as_str()).collect();
     insta::assert_snapshot!(without_figures(&said), @"
@@ -194,9 +189,8 @@ fn a_page_that_never_arrives_is_an_error_after_some_attempts() {
 
 #[test]
 fn of_two_uploads_at_once_the_same_is_fine_and_another_is_not() {
-    let (said, code, _) = upload(Fault::WrittenBefore(
-        "rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl",
-    ));
+    let (said, code, _) =
+        upload(Fault::WrittenBefore("rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl"));
     assert_eq!((said.as_str(), code), ("2 unchanged\n", 0));
     let (said, code, keys) = upload(Fault::TakenBefore("any.whl"));
     insta::assert_snapshot!(without_figures(&said), @"

@@ -36,17 +36,9 @@ pub(crate) fn pip_downloads(bench: &Bench, arguments: &[&str]) {
 
 pub(crate) fn uv_installs(bench: &Bench, arguments: &[&str]) {
     let to = bench.path("installed");
-    uv(
-        "install",
-        &[&["--target", &to], arguments, &[&wanted()]].concat(),
-    )
-    .ok();
+    uv("install", &[&["--target", &to], arguments, &[&wanted()]].concat()).ok();
     for package in ["rocm_sdk_libraries", "rocm_sdk_device_gfx942"] {
-        let part = bench
-            .root
-            .join("installed")
-            .join(package)
-            .join("__init__.py");
+        let part = bench.root.join("installed").join(package).join("__init__.py");
         assert!(part.exists(), "{arguments:?}");
     }
     fs_err::remove_dir_all(to).unwrap();
@@ -92,14 +84,8 @@ pub(crate) fn publish_to(store: Box<dyn Store>, bench: &Bench) -> Result<Publish
 
 /// A world that says nothing.
 pub(crate) fn quiet_world() -> World {
-    let quiet = Options {
-        quiet: 2,
-        ..Options::default()
-    };
-    World {
-        console: Console::of_this_process(&quiet),
-        stop: Stop::default(),
-    }
+    let quiet = Options { quiet: 2, ..Options::default() };
+    World { console: Console::of_this_process(&quiet), stop: Stop::default() }
 }
 
 /// Uploads a set to a directory, such as `python/` of run 42.
@@ -113,17 +99,8 @@ pub(crate) fn publish_in(
     let urls = format!("https://bucket.s3.amazonaws.com/{directory}").parse()?;
     let directory = &directory.parse()?;
     let destination = SetPlace::of_store(store.into(), directory, urls, &world.stop);
-    let set = LocalSet::read(
-        packages,
-        PackageDirectories::Built,
-        KnownPackages::new(),
-        &world,
-    )?;
-    let options = UploadOptions {
-        is_part: false,
-        layout,
-        existing: Existing::Refuse,
-    };
+    let set = LocalSet::read(packages, PackageDirectories::Built, KnownPackages::new(), &world)?;
+    let options = UploadOptions { is_part: false, layout, existing: Existing::Refuse };
     let upload = Upload {
         set: &set,
         identity: &Identity::default(),
@@ -158,10 +135,7 @@ fn resolving_takes_metadata_and_no_wheel() {
     let base = format!("{}42-linux/python/", server.url);
     let (index, page) = (format!("{base}simple/"), format!("{base}dist/index.html"));
     let wanted = wanted();
-    for source in [
-        &["--index-url", &*index][..],
-        &["--no-index", "--find-links", &page],
-    ] {
+    for source in [&["--index-url", &*index][..], &["--no-index", "--find-links", &page]] {
         let dry = [&["--dry-run", "--target", &target], source, &[&wanted]].concat();
         pip("install", &dry).ok();
         uv("install", &dry).ok();

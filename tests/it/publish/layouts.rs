@@ -159,10 +159,7 @@ fn packages_of_others_alone_are_added_to_the_set_that_is_there() {
         assert_has!(own, "rocm-sdk-devel", "torch");
         for path in ["simple/index.html", "SHA256SUMS"] {
             let text = page(&bench, path);
-            assert!(
-                text.contains("rocm-sdk-core") || text.contains("rocm_sdk_core"),
-                "{text}"
-            );
+            assert!(text.contains("rocm-sdk-core") || text.contains("rocm_sdk_core"), "{text}");
             assert_has!(text, "torch");
         }
         let plan = upload("--dry-run").ok();
@@ -173,12 +170,8 @@ fn packages_of_others_alone_are_added_to_the_set_that_is_there() {
     // And where there is no set yet.
     let bench = Bench::new();
     wheel(&bench.root.join("torch"), "torch", "2.9", "");
-    for line in [
-        TORCH,
-        "check out/42-linux/python",
-        "index torch",
-        "check torch --fail-on warning",
-    ] {
+    for line in [TORCH, "check out/42-linux/python", "index torch", "check torch --fail-on warning"]
+    {
         bench.run(line).ok();
     }
 }
@@ -237,12 +230,7 @@ fn a_set_that_is_replaced_moves_to_the_other_layout() {
 fn the_set_of_a_group_is_not_a_family_of_the_set_above() {
     let bench = Bench::built();
     bench.upload("--layout flat").ok();
-    wheel(
-        &bench.root.join("built/dist"),
-        "rocm-sdk-devel",
-        VERSION,
-        "",
-    );
+    wheel(&bench.root.join("built/dist"), "rocm-sdk-devel", VERSION, "");
     let group = format!("--layout flat --artifact-group {GROUP}");
     bench.upload(&group).ok();
     let there = || {

@@ -38,11 +38,7 @@ pub(crate) struct Kept {
 
 impl MemoryStore {
     pub(crate) fn find(&self, key: &str) -> Option<Kept> {
-        self.0
-            .lock()
-            .unwrap()
-            .get(&key.parse::<Key>().ok()?)
-            .cloned()
+        self.0.lock().unwrap().get(&key.parse::<Key>().ok()?).cloned()
     }
 
     pub(crate) fn keys(&self) -> Vec<String> {
@@ -104,11 +100,7 @@ impl Store for MemoryStore {
             Span::From(from) => (from, u64::MAX),
             Span::Between(range) => (range.start, range.end),
         };
-        let at = |place: u64| {
-            bytes
-                .len()
-                .min(usize::try_from(place).unwrap_or(usize::MAX))
-        };
+        let at = |place: u64| bytes.len().min(usize::try_from(place).unwrap_or(usize::MAX));
         Ok(Box::new(Cursor::new(bytes[at(from)..at(to)].to_vec())))
     }
 

@@ -17,12 +17,7 @@ pub(crate) const VERSION: &str = "7.13.0.dev0+ab.cd";
 /// A set as `build` leaves it in `dist/`, with wheels only.
 pub(crate) fn wheels(root: &Path) {
     let dist = root.join("dist");
-    wheel(
-        &dist,
-        "rocm-sdk-core",
-        VERSION,
-        "Requires-Python: >=3.8,<4\n",
-    );
+    wheel(&dist, "rocm-sdk-core", VERSION, "Requires-Python: >=3.8,<4\n");
     wheel(&dist, "rocm-sdk-libraries", VERSION, "");
     let needs = format!("Requires-Dist: rocm-sdk-libraries=={VERSION}\n");
     wheel(&dist, "rocm-sdk-device-gfx942", VERSION, &needs);
@@ -45,10 +40,8 @@ pub(crate) fn whole_set(root: &Path) {
         only: None,
     };
     let files = selector::files(&info).unwrap();
-    let members: Vec<(&str, &str)> = files
-        .iter()
-        .map(|(path, text)| (path.as_str(), text.as_str()))
-        .collect();
+    let members: Vec<(&str, &str)> =
+        files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
     sdist(&dist, "rocm", VERSION, &members);
 }
 
@@ -66,17 +59,12 @@ pub(crate) fn wheel(directory: &Path, name: &str, version: &str, more: &str) -> 
         (format!("{info}/METADATA"), metadata(name, version, more)),
         (format!("{info}/WHEEL"), tag.to_owned()),
     ];
-    let mut record: String = members
-        .iter()
-        .map(|(path, _)| path.clone() + ",,\n")
-        .collect();
+    let mut record: String = members.iter().map(|(path, _)| path.clone() + ",,\n").collect();
     record.push_str(&info);
     record.push_str("/RECORD,,\n");
     let stored = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);
     let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
-    let all = members
-        .iter()
-        .map(|(path, text)| (path.as_str(), text.as_str()));
+    let all = members.iter().map(|(path, text)| (path.as_str(), text.as_str()));
     for (path, text) in all.chain([(&*format!("{info}/RECORD"), record.as_str())]) {
         archive.start_file(path, stored).unwrap();
         archive.write_all(text.as_bytes()).unwrap();
@@ -96,9 +84,7 @@ fn sdist(directory: &Path, name: &str, version: &str, members: &[(&str, &str)]) 
         header.set_size(text.len() as u64);
         header.set_mode(0o644);
         let path = format!("{name}-{version}/{path}");
-        archive
-            .append_data(&mut header, path, text.as_bytes())
-            .unwrap();
+        archive.append_data(&mut header, path, text.as_bytes()).unwrap();
     }
     let bytes = archive.into_inner().unwrap().finish().unwrap();
     fs_err::create_dir_all(directory).unwrap();

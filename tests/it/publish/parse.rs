@@ -97,10 +97,8 @@ fn pages_of_projects_that_are_gone_go_and_nothing_else_does() {
     Removed dist/gone-1.0-py3-none-any.whl.metadata
     ");
     let left = super::tree(&bench.root);
-    let left: Vec<&String> = left
-        .iter()
-        .filter(|path| path.contains("gone") || path.contains("notes"))
-        .collect();
+    let left: Vec<&String> =
+        left.iter().filter(|path| path.contains("gone") || path.contains("notes")).collect();
     assert_eq!(left, ["dist/notes.metadata", "simple/gone/notes.txt"]);
     let page = fs_err::read_to_string(bench.path("simple/index.html")).unwrap();
     assert!(!page.contains("gone"));

@@ -74,10 +74,7 @@ fn every_pip_reads_the_index_from_files_from_a_server_and_from_exact_keys() {
         let bases = [&keys_base, &files, &directory.url].into_iter().enumerate();
         for (_, base) in bases.filter(|(at, _)| long::is_on() || (at + number) % 3 == 2) {
             let (index, page) = (format!("{base}simple/"), format!("{base}dist/index.html"));
-            let sources = [
-                &["--index-url", &index][..],
-                &["--no-index", "--find-links", &page],
-            ];
+            let sources = [&["--index-url", &index][..], &["--no-index", "--find-links", &page]];
             for source in &sources[..if number < 2 { long::rounds(1, 2) } else { 2 }] {
                 run_pip(version, &bench, source, &install::wanted()).ok();
                 let got = tree(bench.path("downloaded").as_ref());
@@ -106,10 +103,7 @@ fn a_yanked_file_is_taken_only_by_its_own_version() {
     let base = index.trim().strip_suffix("simple/").unwrap().to_owned();
     let (index, page) = (format!("{base}simple/"), format!("{base}dist/index.html"));
     let (to, target) = (bench.path("downloaded"), bench.path("nowhere"));
-    let sources = [
-        &["--index-url", &*index][..],
-        &["--no-index", "--find-links", &page],
-    ];
+    let sources = [&["--index-url", &*index][..], &["--no-index", "--find-links", &page]];
     for source in sources {
         for (wanted, version) in [("rocm-sdk-core", "7.1"), ("rocm-sdk-core==7.2", "7.2")] {
             let pip = pip("download", &[&["--dest", &to], source, &[wanted]].concat());
@@ -145,10 +139,7 @@ fn each_family_of_a_set_has_an_index_of_its_own() {
     let bench = Bench::new();
     let dist = bench.root.join("dist");
     wheel(&dist, "rocm-sdk-core", VERSION, "");
-    for (family, name) in [
-        ("gfx94X-dcgpu", "gfx94x-dcgpu"),
-        ("gfx110X-all", "gfx110x-all"),
-    ] {
+    for (family, name) in [("gfx94X-dcgpu", "gfx94x-dcgpu"), ("gfx110X-all", "gfx110x-all")] {
         let libraries = format!("rocm-sdk-libraries-{name}");
         wheel(&dist, &libraries, VERSION, "");
         let needs = format!("Requires-Dist: rocm-sdk-core\nRequires-Dist: {libraries}\n");
@@ -165,10 +156,7 @@ fn each_family_of_a_set_has_an_index_of_its_own() {
         for (family, other) in [("gfx94X-dcgpu", "gfx110x"), ("gfx110X-all", "gfx94x")] {
             let index = format!("{base}{family}/simple/");
             let page = format!("{base}dist/{family}.html");
-            for source in [
-                &["--index-url", &*index][..],
-                &["--no-index", "--find-links", &page],
-            ] {
+            for source in [&["--index-url", &*index][..], &["--no-index", "--find-links", &page]] {
                 let got = downloads(&bench, &[&["--pre", "rocm"], source].concat());
                 assert_eq!(got.len(), 3, "{got:?}");
                 assert!(!got.iter().any(|name| name.contains(other)), "{got:?}");
@@ -222,8 +210,5 @@ fn poetry_locks_from_an_index_that_knows_exact_keys_only() {
         assert!(lock.contains(&line), "{line}\n{lock}");
     }
     let asked = server.requests();
-    assert!(
-        !asked.iter().any(|path| path.strip_suffix(".whl").is_some()),
-        "{asked:#?}"
-    );
+    assert!(!asked.iter().any(|path| path.strip_suffix(".whl").is_some()), "{asked:#?}");
 }

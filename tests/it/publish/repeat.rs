@@ -38,12 +38,7 @@ fn an_upload_that_was_interrupted_is_completed() {
     let bench = Bench::built();
     bench.upload("").ok();
     let whole = tree(&bench.root.join("out"));
-    for part in [
-        "set.json",
-        "dist/index.html",
-        "simple/rocm-sdk-core/index.html",
-        "SHA256SUMS",
-    ] {
+    for part in ["set.json", "dist/index.html", "simple/rocm-sdk-core/index.html", "SHA256SUMS"] {
         fs_err::remove_file(bench.path(&format!("out/42-linux/python/{part}"))).unwrap();
     }
     fs_err::remove_file(bench.path(CORE)).unwrap();
@@ -83,8 +78,7 @@ fn a_dry_run_says_what_would_be_and_does_nothing() {
     let bench = Bench::built();
     let plan = bench.upload("--dry-run --github-output output").ok();
     assert!(
-        plan.lines()
-            .any(|line| line.starts_with("new ") && line.contains("dist/rocm_sdk_core"))
+        plan.lines().any(|line| line.starts_with("new ") && line.contains("dist/rocm_sdk_core"))
     );
     let json = bench.upload("--dry-run --format json").ok();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
@@ -104,17 +98,11 @@ fn every_object_has_its_type_and_its_cache_header() {
         let store = MemoryStore::default();
         publish_in(Box::new(store.clone()), place, &bench.root, Layout::Dist).unwrap();
         let keys = store.keys();
-        let keys = keys
-            .iter()
-            .filter(|key| !key.contains("libraries") && !key.contains("device"));
+        let keys = keys.iter().filter(|key| !key.contains("libraries") && !key.contains("device"));
         let lines = keys.map(|key| {
             let kept = store.find(key).unwrap();
             let key = key.strip_prefix(place).unwrap();
-            format!(
-                "{key:?}: {}; {}",
-                kept.content_type,
-                kept.cache_control.unwrap()
-            )
+            format!("{key:?}: {}; {}", kept.content_type, kept.cache_control.unwrap())
         });
         lines.collect::<Vec<_>>().join("\n")
     };
@@ -139,11 +127,7 @@ fn every_object_has_its_type_and_its_cache_header() {
     "simple/rocm-sdk-core/index.html": text/html; charset=utf-8; no-cache
     "#);
     let set = published_in_memory(&bench).find("42-linux/python/set.json");
-    assert!(
-        !String::from_utf8(set.unwrap().bytes)
-            .unwrap()
-            .contains("modified")
-    );
+    assert!(!String::from_utf8(set.unwrap().bytes).unwrap().contains("modified"));
 }
 
 /// What `build` says of packages that it made from a commit.
@@ -256,9 +240,7 @@ fn what_the_parts_say_counts_after_a_set_of_others() {
     let bench = Bench::built();
     wheel(&bench.root.join("torch"), "torch", "2.9", "");
     let run = "--run-id=42 --bucket=mine --platform=linux --multi-target --no-check";
-    bench
-        .run(&format!("upload torch --output-dir out {run}"))
-        .ok();
+    bench.run(&format!("upload torch --output-dir out {run}")).ok();
     let set = bench.path("out/42-linux/python/set.json");
     let old = SystemTime::now() - Duration::from_mins(1);
     let file = fs_err::OpenOptions::new().write(true).open(&set).unwrap();
@@ -280,9 +262,7 @@ fn a_build_into_an_indexed_directory_takes_the_index_along() {
     let artifacts = artifacts.display();
     let build = |version: &str| {
         let from = format!("build --artifact-dir '{artifacts}' --version {version}");
-        bench
-            .run(&format!("{from} --clean --output-dir packages"))
-            .ok();
+        bench.run(&format!("{from} --clean --output-dir packages")).ok();
     };
     build("7.13.0");
     bench.run("index packages").ok();

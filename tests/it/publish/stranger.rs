@@ -56,9 +56,7 @@ impl Machine {
         command.env("PIP_INDEX_URL", url).env("PIP_TARGET", &target);
         command.env("PIP_CONFIG_FILE", self.bench.path("pip.conf"));
         command.env("PIP_NO_CACHE_DIR", "1").env("UV_NO_CACHE", "1");
-        command
-            .env("UV_INDEX_URL", url)
-            .env("UV_DEFAULT_INDEX", url);
+        command.env("UV_INDEX_URL", url).env("UV_DEFAULT_INDEX", url);
         command.env("XDG_CONFIG_HOME", self.bench.path("config"));
         command.env("VIRTUAL_ENV", &environment);
         let outcome = Outcome::of(command.output().unwrap());
@@ -181,11 +179,7 @@ fn the_last_lines_of_a_pipeline_ask_no_stranger() {
         let lines = install_lines(&said);
         assert_eq!(lines.len(), 4, "{said}");
         // Every form is in the lines of each set, so that the second set needs one of them.
-        let count = if set.name == sample().name {
-            4
-        } else {
-            long::rounds(1, 4)
-        };
+        let count = if set.name == sample().name { 4 } else { long::rounds(1, 4) };
         for line in lines.into_iter().take(count) {
             machine.installs(line, published::VERSION);
         }
@@ -224,9 +218,7 @@ fn the_lines_with_a_base_index_install_the_set() {
     let base = ["--index-url", &index, "--base-index", &machine.stranger.url];
     let summary = rocwheel(&[&["summary", at][..], &base].concat()).ok();
     let lines = install_lines(&summary).into_iter();
-    let lines: Vec<_> = lines
-        .filter(|it| it.contains(&machine.stranger.url))
-        .collect();
+    let lines: Vec<_> = lines.filter(|it| it.contains(&machine.stranger.url)).collect();
     assert_eq!(lines.len(), 2, "{summary}");
     for line in lines {
         let (ran, found) = machine.run(line, &root);
@@ -245,8 +237,7 @@ fn the_lines_of_the_packages_themselves_ask_no_stranger() {
     let root = &machine.bench.root;
     let sdist = format!("rocm-{}", published::VERSION);
     let mut tar = Command::new("tar");
-    tar.arg("-xf")
-        .arg(sample().dist().join(format!("{sdist}.tar.gz")));
+    tar.arg("-xf").arg(sample().dist().join(format!("{sdist}.tar.gz")));
     succeed(tar.arg("-C").arg(root));
     let readme = fs_err::read_to_string(root.join(&sdist).join("PKG-INFO")).unwrap();
     let mut python = Command::new(tool("python"));

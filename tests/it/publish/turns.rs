@@ -26,20 +26,14 @@ const RUN: &str = "42-linux";
 /// The run of a bucket in memory.
 fn run(bucket: &MemoryStore) -> UpstreamRun<'_> {
     let (prefix, is_local) = (RUN, false);
-    UpstreamRun {
-        bucket,
-        prefix,
-        is_local,
-    }
+    UpstreamRun { bucket, prefix, is_local }
 }
 
 /// The links of a page in the bucket.
 fn links(bucket: &MemoryStore, key: &str) -> Vec<String> {
     let page = String::from_utf8(bucket.find(key).unwrap().bytes).unwrap();
     let links = page.split("<a href=\"").skip(1);
-    links
-        .map(|rest| rest.split('"').next().unwrap().to_owned())
-        .collect()
+    links.map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
 }
 
 #[test]
@@ -114,10 +108,9 @@ impl Kind {
         match self {
             Self::Kpack => vec![("", format!("rocm-sdk-device-gfx942=={version}"))],
             Self::OneFamily => vec![("", of_family(FAMILIES[0].1))],
-            Self::Families => FAMILIES
-                .iter()
-                .map(|(_, family)| (*family, of_family(family)))
-                .collect(),
+            Self::Families => {
+                FAMILIES.iter().map(|(_, family)| (*family, of_family(family))).collect()
+            }
         }
     }
 }
@@ -134,11 +127,7 @@ impl Turns {
         let bucket = MemoryStore::default();
         let server = Server::start(Site::Keys(bucket.clone()));
         let bench = Bench::new();
-        Self {
-            bench,
-            bucket,
-            server,
-        }
+        Self { bench, bucket, server }
     }
 
     fn run(&self) -> UpstreamRun<'_> {
@@ -160,13 +149,7 @@ impl Turns {
 
     /// Uploads with ours, and lets the bucket's indexer run.
     fn ours(&self, packages: &Path, layout: Layout) {
-        publish_in(
-            Box::new(self.bucket.clone()),
-            "42-linux/python/",
-            packages,
-            layout,
-        )
-        .unwrap();
+        publish_in(Box::new(self.bucket.clone()), "42-linux/python/", packages, layout).unwrap();
         self.run().index();
     }
 
@@ -184,11 +167,7 @@ impl Turns {
     }
 
     fn index_options() -> IndexOptions {
-        IndexOptions {
-            read: KnownPackages::new(),
-            yank: None,
-            jobs: NonZeroUsize::MIN,
-        }
+        IndexOptions { read: KnownPackages::new(), yank: None, jobs: NonZeroUsize::MIN }
     }
 
     fn index(&self) {
@@ -357,11 +336,7 @@ impl DirectoryTurns {
     }
 
     fn run(&self) -> UpstreamRun<'_> {
-        UpstreamRun {
-            bucket: &self.bucket,
-            prefix: RUN,
-            is_local: true,
-        }
+        UpstreamRun { bucket: &self.bucket, prefix: RUN, is_local: true }
     }
 
     fn placement(&self) -> Placement<'static> {

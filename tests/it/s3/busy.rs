@@ -38,9 +38,7 @@ fn usual() -> (Proxy, S3Store) {
 
 /// Does something with each of so many objects, as many at once as commands do.
 fn each(count: usize, work: impl Fn(&str) + Sync) {
-    let names: Vec<String> = (0..count)
-        .map(|number| format!("dist/{number}.whl"))
-        .collect();
+    let names: Vec<String> = (0..count).map(|number| format!("dist/{number}.whl")).collect();
     let work = |name: &String| {
         work(name);
         Ok(())
@@ -66,11 +64,7 @@ fn a_server_that_throttles_for_a_while_is_waited_for() {
 fn each_request_has_its_own_attempts() {
     let (_, proxy, store) = broken();
     let thrice = || FaultSpan::Each(3);
-    for fault in [
-        SLOW_DOWN,
-        Fault::Answer(500, "InternalError"),
-        Fault::Cut(0),
-    ] {
+    for fault in [SLOW_DOWN, Fault::Answer(500, "InternalError"), Fault::Cut(0)] {
         proxy.breaks_while("GET", "dist/", thrice(), fault);
     }
     proxy.breaks_while("PUT", "dist/", thrice(), SLOW_DOWN);
@@ -167,10 +161,7 @@ fn a_condition_that_fails_without_an_object_is_repeated() {
     // Another writer has replaced it.
     let stale = options(Condition::IfSame("stale".to_owned()), None);
     proxy.breaks("PUT", "/a.whl", 1, failed);
-    assert_eq!(
-        failure(store.put(&key("a.whl"), &b"new".as_slice(), &stale)),
-        Exists
-    );
+    assert_eq!(failure(store.put(&key("a.whl"), &b"new".as_slice(), &stale)), Exists);
 }
 
 #[test]

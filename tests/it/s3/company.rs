@@ -51,10 +51,7 @@ fn uploads_of_several_projects_at_once_are_all_listed() {
     let index = format!("index s3://BUCKET/{PLACE} --no-check --no-directory-pages");
     for round in 0..3 {
         thread::scope(|scope| {
-            let uploads: Vec<_> = lines
-                .iter()
-                .map(|line| scope.spawn(|| desk.run(line)))
-                .collect();
+            let uploads: Vec<_> = lines.iter().map(|line| scope.spawn(|| desk.run(line))).collect();
             let index = scope.spawn(|| desk.run(&index));
             for upload in uploads {
                 upload.join().unwrap().done();
@@ -82,11 +79,7 @@ fn an_upload_whose_page_was_replaced_plans_again() {
     // The answer to the first writing of the page comes only after the other job is done.
     let page = "python/dist/index.html";
     proxy.breaks("PUT", page, 1, Fault::Late(Duration::from_secs(5)));
-    let other = Desk {
-        bench: crate::publish::Bench::new(),
-        bucket: desk.bucket.clone(),
-        port,
-    };
+    let other = Desk { bench: crate::publish::Bench::new(), bucket: desk.bucket.clone(), port };
     let said = thread::scope(|scope| {
         let first = scope.spawn(|| desk.run(&torch));
         proxy.is_asked(page);
@@ -98,14 +91,8 @@ fn an_upload_whose_page_was_replaced_plans_again() {
         first.join().unwrap()
     });
     let said = said.done().stderr;
-    assert_has!(
-        said,
-        "another job published at the same place meanwhile: planning again"
-    );
-    lists(
-        &desk,
-        &["torch", "jax"].map(|name| format!("{name}-1.0-py3-none-any.whl")),
-    );
+    assert_has!(said, "another job published at the same place meanwhile: planning again");
+    lists(&desk, &["torch", "jax"].map(|name| format!("{name}-1.0-py3-none-any.whl")));
 }
 
 /// The page of a project that comes back while an index removes its stale page.
@@ -120,18 +107,10 @@ fn a_page_that_was_written_while_it_was_removed_is_written_again() {
     store.delete(&key(&format!("{PLACE}/dist/{name}"))).unwrap();
     let direct = desk.port;
     let proxy = Proxy::before(direct);
-    proxy.breaks(
-        "DELETE",
-        "simple/jax/",
-        1,
-        Fault::Delayed(Duration::from_secs(5)),
-    );
+    proxy.breaks("DELETE", "simple/jax/", 1, Fault::Delayed(Duration::from_secs(5)));
     desk.port = proxy.port;
-    let other = Desk {
-        bench: crate::publish::Bench::new(),
-        bucket: desk.bucket.clone(),
-        port: direct,
-    };
+    let other =
+        Desk { bench: crate::publish::Bench::new(), bucket: desk.bucket.clone(), port: direct };
     let line = format!("index s3://BUCKET/{PLACE} --no-check --no-directory-pages");
     thread::scope(|scope| {
         let index = scope.spawn(|| desk.run(&line));
@@ -141,8 +120,5 @@ fn a_page_that_was_written_while_it_was_removed_is_written_again() {
         other.run(&jax).done();
         index.join().unwrap().done();
     });
-    lists(
-        &desk,
-        &[name, format!("rocm_sdk_core-{VERSION}-py3-none-any.whl")],
-    );
+    lists(&desk, &[name, format!("rocm_sdk_core-{VERSION}-py3-none-any.whl")]);
 }

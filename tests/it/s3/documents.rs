@@ -38,11 +38,7 @@ fn only_a_missing_set_json_means_that_there_is_none() {
             proxy.breaks(method, "python/set.json", usize::MAX, fault.clone());
             let refused = desk.run(command);
             proxy.mends();
-            assert!(
-                [1, 2].contains(&refused.code),
-                "{command}: {}",
-                refused.all()
-            );
+            assert!([1, 2].contains(&refused.code), "{command}: {}", refused.all());
             assert_has!(refused.stderr, "set.json");
             assert!(!desk.bench.root.join("out").exists(), "{command}");
         }

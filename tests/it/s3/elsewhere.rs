@@ -72,11 +72,7 @@ fn a_server_that_takes_no_page_of_a_directory_is_an_error() {
     ");
     assert_eq!(proxy.count("PUT"), 4);
     // A server that is busy, or whose connections break, takes such keys as well as others.
-    let others = [
-        Fault::Answer(503, "SlowDown"),
-        Fault::Busy(429, "0"),
-        Fault::Reset(0),
-    ];
+    let others = [Fault::Answer(503, "SlowDown"), Fault::Busy(429, "0"), Fault::Reset(0)];
     for fault in others {
         let (_, proxy, store) = broken();
         proxy.breaks("PUT", "/a/", 3, fault.clone());

@@ -23,11 +23,7 @@ fn ctrl_c_ends_an_upload_and_the_next_one_completes_it() {
     proxy.breaks("PUT", "partNumber=2", 99, Fault::Answer(503, "SlowDown"));
     desk.port = proxy.port;
     let mut command = desk.command(&KEYS, &format!("{UPLOAD} . --no-check"));
-    let running = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     proxy.is_asked("partNumber=2");
     let mut kill = Command::new("kill");
     let kill = kill.args(["-INT", &running.id().to_string()]);
@@ -84,11 +80,8 @@ fn every_attempt_is_signed_with_the_keys_of_that_moment() {
     let script = "cd \"$HOME\"; echo >>count; cat keys.json\n";
     let config = "[profile me]\ncredential_process = sh -c '. \"$HOME/keys.sh\"'\n";
     fs_err::create_dir(desk.bench.path("home/.aws")).unwrap();
-    for (name, text) in [
-        ("keys.json", keys.as_str()),
-        ("keys.sh", script),
-        (".aws/config", config),
-    ] {
+    for (name, text) in [("keys.json", keys.as_str()), ("keys.sh", script), (".aws/config", config)]
+    {
         fs_err::write(desk.bench.root.join("home").join(name), text).unwrap();
     }
     let path = std::env::var("PATH").unwrap();

@@ -26,8 +26,7 @@ struct Sparse {
 impl Write for Sparse {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.is_hole.get() {
-            self.file
-                .seek(SeekFrom::Current(bytes.len().try_into().unwrap()))?;
+            self.file.seek(SeekFrom::Current(bytes.len().try_into().unwrap()))?;
             return Ok(bytes.len());
         }
         self.file.write(bytes)
@@ -50,10 +49,7 @@ fn wheel(directory: &Path, project: &str, count: u64, size: u64, change: Option<
     let info = format!("{project}-7.14.0.dist-info");
     let path = directory.join(format!("{project}-7.14.0-py3-none-linux_x86_64.whl"));
     let is_hole = Rc::new(Cell::new(false));
-    let file = Sparse {
-        file: File::create(path).unwrap(),
-        is_hole: Rc::clone(&is_hole),
-    };
+    let file = Sparse { file: File::create(path).unwrap(), is_hole: Rc::clone(&is_hole) };
     let mut zip = ZipWriter::new(file);
     let stored = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);
     let zeros = vec![0; 1 << 20];
@@ -76,14 +72,10 @@ fn wheel(directory: &Path, project: &str, count: u64, size: u64, change: Option<
     let metadata = format!("Metadata-Version: 2.1\nName: {name}\nVersion: 7.14.0\n");
     let tags = "Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n";
     writeln!(record, "{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,").unwrap();
-    let texts = [
-        ("METADATA", metadata.as_bytes()),
-        ("WHEEL", tags.as_bytes()),
-        ("RECORD", &record),
-    ];
+    let texts =
+        [("METADATA", metadata.as_bytes()), ("WHEEL", tags.as_bytes()), ("RECORD", &record)];
     for (name, text) in texts {
-        zip.start_file(format!("{info}/{name}"), SimpleFileOptions::default())
-            .unwrap();
+        zip.start_file(format!("{info}/{name}"), SimpleFileOptions::default()).unwrap();
         zip.write_all(text).unwrap();
     }
     zip.finish().unwrap();

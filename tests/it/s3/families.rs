@@ -21,8 +21,7 @@ fn every_family_is_as_its_pages_promise_wherever_it_lies() {
     let path = |name: &str| desk.bench.root.join(name);
     fs_err::create_dir(path("artifacts")).unwrap();
     legacy::write_run(&path("artifacts"), &FAMILIES);
-    desk.run("build --artifact-dir artifacts --dest-dir packages")
-        .done();
+    desk.run("build --artifact-dir artifacts --dest-dir packages").done();
     // The sample has code for one target of each family, which is worth a warning.
     let check = |more: &str| desk.run(&format!("check --ignore RW303,RW316 {more}"));
     let is_sound = |place: &str| {
@@ -43,10 +42,7 @@ fn every_family_is_as_its_pages_promise_wherever_it_lies() {
     assert_eq!(said.lines().collect::<Vec<_>>(), expected);
     let outputs = fs_err::read_to_string(path("outputs")).unwrap();
     let indexes: Value = serde_json::from_str(output(&outputs, "family-index-urls")).unwrap();
-    let real = format!(
-        "http://127.0.0.1:{}/{}/42-linux/python",
-        desk.port, desk.bucket
-    );
+    let real = format!("http://127.0.0.1:{}/{}/42-linux/python", desk.port, desk.bucket);
     let of_family = format!("{real}/gfx94X-dcgpu/simple/");
     assert_eq!(indexes["gfx94X-dcgpu"], of_family);
     assert_eq!(output(&outputs, "package_find_links_url"), real + "/dist");

@@ -104,12 +104,7 @@ impl Proxy {
         span: FaultSpan,
         fault: Fault,
     ) {
-        self.script.lock().unwrap().rules.push(Rule {
-            method,
-            part: part.to_owned(),
-            span,
-            fault,
-        });
+        self.script.lock().unwrap().rules.push(Rule { method, part: part.to_owned(), span, fault });
     }
 
     /// Breaks nothing any more.
@@ -194,19 +189,13 @@ fn serve(mut client: TcpStream, server: u16, script: &Mutex<Script>) -> io::Resu
     let fault = script.lock().unwrap().fault(&head);
     let written = head.conditional_write();
     let is_taken = written.is_some_and(|it| !script.lock().unwrap().begins(it));
-    let fault = if is_taken {
-        Some(Fault::Answer(409, "ConditionalRequestConflict"))
-    } else {
-        fault
-    };
+    let fault =
+        if is_taken { Some(Fault::Answer(409, "ConditionalRequestConflict")) } else { fault };
     let length = head.header("content-length");
     let length: usize = length.and_then(|text| text.parse().ok()).unwrap_or(0);
     if let Some(Fault::Reset(after)) = fault {
         // Bytes that are never read make the system reset the connection.
-        io::copy(
-            &mut (&mut client).take(after.min(length) as u64),
-            &mut io::sink(),
-        )?;
+        io::copy(&mut (&mut client).take(after.min(length) as u64), &mut io::sink())?;
         return Ok(());
     }
     let mut body = vec![0; length];

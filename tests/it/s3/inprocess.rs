@@ -50,12 +50,7 @@ impl InProcess {
                 tokio::spawn(connection.into_owned());
             }
         });
-        Self {
-            port,
-            bucket: "bucket".parse().unwrap(),
-            _runtime: runtime,
-            directory,
-        }
+        Self { port, bucket: "bucket".parse().unwrap(), _runtime: runtime, directory }
     }
 
     /// The directory of another bucket, which need not be there.

@@ -66,10 +66,8 @@ fn the_server_copies_what_does_not_change() {
 fn two_servers_copy_only_the_object_that_was_seen() {
     let (weed, other) = (Server::shared(), InProcess::start());
     let bucket = weed.bucket();
-    let stores = [
-        weed.store(&bucket),
-        store(&other.bucket, other.port, keys(SECRET), &Stop::default()),
-    ];
+    let stores =
+        [weed.store(&bucket), store(&other.bucket, other.port, keys(SECRET), &Stop::default())];
     let options = promise(b"bytes");
     let (one, two, three) = ("a+b.whl", "to/a b.whl", "to/c.whl");
     for (number, store) in stores.iter().enumerate() {
@@ -103,10 +101,7 @@ fn an_object_that_the_server_does_not_copy_has_to_be_sent() {
     add(&direct, "from/one.whl", b"bytes").unwrap();
     let source = direct.copy_source(&key("from/one.whl"));
     let mut source = source.unwrap().unwrap();
-    for answer in [
-        Fault::Answer(501, "NotImplemented"),
-        Fault::Answer(403, "AccessDenied"),
-    ] {
+    for answer in [Fault::Answer(501, "NotImplemented"), Fault::Answer(403, "AccessDenied")] {
         let proxy = Proxy::before(server.port);
         proxy.breaks("PUT", "to/two.whl", 100, answer);
         let store = store(&bucket, proxy.port, keys(SECRET), &Stop::default());

@@ -70,10 +70,7 @@ fn parts_come_before_they_are_read_and_no_more_than_there_is_room_for() {
         ahead
     };
     assert_eq!(ahead(limits(), 3), 3, "one that is read, and two ahead");
-    let narrow = S3Limits {
-        memory: 1 << 20,
-        ..limits()
-    };
+    let narrow = S3Limits { memory: 1 << 20, ..limits() };
     assert_eq!(ahead(narrow, 1), 1, "without room, one at a time");
 }
 
@@ -118,10 +115,7 @@ fn parts_of_two_versions_are_never_mixed() {
     let (bucket, proxy, store) = broken();
     let old = large();
     add(&store, LARGE, &old).unwrap();
-    let alone = S3Limits {
-        ahead: 0,
-        ..limits()
-    };
+    let alone = S3Limits { ahead: 0, ..limits() };
     let reading = limited(&bucket, proxy.port, keys(SECRET), &Stop::default(), alone);
     let mut reader = reading.get(&key(LARGE), Span::From(0)).unwrap();
     reader.read_exact(&mut [0; 1000]).unwrap();

@@ -74,12 +74,7 @@ impl Server {
             assert!(is_there, "SeaweedFS does not answer: {}", log.display());
             thread::sleep(Duration::from_millis(100));
         }
-        Self {
-            port,
-            runtime,
-            client,
-            _guard: guard,
-        }
+        Self { port, runtime, client, _guard: guard }
     }
 
     /// A bucket of its own for a test.
@@ -131,9 +126,7 @@ impl Server {
         let request = self.client.list_multipart_uploads().bucket(bucket.as_str());
         let answer = self.runtime.block_on(request.send()).unwrap();
         let uploads = answer.uploads().iter();
-        uploads
-            .map(|upload| upload.key().unwrap_or_default().to_owned())
-            .collect()
+        uploads.map(|upload| upload.key().unwrap_or_default().to_owned()).collect()
     }
 
     pub(crate) fn store(&self, bucket: &Bucket) -> S3Store {
@@ -146,10 +139,7 @@ pub(crate) fn at(port: u16) -> Endpoint {
 }
 
 pub(crate) fn keys(secret: &str) -> Signing {
-    Signing::With(Keys {
-        id: ID.to_owned(),
-        secret: Secret::new(secret),
-    })
+    Signing::With(Keys { id: ID.to_owned(), secret: Secret::new(secret) })
 }
 
 /// With small parts, and little patience.
@@ -178,10 +168,7 @@ pub(crate) fn limits() -> S3Limits {
         part: 5 << 20,
         memory: 20 << 20,
         ahead: 2,
-        backoff: Backoff {
-            attempts: 4,
-            pause: Duration::from_millis(10),
-        },
+        backoff: Backoff { attempts: 4, pause: Duration::from_millis(10) },
         stall: Duration::from_secs(1),
     }
 }

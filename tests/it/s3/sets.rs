@@ -5,9 +5,7 @@ use crate::support::{prelude::*, published::odd};
 
 #[test]
 fn every_set_is_in_a_bucket_what_it_was_in_a_directory() {
-    sets()
-        .into_iter()
-        .for_each(is_in_a_bucket_what_it_was_in_a_directory);
+    sets().into_iter().for_each(is_in_a_bucket_what_it_was_in_a_directory);
 }
 
 fn is_in_a_bucket_what_it_was_in_a_directory(set: &TestSet) {
@@ -44,17 +42,12 @@ fn a_difference_is_the_same_between_directories_and_addresses() {
     let [one, other] = [(sample(), "42"), (odd(), "43")].map(|(set, id)| {
         let upload = UPLOAD.replace("42", id);
         let packages = set.root().join("packages");
-        desk.run(&format!("{upload} '{}'", packages.display()))
-            .done();
+        desk.run(&format!("{upload} '{}'", packages.display())).done();
         format!("s3://BUCKET/{id}-linux/python")
     });
     let diff = |sets: &str| desk.run(&format!("diff {sets} --format json --no-progress"));
     let [before, after] = [sample().dist(), odd().dist()];
-    let here = lists(diff(&format!(
-        "'{}' '{}'",
-        before.display(),
-        after.display()
-    )));
+    let here = lists(diff(&format!("'{}' '{}'", before.display(), after.display())));
     assert!(!here["packages"].as_array().unwrap().is_empty(), "{here}");
     assert_eq!(lists(diff(&format!("{one} {other}"))), here);
 }

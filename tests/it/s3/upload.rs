@@ -38,11 +38,7 @@ impl Desk {
         let bench = Bench::new();
         wheels(&bench.root);
         fs_err::create_dir(bench.root.join("home")).unwrap();
-        Self {
-            bench,
-            bucket,
-            port,
-        }
+        Self { bench, bucket, port }
     }
 
     /// The binary with the words of a line, in which `BUCKET` is the bucket. It runs at the bench, in an
@@ -53,10 +49,7 @@ impl Desk {
             .args(words(&line.replace("BUCKET", self.bucket.as_str())))
             .current_dir(&self.bench.root)
             .env("HOME", self.bench.path("home"))
-            .env(
-                "AWS_ENDPOINT_URL",
-                format!("http://127.0.0.1:{}", self.port),
-            )
+            .env("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{}", self.port))
             // The address that it stands for is outside of this machine.
             .env("AWS_EC2_METADATA_DISABLED", "true")
             .envs(variables.iter().copied());
@@ -94,8 +87,7 @@ impl Desk {
         let listed = store.list(None, Depth::All).unwrap();
         let keys = listed.into_iter().map(|object| object.key);
         let digest = |key: &_| Sha256::of_reader(store.get(key, Span::Whole).unwrap());
-        keys.map(|key| (key.to_string(), digest(&key).unwrap().0))
-            .collect()
+        keys.map(|key| (key.to_string(), digest(&key).unwrap().0)).collect()
     }
 
     pub(super) fn put(&self, key: &str, bytes: &[u8]) {
@@ -116,16 +108,13 @@ fn a_summary_is_made_of_what_is_in_the_bucket() {
     assert_eq!(early.code, 2, "{}", early.stderr);
     early.says("writes it when a set is whole");
     desk.upload("").done();
-    let named = desk
-        .run(&format!("summary {place} --baseline {place}"))
-        .ok();
+    let named = desk.run(&format!("summary {place} --baseline {place}")).ok();
     assert_eq!(named.matches("| unchanged |").count(), 3, "{named}");
     assert_has!(named, "HOST/BUCKET/42-linux/python/simple/");
     let run = "summary --run-id 42 --bucket BUCKET --platform linux";
     let run = desk.run(&format!("{run} --baseline {place}"));
     assert_eq!(run.ok(), named);
-    desk.run(&format!("summary {place} --check"))
-        .says("`--check` is for packages in a directory");
+    desk.run(&format!("summary {place} --check")).says("`--check` is for packages in a directory");
 }
 
 #[test]
@@ -259,8 +248,7 @@ fn a_pipeline_ends_where_upload_ends() {
     assert_eq!(desk.there(), []);
     pipeline("--github-output output").ok();
     assert!(!desk.bench.root.join("out/local-linux").exists());
-    desk.run("upload --packages-dir out/packages --to s3://BUCKET/two --no-directory-pages")
-        .ok();
+    desk.run("upload --packages-dir out/packages --to s3://BUCKET/two --no-directory-pages").ok();
     let there = desk.there();
     let below = |top: &str| -> Vec<(&str, Sha256)> {
         let below = there.iter();

@@ -13,20 +13,12 @@ const DEVICE: &str = "hipv4-amdgcn-amd-amdhsa--";
 pub(crate) fn raw<T: AsRef<str>, C: AsRef<[u8]>>(code: &[(T, C)]) -> Vec<u8> {
     let ids = code.iter().map(|(target, code)| {
         let target = target.as_ref();
-        let prefix = if target.starts_with("hip") {
-            ""
-        } else {
-            DEVICE
-        };
+        let prefix = if target.starts_with("hip") { "" } else { DEVICE };
         (format!("{prefix}{target}"), code.as_ref())
     });
-    let entries: Vec<(String, &[u8])> = [(HOST.to_owned(), &[][..])]
-        .into_iter()
-        .chain(ids)
-        .collect();
-    let header = entries
-        .iter()
-        .fold(32, |len, (id, _)| len + 24 + id.len() as u64);
+    let entries: Vec<(String, &[u8])> =
+        [(HOST.to_owned(), &[][..])].into_iter().chain(ids).collect();
+    let header = entries.iter().fold(32, |len, (id, _)| len + 24 + id.len() as u64);
     let mut bundle = b"__CLANG_OFFLOAD_BUNDLE__".to_vec();
     bundle.extend((entries.len() as u64).to_le_bytes());
     let mut at = header.next_multiple_of(ALIGN);
@@ -57,10 +49,7 @@ pub(crate) fn compress(bundle: &[u8], version: u16, method: &str) -> io::Result<
         }
         _ => zstd::bulk::compress(bundle, 3)?,
     };
-    let [method, len] = [
-        u16::from(method != "zlib"),
-        [20, 24, 32][usize::from(version) - 1],
-    ];
+    let [method, len] = [u16::from(method != "zlib"), [20, 24, 32][usize::from(version) - 1]];
     let (total, unpacked) = (packed.len() as u64 + u64::from(len), bundle.len() as u64);
     let narrow = |number: u64| u32::try_from(number).unwrap().to_le_bytes();
     let sizes = match version {

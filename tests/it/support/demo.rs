@@ -64,19 +64,12 @@ impl DemoWheel {
 
     pub(crate) fn add(&mut self, path: &str, bytes: impl Into<Vec<u8>>) {
         self.members.retain(|it| it.0 != path);
-        self.members
-            .push((path.to_owned(), 0o100_644, bytes.into()));
+        self.members.push((path.to_owned(), 0o100_644, bytes.into()));
     }
 
     /// The bytes of the wheel.
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        let Self {
-            name,
-            version,
-            platform,
-            headers,
-            ..
-        } = self;
+        let Self { name, version, platform, headers, .. } = self;
         let mut members = self.members.clone();
         let info = format!("{name}-{version}.dist-info");
         let texts = [
@@ -103,12 +96,7 @@ impl DemoWheel {
 
     /// Writes the wheel into a directory.
     pub(crate) fn write(&self, directory: &Path) -> PathBuf {
-        let Self {
-            name,
-            version,
-            platform,
-            ..
-        } = self;
+        let Self { name, version, platform, .. } = self;
         let path = directory.join(format!("{name}-{version}-py3-none-{platform}.whl"));
         fs_err::write(&path, self.bytes()).unwrap();
         path

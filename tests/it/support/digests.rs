@@ -7,17 +7,13 @@ use std::fmt::Write as _;
 
 use crate::support::prelude::*;
 
-const BLESSED: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/tests/it/support/sample/packages.sha256"
-);
+const BLESSED: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/sample/packages.sha256");
 
 #[test]
 fn the_packages_of_the_sample_are_the_same_bytes() {
     let dist = published::sample().dist();
-    let files = fs_err::read_dir(dist)
-        .unwrap()
-        .map(|entry| entry.unwrap().path());
+    let files = fs_err::read_dir(dist).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<_> = files.filter(|path| path.is_file()).collect();
     files.sort();
     let mut found = String::new();

@@ -16,10 +16,7 @@ const FAMILIES: [(&str, Units); 3] = [
     ("gfx110X-all", [&["gfx1100"], &["gfx1100"]]),
     (
         "gfx101X-dgpu",
-        [
-            &["gfx1010:xnack+", "gfx1010:xnack-", "gfx1012"],
-            &["gfx1010:xnack+", "gfx1010:xnack-"],
-        ],
+        [&["gfx1010:xnack+", "gfx1010:xnack-", "gfx1012"], &["gfx1010:xnack+", "gfx1010:xnack-"]],
     ),
 ];
 

@@ -70,11 +70,7 @@ fn stopped_at_every_step(
     let seeds = long::seeds(rounds, rounds);
     for (round, seed) in (1..=rounds).zip(seeds) {
         let mut command = command(round);
-        let mut child = command
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         // Somewhere in the part of the time that is this round's.
         let within = u32::try_from(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32).unwrap();
         let part = f64::from(within) / f64::from(u32::MAX);
@@ -87,10 +83,6 @@ fn stopped_at_every_step(
         // It may have ended by itself.
         kill.args([signal, &pid]).stderr(Stdio::null());
         kill.status().unwrap();
-        judge(&Killed {
-            round,
-            is_interrupted: signal == "-INT",
-            status: child.wait().unwrap(),
-        });
+        judge(&Killed { round, is_interrupted: signal == "-INT", status: child.wait().unwrap() });
     }
 }

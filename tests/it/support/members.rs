@@ -39,10 +39,7 @@ pub(crate) fn zipped(members: &Members) -> Vec<u8> {
 /// RECORD as it has to be.
 pub(crate) fn record(members: &mut Members) {
     let mut record = Record::default();
-    let own = members
-        .iter()
-        .position(|it| it.0.ends_with("/RECORD"))
-        .unwrap();
+    let own = members.iter().position(|it| it.0.ends_with("/RECORD")).unwrap();
     for (at, (name, _, bytes)) in members.iter().enumerate() {
         let content = (Sha256::of(bytes), bytes.len() as u64);
         record.push(name.parse().unwrap(), (at != own).then_some(content));

@@ -4,22 +4,15 @@ use crate::judges::skipped;
 use crate::support::prelude::*;
 
 /// How to become somebody who may: as root, as root of a name space of users, or with `sudo`.
-const WAYS: [&[&str]; 3] = [
-    &["unshare"],
-    &["unshare", "--map-root-user"],
-    &["sudo", "-n", "unshare"],
-];
+const WAYS: [&[&str]; 3] =
+    [&["unshare"], &["unshare", "--map-root-user"], &["sudo", "-n", "unshare"]];
 
 /// A command in a name space for mounts, or none where this user may not have that: then the test is skipped.
 pub(crate) fn with_mounts() -> Option<Command> {
     static WAY: OnceLock<Option<&'static [&'static str]>> = OnceLock::new();
     let place = tempfile::tempdir().unwrap();
     let place = place.path().to_str().unwrap();
-    command(
-        &WAY,
-        &["--mount"],
-        &["mount", "-t", "tmpfs", "tmpfs", place],
-    )
+    command(&WAY, &["--mount"], &["mount", "-t", "tmpfs", "tmpfs", place])
 }
 
 /// A command that has the first process id, or none where this user may not have that: then the test is skipped.
@@ -45,9 +38,7 @@ fn command(
     let way = way.get_or_init(|| WAYS.into_iter().find(works));
     if way.is_none() {
         let options = options.join(" ");
-        skipped(&format!(
-            "`unshare {options}` needs root, user namespaces, or `sudo -n`"
-        ));
+        skipped(&format!("`unshare {options}` needs root, user namespaces, or `sudo -n`"));
     }
     way.map(with)
 }

@@ -32,9 +32,7 @@ pub(crate) const ABSOLUTE: &str = "share/doc/odd/absolute";
 pub(crate) fn write_archives(directory: &Path) {
     fs_err::create_dir_all(directory).unwrap();
     let sketches = sample::sketches().into_iter();
-    let sketches = sketches
-        .filter(|sketch| !sketch.name().starts_with("rccl_"))
-        .map(changed);
+    let sketches = sketches.filter(|sketch| !sketch.name().starts_with("rccl_")).map(changed);
     for sketch in sketches.chain(families::sketches()).chain(more_targets()) {
         fs_err::write(directory.join(sketch.file_name()), sketch.pack().unwrap()).unwrap();
     }
@@ -71,10 +69,7 @@ fn more_targets() -> [Sketch; 3] {
 fn smi_bindings(sketch: Sketch) -> Sketch {
     sketch
         .stage("odd/rocm_smi/stage")
-        .script(
-            "libexec/rocm_smi/rsmiBindings.py",
-            "#!/usr/bin/env python3\nANSWER = 42\n",
-        )
+        .script("libexec/rocm_smi/rsmiBindings.py", "#!/usr/bin/env python3\nANSWER = 42\n")
         .link(
             "lib/python3/dist-packages/rsmiBindings.py",
             "../../../libexec/rocm_smi/rsmiBindings.py",
@@ -99,10 +94,7 @@ fn names(sketch: Sketch) -> Sketch {
     sketch
         .text(&format!("{folder}/empty"), "")
         .directory(&format!("{folder}/an empty directory/and, another"))
-        .hard_link(
-            &format!("{folder}/hard link.txt"),
-            &format!("{folder}/with space.txt"),
-        )
+        .hard_link(&format!("{folder}/hard link.txt"), &format!("{folder}/with space.txt"))
         .link(&format!("{folder}/symlink, 1.txt"), "with space.txt")
         .link(&format!("{folder}/symlink, 2.txt"), "symlink, 1.txt")
         .link(&beside, &target)
@@ -119,14 +111,8 @@ fn amd_smi() -> Sketch {
                 .function("amdsmi_init", 0)
                 .runpath("$ORIGIN:$ORIGIN/rocm_sysdeps/lib")
         })
-        .link(
-            "share/amd_smi/amdsmi/libamd_smi.so",
-            "../../../lib/libamd_smi.so.26",
-        )
-        .script(
-            "libexec/amdsmi_cli/amdsmi_cli.py",
-            "#!/bin/sh\necho 'AMD-SMI (odd)'\n",
-        )
+        .link("share/amd_smi/amdsmi/libamd_smi.so", "../../../lib/libamd_smi.so.26")
+        .script("libexec/amdsmi_cli/amdsmi_cli.py", "#!/bin/sh\necho 'AMD-SMI (odd)'\n")
         .link("bin/amd-smi", "../libexec/amdsmi_cli/amdsmi_cli.py")
 }
 
@@ -142,9 +128,7 @@ fn drm(sketch: Sketch) -> Sketch {
 /// One program under two names by a hard link, a script library that nothing runs, a program
 /// without an extension in a directory of data, and a plugin without a SONAME.
 fn compiler(sketch: Sketch) -> Sketch {
-    let plugin = SharedObject::new("unused")
-        .without_soname()
-        .function("plugin", 1);
+    let plugin = SharedObject::new("unused").without_soname().function("plugin", 1);
     sketch
         .stage("odd/compiler/stage")
         .tool("lib/llvm/bin/clang-tool", "OVERVIEW: a tool (odd)\n")
@@ -154,10 +138,7 @@ fn compiler(sketch: Sketch) -> Sketch {
         .program("lib/llvm/lib/odd plugin, v1.so", plugin.build())
         // LLVM's runtimes: ROCm 10.1 has them in the directory of a host triple, and had them flat
         // before.
-        .program(
-            "lib/llvm/lib/x86_64-unknown-linux-gnu/libomp.so",
-            runtime("libomp.so"),
-        )
+        .program("lib/llvm/lib/x86_64-unknown-linux-gnu/libomp.so", runtime("libomp.so"))
         .program("lib/llvm/lib/libunwind.so.1", runtime("libunwind.so.1"))
 }
 
@@ -185,14 +166,8 @@ fn device_files(sketch: Sketch, target: &str) -> Sketch {
                 .calls("tensile_answer", "hip_answer")
                 .runpath("$ORIGIN")
         })
-        .text(
-            &format!("lib/hipblaslt/library/{target}/tune.py"),
-            "BEST = 7\n",
-        )
-        .text(
-            &format!("lib/hipblaslt/library/{target}/a, b [c] ü.dat"),
-            "odd\n",
-        )
+        .text(&format!("lib/hipblaslt/library/{target}/tune.py"), "BEST = 7\n")
+        .text(&format!("lib/hipblaslt/library/{target}/a, b [c] ü.dat"), "odd\n")
 }
 
 /// Headers whose names differ by case alone, and a header behind a symlinked directory.
@@ -228,9 +203,7 @@ pub(crate) fn write_foreign_wheels(directory: &Path) {
             (format!("{info}/WHEEL"), about.into_bytes()),
             (format!("{info}/RECORD"), Vec::new()),
         ];
-        let mut members = members
-            .map(|(path, bytes)| (path, 0o100_644, bytes))
-            .to_vec();
+        let mut members = members.map(|(path, bytes)| (path, 0o100_644, bytes)).to_vec();
         record(&mut members);
         let path = directory.join(format!("{name}-{version}-{tag}.whl"));
         fs_err::write(path, zipped(&members)).unwrap();

@@ -41,9 +41,7 @@ pub(crate) fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 fn contents_by<T>(directory: &Path, read: impl Fn(&Path) -> T) -> BTreeMap<String, T> {
-    let entries = walkdir::WalkDir::new(directory)
-        .into_iter()
-        .map(Result::unwrap);
+    let entries = walkdir::WalkDir::new(directory).into_iter().map(Result::unwrap);
     let files = entries.filter(|entry| !entry.file_type().is_dir());
     let files = files.map(|entry| {
         let path = entry.path().strip_prefix(directory).unwrap();

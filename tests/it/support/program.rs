@@ -65,9 +65,7 @@ impl Outcome {
 
 /// Runs a command. Panics with all that it printed if it fails.
 pub(crate) fn succeed(command: &mut Command) -> Output {
-    let output = command
-        .output()
-        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(
         output.status.success(),
         "{command:?}: {}\n{}{}",

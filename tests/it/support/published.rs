@@ -22,17 +22,10 @@ pub(crate) struct TestSet {
     root: OnceLock<PathBuf>,
 }
 
-static SAMPLE: TestSet = TestSet {
-    name: "sample",
-    targets: &["gfx1100", "gfx942"],
-    root: OnceLock::new(),
-};
+static SAMPLE: TestSet =
+    TestSet { name: "sample", targets: &["gfx1100", "gfx942"], root: OnceLock::new() };
 
-static ODD: TestSet = TestSet {
-    name: "odd",
-    targets: &odd::TARGETS,
-    root: OnceLock::new(),
-};
+static ODD: TestSet = TestSet { name: "odd", targets: &odd::TARGETS, root: OnceLock::new() };
 
 /// Every set.
 pub(crate) fn sets() -> [&'static TestSet; 2] {
@@ -149,10 +142,7 @@ impl TestSet {
 
     /// Everything, for every target: `rocm[libraries,devel,profiler,device-gfx942]==0.99.1.dev0`.
     pub(crate) fn requirement(&self) -> String {
-        let devices = self
-            .targets
-            .iter()
-            .map(|target| format!(",device-{target}"));
+        let devices = self.targets.iter().map(|target| format!(",device-{target}"));
         let devices: String = devices.collect();
         format!("rocm[libraries,devel,profiler{devices}]=={VERSION}")
     }

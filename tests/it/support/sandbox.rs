@@ -23,11 +23,7 @@ impl Sandbox {
         let real = fs_err::canonicalize(directory.path()).unwrap();
         let shown = [real.as_path(), directory.path()];
         let shown = shown.map(|path| (path.to_str().unwrap().to_owned(), "HERE".to_owned()));
-        Self {
-            directory,
-            variables: Vec::new(),
-            shown: shown.into(),
-        }
+        Self { directory, variables: Vec::new(), shown: shown.into() }
     }
 
     /// Sets a variable for each program that runs here. Programs have no other variables.
@@ -75,10 +71,7 @@ impl Sandbox {
     /// A line for a shell.
     pub(crate) fn shell(&self, line: &str) -> Command {
         let mut command = Command::new("sh");
-        command
-            .args(["-c", line])
-            .current_dir(&self.directory)
-            .env_clear();
+        command.args(["-c", line]).current_dir(&self.directory).env_clear();
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command
     }

@@ -45,14 +45,7 @@ pub(crate) fn printed(
 ) -> (i32, String) {
     let shell = format!("stty cols {columns} rows 50; exec '{ROCWHEEL}' {line}");
     let mut script = Command::new("script");
-    script.args([
-        "--quiet",
-        "--return",
-        "--flush",
-        "--command",
-        &shell,
-        "/dev/null",
-    ]);
+    script.args(["--quiet", "--return", "--flush", "--command", &shell, "/dev/null"]);
     let path = std::env::var_os("PATH").unwrap_or_default();
     let output = script
         .env_clear()
@@ -115,15 +108,9 @@ impl Screen {
             self.column = 0;
         }
         let row = &mut self.rows[self.row];
-        let blank = Cell {
-            character: ' ',
-            style: String::new(),
-        };
+        let blank = Cell { character: ' ', style: String::new() };
         row.resize(row.len().max(self.column + 1), blank);
-        row[self.column] = Cell {
-            character,
-            style: self.style.join(";"),
-        };
+        row[self.column] = Cell { character, style: self.style.join(";") };
         self.column += 1;
     }
 
@@ -157,11 +144,7 @@ impl Screen {
     /// A picture of the screen, up to the line `end`, in the light or dark colors that the reader's browser prefers.
     pub(crate) fn picture(&self, prompt: &str, end: &str) -> String {
         const LINE: usize = 18;
-        let shown: Vec<&Vec<Cell>> = self
-            .rows
-            .iter()
-            .take_while(|row| line(row) != end)
-            .collect();
+        let shown: Vec<&Vec<Cell>> = self.rows.iter().take_while(|row| line(row) != end).collect();
         let (width, height) = (self.columns * 42 / 5 + 32, (shown.len() + 1) * LINE + 32);
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" xml:space=\"preserve\" viewBox=\"0 0 {width} {height}\" width=\"{width}\">\n{STYLE}"
@@ -205,7 +188,5 @@ fn line(row: &[Cell]) -> String {
 }
 
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -38,9 +38,7 @@ pub(crate) fn stored(codes: &[(&str, &str, &[u8])]) -> Vec<u8> {
 
 fn map(pairs: &[(&str, Vec<u8>)]) -> Vec<u8> {
     let pairs = pairs.iter();
-    let pairs: Vec<_> = pairs
-        .map(|(key, it)| [text(key), it.clone()].concat())
-        .collect();
+    let pairs: Vec<_> = pairs.map(|(key, it)| [text(key), it.clone()].concat()).collect();
     sized(0xde, pairs.len(), &pairs.concat())
 }
 

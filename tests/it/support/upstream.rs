@@ -37,10 +37,8 @@ impl UpstreamRun<'_> {
         let dist = if dist.is_dir() { &dist } else { packages };
         let mut files = BTreeMap::new();
         read(dist, "", &mut files);
-        let families: BTreeSet<String> = files
-            .keys()
-            .filter_map(|path| Some(path.split_once('/')?.0.to_owned()))
-            .collect();
+        let families: BTreeSet<String> =
+            files.keys().filter_map(|path| Some(path.split_once('/')?.0.to_owned())).collect();
         let names: Vec<&str> = files.keys().map(String::as_str).collect();
         let top: Vec<&str> = packages_in(&names, "").collect();
         assert!(!top.is_empty(), "the uploader refuses an empty `dist`");
@@ -75,10 +73,7 @@ impl UpstreamRun<'_> {
     /// Writes `index.html` into every directory of the run that holds files, at any depth.
     pub(crate) fn index(&self) {
         let prefix = format!("{}/", self.prefix);
-        let listed = self
-            .bucket
-            .list(Some(&prefix.parse().unwrap()), Depth::All)
-            .unwrap();
+        let listed = self.bucket.list(Some(&prefix.parse().unwrap()), Depth::All).unwrap();
         let keys = listed.iter().map(|object| object.key.as_str());
         let keys = keys.filter(|key| !key.ends_with('/'));
         let keys = keys.filter(|key| !(self.is_local && key.ends_with("/index.html")));

@@ -64,17 +64,11 @@ impl Request {
         let first = lines.next()?;
         let mut words = first.split(' ').map(str::to_owned);
         let (method, path) = (words.next()?, words.next()?);
-        let headers = lines
-            .take_while(|line| !line.is_empty())
-            .filter_map(|line| {
-                let (name, value) = line.split_once(": ")?;
-                Some((name.to_ascii_lowercase(), value.to_owned()))
-            });
-        Some(Self {
-            method,
-            path,
-            headers: headers.collect(),
-        })
+        let headers = lines.take_while(|line| !line.is_empty()).filter_map(|line| {
+            let (name, value) = line.split_once(": ")?;
+            Some((name.to_ascii_lowercase(), value.to_owned()))
+        });
+        Some(Self { method, path, headers: headers.collect() })
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
@@ -108,11 +102,7 @@ impl Answer {
             (416, Vec::new(), format!("bytes */{size}"))
         };
         self.headers.push(("Content-Range".into(), of));
-        Self {
-            status,
-            body,
-            ..self
-        }
+        Self { status, body, ..self }
     }
 
     /// How many bytes of the body are sent.
@@ -192,10 +182,7 @@ impl Server {
             }
             answer
         });
-        Self {
-            url: format!("http://127.0.0.1:{port}/"),
-            log,
-        }
+        Self { url: format!("http://127.0.0.1:{port}/"), log }
     }
 
     pub(crate) fn of_directory(root: &Path, manner: Manner) -> Self {
@@ -268,8 +255,5 @@ impl Site {
 }
 
 fn decode(path: &str) -> String {
-    percent_encoding::percent_decode_str(path)
-        .decode_utf8()
-        .unwrap()
-        .into_owned()
+    percent_encoding::percent_decode_str(path).decode_utf8().unwrap().into_owned()
 }

@@ -75,8 +75,7 @@ fn the_runners_of_a_run_are_always_the_same() {
 #[test]
 fn a_step_has_outputs_for_the_next() {
     let t = Sandbox::new();
-    t.run("targets gfx120X-all gfx942:xnack+ --run-id 1 --github-output outputs")
-        .ok();
+    t.run("targets gfx120X-all gfx942:xnack+ --run-id 1 --github-output outputs").ok();
     insta::assert_snapshot!(t.read("outputs"));
 }
 
@@ -99,10 +98,9 @@ fn wrong_lines_are_refused_in_words() {
 fn lines_of_therock_are_answered_as_its_script_does() {
     let variants =
         "--amdgpu-families gfx942:xnack+,gfx94X-dcgpu;gfx1201 --output-mode device-extras";
-    for (line, expected) in [
-        ("--amdgpu-families ' ; '", ""),
-        (variants, "device-gfx942,device-gfx1201"),
-    ] {
+    for (line, expected) in
+        [("--amdgpu-families ' ; '", ""), (variants, "device-gfx942,device-gfx1201")]
+    {
         let said = Sandbox::new().run(&format!("targets {line}")).ok();
         assert_eq!(said.trim_end(), expected, "{line}");
     }

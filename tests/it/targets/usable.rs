@@ -132,10 +132,7 @@ fn variables_of_others_are_honoured() {
     let t = sandbox("two-gpus");
     let told = [
         ("ROCM_BOOTSTRAP_FORCE_GFX_ARCH=gfx942,gfx12-0", ""),
-        (
-            "ROCM_BOOTSTRAP_DISABLE_DETECTION=1 ROCM_BOOTSTRAP_FORCE_GFX_ARCH=gfx942",
-            "",
-        ),
+        ("ROCM_BOOTSTRAP_DISABLE_DETECTION=1 ROCM_BOOTSTRAP_FORCE_GFX_ARCH=gfx942", ""),
         ("AMDGPU_FAMILIES=gfx94X-dcgpu", ""),
     ]
     .map(|(variables, flags)| {

@@ -75,10 +75,7 @@ fn show(tree: &ArtifactTree) -> String {
         writeln!(out, "{}", artifact.name).unwrap();
         for file in &artifact.files {
             assert!(file.source.is_absolute());
-            assert!(
-                file.source
-                    .ends_with(file.basedir.join(&file.path).as_str())
-            );
+            assert!(file.source.ends_with(file.basedir.join(&file.path).as_str()));
             let what = match &file.content {
                 TreeContent::Directory => "directory".to_owned(),
                 TreeContent::File(facts) => show_facts(facts),
@@ -100,12 +97,7 @@ fn show_end(end: &LinkEnd) -> String {
 fn show_facts(facts: &FileFacts) -> String {
     let mut out = format!("{:?}", facts.kind);
     if let Some(elf) = &facts.elf {
-        write!(
-            out,
-            " {}",
-            elf.soname.as_deref().unwrap_or("without soname")
-        )
-        .unwrap();
+        write!(out, " {}", elf.soname.as_deref().unwrap_or("without soname")).unwrap();
     }
     if let Some(damage) = &facts.damage {
         write!(out, " {damage}").unwrap();
@@ -184,10 +176,8 @@ fn what_is_no_artifact_is_skipped_with_the_reason() {
         .file("blas.tar.zst", "")
         .file("index.html", "");
     let skipped = fixture.scan().unwrap().skipped;
-    let lines: Vec<String> = skipped
-        .iter()
-        .map(|skipped| format!("{}: {}", skipped.name, skipped.reason))
-        .collect();
+    let lines: Vec<String> =
+        skipped.iter().map(|skipped| format!("{}: {}", skipped.name, skipped.reason)).collect();
     insta::assert_snapshot!(lines.join("\n"), @r#"
     a_b: not of the form `name_component_scope`: "a_b"
     a_b_c_d: not of the form `name_component_scope`: "a_b_c_d"
@@ -236,9 +226,7 @@ fn a_bad_manifest_is_named_with_the_fix() {
 
     hint: fetch `x_lib_generic` again
     ");
-    let file = Fixture::new()
-        .manifest("x_lib_generic", "a/b\n")
-        .file("x_lib_generic/a", "");
+    let file = Fixture::new().manifest("x_lib_generic", "a/b\n").file("x_lib_generic/a", "");
     insta::assert_snapshot!(file.refused(), @"
     error: not a directory: `DIR/x_lib_generic/a`
 
@@ -252,26 +240,20 @@ fn no_link_leads_the_scan_out_of_an_artifact() {
     let outside = TempDir::new().unwrap();
     fs_err::write(outside.path().join("secret"), "a\n").unwrap();
     let to = outside.path().to_str().unwrap();
-    let basedir = Fixture::new()
-        .manifest("x_lib_generic", "a/stage\n")
-        .link("x_lib_generic/a", to);
+    let basedir = Fixture::new().manifest("x_lib_generic", "a/stage\n").link("x_lib_generic/a", to);
     insta::assert_snapshot!(basedir.refused(), @"
     error: a link in place of a base directory: `DIR/x_lib_generic/a`
 
     hint: fetch `x_lib_generic` again
     ");
-    let manifest = Fixture::new().link(
-        "x_lib_generic/artifact_manifest.txt",
-        &format!("{to}/secret"),
-    );
+    let manifest =
+        Fixture::new().link("x_lib_generic/artifact_manifest.txt", &format!("{to}/secret"));
     insta::assert_snapshot!(manifest.refused(), @"
     error: not a regular file: `DIR/x_lib_generic/artifact_manifest.txt`
 
     hint: fetch `x_lib_generic` again
     ");
-    let below = Fixture::new()
-        .manifest("x_lib_generic", "a\n")
-        .link("x_lib_generic/a/out", to);
+    let below = Fixture::new().manifest("x_lib_generic", "a\n").link("x_lib_generic/a/out", to);
     insta::assert_snapshot!(show(&below.scan().unwrap()).replace(to, "OUTSIDE"), @"
     x_lib_generic
       out -> OUTSIDE: Escapes
@@ -281,9 +263,7 @@ fn no_link_leads_the_scan_out_of_an_artifact() {
 #[cfg(unix)]
 #[test]
 fn an_artifact_may_be_a_link_to_a_directory() {
-    let real = Fixture::new()
-        .manifest("elsewhere", "a\n")
-        .file("elsewhere/a/x", "");
+    let real = Fixture::new().manifest("elsewhere", "a\n").file("elsewhere/a/x", "");
     let fixture = Fixture::new().link("x_lib_generic", real.path("elsewhere").to_str().unwrap());
     assert_eq!(fixture.scan().unwrap().artifacts[0].files.len(), 1);
 }
@@ -293,11 +273,7 @@ fn an_artifact_may_be_a_link_to_a_directory() {
 fn names_and_things_that_no_package_can_hold_are_refused() {
     use std::os::unix::{ffi::OsStrExt, net::UnixListener};
 
-    let fixture = || {
-        Fixture::new()
-            .manifest("x_lib_generic", "a\n")
-            .directory("x_lib_generic/a/d")
-    };
+    let fixture = || Fixture::new().manifest("x_lib_generic", "a\n").directory("x_lib_generic/a/d");
     let latin = fixture();
     let name = std::ffi::OsStr::from_bytes(b"\xe9");
     fs_err::write(latin.path("x_lib_generic/a/d").join(name), "").unwrap();
@@ -333,10 +309,7 @@ fn the_order_of_directories_and_the_number_of_threads_do_not_show() {
             fixture = fixture.manifest(artifact, "two\none\n");
             for name in &names {
                 fixture = fixture
-                    .file(
-                        &format!("{artifact}/one/{name}"),
-                        SharedObject::new(name).build(),
-                    )
+                    .file(&format!("{artifact}/one/{name}"), SharedObject::new(name).build())
                     .file(&format!("{artifact}/two/{name}.txt"), "");
             }
         }
@@ -400,13 +373,8 @@ fn of_two_manifests_of_the_build_the_later_base_directory_counts() {
 #[test]
 fn a_huge_manifest_of_the_build_is_not_read() {
     let path = format!("base_lib_generic/s/{}", TherockManifest::PATH);
-    let fixture = Fixture::new()
-        .manifest(TherockManifest::ARTIFACT, "s\n")
-        .file(&path, "");
-    let file = fs_err::OpenOptions::new()
-        .write(true)
-        .open(fixture.path(&path))
-        .unwrap();
+    let fixture = Fixture::new().manifest(TherockManifest::ARTIFACT, "s\n").file(&path, "");
+    let file = fs_err::OpenOptions::new().write(true).open(fixture.path(&path)).unwrap();
     file.set_len(TherockManifest::MAX_LEN + 1).unwrap();
     let error = fixture.scan().unwrap().therock_manifest().unwrap_err();
     assert!(render(&error).contains("more than 16777216 bytes"));

@@ -12,10 +12,8 @@ fn links_that_leave_the_artifact_are_refused() {
         .symlink("b/x", "d/d/top/../x");
     insta::assert_snapshot!(refused(disguised), @"link `b/x` leads out of the artifact: `d/d/top/../x`");
     // One link on the way leads down, so the kernel would stay inside; the text alone does not.
-    let lexical = archive()
-        .directory("b/p/q/r")
-        .symlink("b/d", "p/q/r")
-        .symlink("b/x", "d/../../../y");
+    let lexical =
+        archive().directory("b/p/q/r").symlink("b/d", "p/q/r").symlink("b/x", "d/../../../y");
     insta::assert_snapshot!(refused(lexical), @"link `b/x` leads out of the artifact: `d/../../../y`");
     insta::assert_snapshot!(refused(archive().hardlink("b/x", "../x")), @r#"
     failed to read the tar header at byte 1024
@@ -32,18 +30,12 @@ fn links_that_leave_the_artifact_are_refused() {
 fn absolute_links_are_kept_and_nothing_is_written_through_them() {
     let outside = TempDir::new().unwrap();
     let text = outside.path().to_str().unwrap();
-    let tar = archive()
-        .symlink("b/x", text)
-        .symlink("b/y", "x")
-        .file("b/z", b"");
+    let tar = archive().symlink("b/x", text).symlink("b/y", "x").file("b/z", b"");
     let destination = TempDir::new().unwrap();
     let unpacked = unpack_tar(&tar.end(), &destination).unwrap();
     assert_eq!(unpacked.files, 1);
     let found = listing(&unpacked.directory);
-    assert!(
-        found.contains(&format!("b/x -> {text}\nb/y -> x")),
-        "{found}"
-    );
+    assert!(found.contains(&format!("b/x -> {text}\nb/y -> x")), "{found}");
     // It is replaced like any other.
     unpack_tar(&archive().file("b/x", b"").end(), &destination).unwrap();
 
@@ -56,9 +48,7 @@ fn absolute_links_are_kept_and_nothing_is_written_through_them() {
     let through = archive().symlink("b/x", text).hardlink("b/y", "b/x");
     insta::assert_snapshot!(refused(through), @"hard link `b/y` leads to no file unpacked before it: `b/x`");
     // Absolute links excuse no way out of the artifact.
-    let climbs = archive()
-        .symlink("b/x", text)
-        .symlink("b/y", "x/../../../z");
+    let climbs = archive().symlink("b/x", text).symlink("b/y", "x/../../../z");
     insta::assert_snapshot!(refused(climbs), @"link `b/y` leads out of the artifact: `x/../../../z`");
     assert_eq!(listing(outside.path()), "");
 }

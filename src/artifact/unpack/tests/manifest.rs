@@ -42,10 +42,7 @@ fn what_comes_before_the_manifest_is_held_to_it_too() {
     let manifest = fs_err::read_to_string(unpacked.directory.join(MANIFEST));
     assert_eq!(manifest.unwrap(), "a/stage\nb\n");
     let strays = [
-        Craft::default()
-            .file("b/x", b"")
-            .file("c", b"")
-            .file("d", b""),
+        Craft::default().file("b/x", b"").file("c", b"").file("d", b""),
         Craft::default().directory("c/"),
         Craft::default().symlink("a/x", "stage"),
         Craft::default().file("a", b""),

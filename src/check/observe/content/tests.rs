@@ -114,11 +114,7 @@ fn fat(gap: usize, is_page: bool) -> Vec<u8> {
     };
     let mut bundles = code("gfx942", 5000);
     bundles.resize(bundles.len().next_multiple_of(4096), 0);
-    let second = if is_page {
-        bundles.len()
-    } else {
-        bundles.len() + 64
-    };
+    let second = if is_page { bundles.len() } else { bundles.len() + 64 };
     bundles.resize(second, 0);
     bundles.extend(code("gfx1100", 70_000));
     elf::write::SharedObject::new("libfat.so.1")
@@ -138,9 +134,7 @@ pub(in crate::check::observe) fn deceptive() -> Vec<u8> {
 
 fn carried(bytes: &[u8]) -> String {
     let code = seen(bytes, Keep::Facts).code;
-    let DeviceCodeFacts::Fat(carried) = &code else {
-        panic!("{code:?}")
-    };
+    let DeviceCodeFacts::Fat(carried) = &code else { panic!("{code:?}") };
     let amounts = carried.iter();
     let amounts =
         amounts.map(|(target, it)| format!("{target}: {}, {}", it.code_objects, it.bytes));
@@ -163,20 +157,11 @@ fn a_library_of_any_size_says_what_code_is_in_it() {
 #[test]
 fn only_code_objects_are_not_held() {
     let bundle = bundle::write::raw(&[("gfx942", vec![1; 70_000])]);
-    for code in [
-        bundle.clone(),
-        bundle::write::compress(&bundle, 3, "zstd").unwrap(),
-    ] {
+    for code in [bundle.clone(), bundle::write::compress(&bundle, 3, "zstd").unwrap()] {
         let bytes = elf::write::SharedObject::new("libfat.so.1")
             .device_code(&code, &[0], DeviceRelocations::Rela)
             .build();
-        let size = |hold| {
-            read_all(&bytes, Keep::Facts, hold)
-                .unwrap()
-                .1
-                .unwrap()
-                .size()
-        };
+        let size = |hold| read_all(&bytes, Keep::Facts, hold).unwrap().1.unwrap().size();
         assert_eq!(size(Hold::Whole), bytes.len() as u64);
         let skipped = code.len().saturating_sub(4096) as u64;
         assert_eq!(size(Hold::WithoutCode), bytes.len() as u64 - skipped);
@@ -199,13 +184,8 @@ fn a_large_library_has_the_findings_of_a_small_one() {
         let magic = bytes.windows(8).position(|it| it == b"__CLANG_").unwrap();
         bytes[magic + 3] = b'?';
         let code = seen(&bytes, Keep::Facts).code;
-        let DeviceCodeFacts::Damaged(why) = &code else {
-            panic!("{code:?}")
-        };
-        assert_eq!(
-            why,
-            "failed to read bundle 0 at 0x0: neither a bundle nor zeros"
-        );
+        let DeviceCodeFacts::Damaged(why) = &code else { panic!("{code:?}") };
+        assert_eq!(why, "failed to read bundle 0 at 0x0: neither a bundle nor zeros");
     }
 }
 

@@ -40,19 +40,14 @@ impl PackageReader for Vec<u8> {
     fn stream(&self, range: Range<u64>) -> io::Result<Box<dyn Read + Send + '_>> {
         let place = |offset: u64| usize::try_from(offset).unwrap();
         let end = place(range.end).min(Self::len(self));
-        Ok(Box::new(
-            self.get(place(range.start)..end).unwrap_or_default(),
-        ))
+        Ok(Box::new(self.get(place(range.start)..end).unwrap_or_default()))
     }
 }
 
 fn tar(binary: &[u8]) -> Vec<u8> {
     let entry = TarEntry {
         path: "liba.so".parse().unwrap(),
-        kind: TarKind::File {
-            len: binary.len() as u64,
-            executable: true,
-        },
+        kind: TarKind::File { len: binary.len() as u64, executable: true },
     };
     let plan = TarPlan::new(vec![entry], 0).unwrap();
     let mut bytes = Vec::new();
@@ -62,11 +57,7 @@ fn tar(binary: &[u8]) -> Vec<u8> {
 }
 
 fn whole(bytes: &[u8]) -> WheelFile {
-    let watch = ObserveProgress {
-        stop: &Stop::default(),
-        binaries: None,
-        progress: &|_| (),
-    };
+    let watch = ObserveProgress { stop: &Stop::default(), binaries: None, progress: &|_| () };
     let outline = Outline::read(FILE, &bytes.to_vec());
     let facts = outline.read_portion(&bytes.to_vec(), &outline.whole(), &watch);
     outline.finish(vec![facts.unwrap()])
@@ -74,11 +65,7 @@ fn whole(bytes: &[u8]) -> WheelFile {
 
 /// What is wrong with the archive itself.
 fn faults_of(wheel: &WheelFile) -> Vec<&String> {
-    wheel
-        .contradictions
-        .iter()
-        .chain(&wheel.unreadable)
-        .collect()
+    wheel.contradictions.iter().chain(&wheel.unreadable).collect()
 }
 
 /// What is wrong, one line each.
@@ -88,11 +75,7 @@ fn faults(bytes: &[u8]) -> String {
         let why = member.content.as_ref().err()?;
         Some(format!("{}: {why}", member.path))
     });
-    let faults = wheel
-        .contradictions
-        .iter()
-        .chain(&wheel.unreadable)
-        .cloned();
+    let faults = wheel.contradictions.iter().chain(&wheel.unreadable).cloned();
     faults.chain(members).collect::<Vec<_>>().join("\n")
 }
 
@@ -104,10 +87,7 @@ fn find(bytes: &[u8], part: &[u8]) -> usize {
 /// Where the entry of the directory is that has this name; its name is 46 bytes further.
 fn entry(bytes: &[u8], name: &str) -> usize {
     let mut windows = bytes.windows(name.len());
-    windows
-        .rposition(|window| window == name.as_bytes())
-        .unwrap()
-        - 46
+    windows.rposition(|window| window == name.as_bytes()).unwrap() - 46
 }
 
 #[test]
@@ -115,10 +95,7 @@ fn a_sound_archive_has_no_fault() {
     let wheel = whole(&sample());
     assert_eq!(faults_of(&wheel), Vec::<&String>::new());
     assert_eq!(wheel.members.len(), 3);
-    assert_eq!(
-        wheel.digest.unwrap(),
-        (Sha256::of(&sample()), sample().len() as u64)
-    );
+    assert_eq!(wheel.digest.unwrap(), (Sha256::of(&sample()), sample().len() as u64));
     assert!(wheel.members.iter().all(|member| member.content.is_ok()));
 }
 
@@ -133,11 +110,7 @@ fn portions_in_any_order_say_the_same_as_the_whole() {
         ("a/four", b"4", CompressionMethod::Deflated),
     ]);
     let stop = Stop::default();
-    let watch = ObserveProgress {
-        stop: &stop,
-        binaries: None,
-        progress: &|_| (),
-    };
+    let watch = ObserveProgress { stop: &stop, binaries: None, progress: &|_| () };
     let outline = Outline::read(FILE, &bytes);
     let portions = outline.portions(false);
     assert_eq!(portions.len(), 2);
@@ -166,11 +139,7 @@ fn a_binary_with_headers_where_its_code_should_be_is_read_again() {
 #[test]
 fn every_mode_bit_and_kind_is_seen() {
     let mut bytes = sample();
-    for (name, mode) in [
-        ("a/one", 0o104_755_u16),
-        ("a/two", 0o120_777),
-        ("a/three", 0o010_644),
-    ] {
+    for (name, mode) in [("a/one", 0o104_755_u16), ("a/two", 0o120_777), ("a/three", 0o010_644)] {
         let at = entry(&bytes, name);
         bytes[at + 40..at + 42].copy_from_slice(&mode.to_le_bytes());
     }
@@ -178,11 +147,7 @@ fn every_mode_bit_and_kind_is_seen() {
     let seen: Vec<_> = wheel.members.iter().map(|it| (it.mode, it.kind)).collect();
     assert_eq!(
         seen,
-        [
-            (0o4755, MemberKind::File),
-            (0o777, MemberKind::Symlink),
-            (0o644, MemberKind::Special)
-        ]
+        [(0o4755, MemberKind::File), (0o777, MemberKind::Symlink), (0o644, MemberKind::Special)]
     );
 }
 
@@ -296,11 +261,7 @@ fn sizes_behind_the_data_are_understood() {
     let mut bytes = writer.finish().unwrap().into_inner();
     // Wherever a read ends.
     let stop = Stop::default();
-    let watch = ObserveProgress {
-        stop: &stop,
-        binaries: None,
-        progress: &|_| (),
-    };
+    let watch = ObserveProgress { stop: &stop, binaries: None, progress: &|_| () };
     for at in 0..bytes.len() {
         let outline = Outline::read(FILE, &bytes);
         let facts = outline.read_portion(&TornAt(at, &bytes), &outline.whole(), &watch);
@@ -318,10 +279,7 @@ fn sizes_behind_the_data_are_understood() {
     let outline = Outline::read(FILE, &bytes);
     let portions = outline.portions(false);
     let facts = outline.read_portion(&bytes, &portions[0], &watch).unwrap();
-    assert_eq!(
-        faults_of(&outline.finish(vec![facts])),
-        Vec::<&String>::new()
-    );
+    assert_eq!(faults_of(&outline.finish(vec![facts])), Vec::<&String>::new());
 }
 
 /// A wheel of which no read passes this offset.

@@ -73,9 +73,7 @@ fn wrapper(magic: u64, address: u64, index: u32) -> Vec<u8> {
 }
 
 fn split(wrappers: &[u8], relocated: &[u32]) -> Vec<u8> {
-    let marker = Marker::new(1, &["blas_lib"], "bin/rocblas.dll")
-        .render()
-        .unwrap();
+    let marker = Marker::new(1, &["blas_lib"], "bin/rocblas.dll").render().unwrap();
     let parts: [Part<'_>; 3] = [
         (b".hip_fat", 0x1000, b""),
         (b".hipFatB", 0x2000, wrappers),
@@ -106,10 +104,7 @@ fn wrappers_of_a_fat_binary_lead_into_its_code() {
     let place = 0x400..0x400 + 0x1801;
     assert_eq!(code_of(&bytes), Some(place.clone()));
     let found = windows(&bytes).unwrap();
-    let expected = Windows::Fat {
-        code: place,
-        wrapped: vec![0, 0x800],
-    };
+    let expected = Windows::Fat { code: place, wrapped: vec![0, 0x800] };
     assert_eq!(found, expected);
 }
 
@@ -193,10 +188,7 @@ fn linked(at_start: &[&str], at_first_use: &[&str]) -> Vec<u8> {
     let (bytes, second) = tables(at_start, at_first_use);
     let second = START + u32::try_from(second).unwrap();
     binary(
-        &[
-            (b".text\0\0\0", 0x1000, b"code"),
-            (b".rdata\0\0", START, &bytes),
-        ],
+        &[(b".text\0\0\0", 0x1000, b"code"), (b".rdata\0\0", START, &bytes)],
         &[(1, START, 20), (13, second, 32)],
     )
 }

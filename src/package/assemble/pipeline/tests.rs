@@ -49,11 +49,7 @@ fn settings(block: usize, jobs: usize) -> AssembleSettings {
 }
 
 fn member(name: &str, len: u64) -> WheelMember {
-    WheelMember {
-        path: path(name),
-        executable: false,
-        len,
-    }
+    WheelMember { path: path(name), executable: false, len }
 }
 
 impl Fixture {
@@ -62,12 +58,7 @@ impl Fixture {
             members: Vec::new(),
             contents: Vec::new(),
             texts: ["METADATA", "WHEEL"]
-                .map(|name| {
-                    (
-                        path(&format!("x-1.dist-info/{name}")),
-                        format!("{name}: 1\n"),
-                    )
-                })
+                .map(|name| (path(&format!("x-1.dist-info/{name}")), format!("{name}: 1\n")))
                 .to_vec(),
             record: path("x-1.dist-info/RECORD"),
             opened: AtomicUsize::new(0),
@@ -129,10 +120,7 @@ impl Fixture {
         let written = self.write_to(&mut out, settings).unwrap();
         let bytes = out.into_inner();
         assert_eq!(written.len, bytes.len() as u64);
-        assert_eq!(
-            written.digest(Cursor::new(&bytes)).unwrap(),
-            Sha256::of(&bytes)
-        );
+        assert_eq!(written.digest(Cursor::new(&bytes)).unwrap(), Sha256::of(&bytes));
         self.check(&bytes, &written.record);
         bytes
     }
@@ -168,12 +156,7 @@ fn listing(bytes: &[u8]) -> String {
     let lines: Vec<String> = (0..archive.len())
         .map(|index| {
             let member = archive.by_index(index).unwrap();
-            format!(
-                "{} {} {:?}",
-                member.name().unwrap(),
-                member.size(),
-                member.compression()
-            )
+            format!("{} {} {:?}", member.name().unwrap(), member.size(), member.compression())
         })
         .collect();
     lines.join("\n")
@@ -188,18 +171,9 @@ fn every_kind() -> Fixture {
         ("a/one", b"1".to_vec()),
         ("b/one block", prose(65_536, 3)),
         ("b/one block and one", prose(65_537, 4)),
-        (
-            "b/late.tar",
-            [noise(130_000, 5), prose(400_000, 6)].concat(),
-        ),
-        (
-            "b/early.tar",
-            [prose(400_000, 7), noise(130_000, 8)].concat(),
-        ),
-        (
-            "c/tail.kpack",
-            [noise(2_000_000, 9), vec![0; 40_000]].concat(),
-        ),
+        ("b/late.tar", [noise(130_000, 5), prose(400_000, 6)].concat()),
+        ("b/early.tar", [prose(400_000, 7), noise(130_000, 8)].concat()),
+        ("c/tail.kpack", [noise(2_000_000, 9), vec![0; 40_000]].concat()),
         ("c/é, \"quoted\"", prose(5_000, 10)),
     ])
 }
@@ -225,10 +199,7 @@ fn a_wheel_holds_members_then_texts_then_record() {
     "#);
     let total: u64 = fixture.members.iter().map(|member| member.len).sum();
     assert_eq!(fixture.progress.load(Ordering::Relaxed), total);
-    assert_eq!(
-        fixture.opened.load(Ordering::Relaxed),
-        fixture.members.len()
-    );
+    assert_eq!(fixture.opened.load(Ordering::Relaxed), fixture.members.len());
 }
 
 #[test]
@@ -245,16 +216,10 @@ fn the_bytes_are_the_same_for_any_number_of_jobs() {
 #[test]
 fn store_stores_everything() {
     let fixture = every_kind();
-    let settings = AssembleSettings {
-        compression: WheelCompression::Store,
-        ..settings(65_536, 2)
-    };
+    let settings = AssembleSettings { compression: WheelCompression::Store, ..settings(65_536, 2) };
     let bytes = fixture.wheel(&settings);
     assert!(!listing(&bytes).contains("Deflated"));
-    assert_eq!(
-        fixture.opened.load(Ordering::Relaxed),
-        fixture.members.len()
-    );
+    assert_eq!(fixture.opened.load(Ordering::Relaxed), fixture.members.len());
 }
 
 #[test]
@@ -278,16 +243,9 @@ fn bytes_that_another_program_writes_meanwhile_are_noticed() {
         let mut other = bytes.clone();
         other[at] ^= 1;
         let error = written.digest(Cursor::new(&other)).unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "another program wrote to the file while it was written"
-        );
+        assert_eq!(error, "another program wrote to the file while it was written");
     }
-    assert!(
-        written
-            .digest(Cursor::new([&*bytes, b"x"].concat()))
-            .is_err()
-    );
+    assert!(written.digest(Cursor::new([&*bytes, b"x"].concat())).is_err());
     assert!(written.digest(Cursor::new(&bytes[1..])).is_err());
 }
 
@@ -304,22 +262,14 @@ fn a_wheel_may_have_no_members() {
 #[test]
 fn many_small_members_are_batches() {
     let names: Vec<String> = (0..70_000).map(|index| format!("d/{index}")).collect();
-    let fixture = Fixture::new(
-        names
-            .iter()
-            .map(|name| (name.as_str(), name.clone().into_bytes())),
-    );
+    let fixture = Fixture::new(names.iter().map(|name| (name.as_str(), name.clone().into_bytes())));
     let mut out = Cursor::new(Vec::new());
     let written = fixture.write_to(&mut out, &settings(1 << 20, 2)).unwrap();
     assert_eq!(written.record.rows().len(), 70_003);
     let mut archive = ZipArchive::new(Cursor::new(out.into_inner())).unwrap();
     assert_eq!(archive.len(), 70_003);
     let mut content = String::new();
-    archive
-        .by_name("d/69999")
-        .unwrap()
-        .read_to_string(&mut content)
-        .unwrap();
+    archive.by_name("d/69999").unwrap().read_to_string(&mut content).unwrap();
     assert_eq!(content, "d/69999");
 }
 
@@ -342,10 +292,8 @@ fn a_member_of_more_than_4_gib_is_streamed() {
     fixture.members = vec![member("zeros", len), member("after", 3)];
     let open =
         |index: usize| Ok(Box::new(Zeros(fixture.members[index].len)) as Box<dyn Read + Send>);
-    let settings = AssembleSettings {
-        compression: WheelCompression::Store,
-        ..settings(4 << 20, 2)
-    };
+    let settings =
+        AssembleSettings { compression: WheelCompression::Store, ..settings(4 << 20, 2) };
     let mut out = SparseWheel::default();
     let written = fixture.write_from(&mut out, &open, &settings).unwrap();
     let mut archive = ZipArchive::new(out).unwrap();

@@ -62,10 +62,7 @@ fn a_library_has_the_run_path_of_every_directory_that_a_symlink_reaches_it_from(
         .artifact("core-amdsmi_lib_generic")
         .file("lib/libamd_smi.so.26.0", library("libamd_smi.so.26"))
         .link("lib/libamd_smi.so.26", "libamd_smi.so.26.0")
-        .link(
-            "share/amd_smi/amdsmi/libamd_smi.so",
-            "../../../lib/libamd_smi.so.26",
-        )
+        .link("share/amd_smi/amdsmi/libamd_smi.so", "../../../lib/libamd_smi.so.26")
         .file("bin/amd-smi", program())
         .artifact("core-amdsmi_dev_generic")
         .file("opt/own/libown.so", library("libown.so"))

@@ -162,10 +162,7 @@ fn variants_that_differ_about_a_file_are_refused() {
 fn packages_over_one_directory_may_not_differ_about_a_file() {
     let other = || crate::artifact::FileFacts { len: 2, ..file() };
     let two = || {
-        split()
-            .artifact("blas_lib_gfx1100")
-            .file("lib/k.dat", file())
-            .artifact("blas_lib_gfx942")
+        split().artifact("blas_lib_gfx1100").file("lib/k.dat", file()).artifact("blas_lib_gfx942")
     };
     insta::assert_snapshot!(two().file("lib/k.dat", other()).refusal(), @"
     error: packages `device-gfx1100` and `device-gfx942` install `lib/k.dat`, which differs between `blas_lib_gfx1100/stage` and `blas_lib_gfx942/stage`
@@ -186,9 +183,7 @@ fn packages_over_one_directory_may_not_differ_about_a_file() {
 
 #[test]
 fn device_code_without_libraries_to_lay_it_over_is_refused() {
-    let fixture = Fixture::new()
-        .artifact("blas_lib_gfx942")
-        .file("lib/k.co", file());
+    let fixture = Fixture::new().artifact("blas_lib_gfx942").file("lib/k.co", file());
     insta::assert_snapshot!(fixture.refusal(), @"
     error: device code for `gfx942`, and no files for package `libraries`, which it is laid over
 
@@ -222,10 +217,7 @@ fn without_the_libraries_there_are_no_device_packages() {
 
 #[test]
 fn tests_of_a_target_make_no_package_for_it() {
-    let plan = split()
-        .artifact("blas_test_gfx942")
-        .file("bin/test", program())
-        .plan();
+    let plan = split().artifact("blas_test_gfx942").file("bin/test", program()).plan();
     assert!(plan.targets.is_empty());
     assert!(!plan.packages.iter().any(|it| it.path().contains("device")));
 }

@@ -31,27 +31,18 @@ pub(super) fn file() -> FileFacts {
 
 /// A library with this SONAME, which finds its dependencies in its own directory.
 pub(super) fn library(soname: &str) -> FileFacts {
-    let bytes = SharedObject::new(soname)
-        .needs("libc.so.6")
-        .runpath("$ORIGIN")
-        .build();
+    let bytes = SharedObject::new(soname).needs("libc.so.6").runpath("$ORIGIN").build();
     loaded(FileKind::SharedObject, elf::read(&bytes).unwrap().unwrap())
 }
 
 /// An executable that needs the C library.
 pub(super) fn program() -> FileFacts {
     let bytes = elf::write::Executable::new().needs("libc.so.6").build();
-    runs(loaded(
-        FileKind::Executable,
-        elf::read(&bytes).unwrap().unwrap(),
-    ))
+    runs(loaded(FileKind::Executable, elf::read(&bytes).unwrap().unwrap()))
 }
 
 pub(super) fn script() -> FileFacts {
-    runs(FileFacts {
-        kind: FileKind::Script,
-        ..file()
-    })
+    runs(FileFacts { kind: FileKind::Script, ..file() })
 }
 
 /// The same file, executable.
@@ -64,10 +55,7 @@ pub(super) fn runs(mut facts: FileFacts) -> FileFacts {
 pub(super) fn with(facts: FileFacts, change: impl FnOnce(&mut ElfFacts)) -> FileFacts {
     let mut elf = facts.elf.as_deref().unwrap().clone();
     change(&mut elf);
-    FileFacts {
-        elf: Some(Arc::new(elf)),
-        ..facts
-    }
+    FileFacts { elf: Some(Arc::new(elf)), ..facts }
 }
 
 pub(super) fn of_machine(facts: FileFacts, machine: Machine) -> FileFacts {
@@ -75,19 +63,13 @@ pub(super) fn of_machine(facts: FileFacts, machine: Machine) -> FileFacts {
 }
 
 fn loaded(kind: FileKind, elf: ElfFacts) -> FileFacts {
-    FileFacts {
-        kind,
-        elf: Some(Arc::new(elf)),
-        ..file()
-    }
+    FileFacts { kind, elf: Some(Arc::new(elf)), ..file() }
 }
 
 impl Fixture {
     /// A split build for Linux, with the only file that every set needs.
     pub(super) fn new() -> Self {
-        Self::bare()
-            .artifact("base_lib_generic")
-            .file(".info/version", file())
+        Self::bare().artifact("base_lib_generic").file(".info/version", file())
     }
 
     /// A split build for Linux without artifacts.
@@ -163,11 +145,9 @@ impl Fixture {
             None => LinkEnd::Dangling,
             Some((TreeContent::Directory, _)) => LinkEnd::Directory,
             Some((TreeContent::Link { end, .. }, _)) => end.clone(),
-            Some((TreeContent::File(facts), file)) => LinkEnd::File {
-                path: place,
-                source: file.source.clone(),
-                facts: facts.clone(),
-            },
+            Some((TreeContent::File(facts), file)) => {
+                LinkEnd::File { path: place, source: file.source.clone(), facts: facts.clone() }
+            }
         }
     }
 
@@ -203,18 +183,12 @@ impl Fixture {
         let plan = self.plan();
         let mut packages = plan.packages.iter();
         let at = packages.position(|package| package.label.dist == dist);
-        let text = at
-            .map(|at| plan.packages[at].to_string())
-            .unwrap_or_default();
+        let text = at.map(|at| plan.packages[at].to_string()).unwrap_or_default();
         let shown = text.lines().skip(1).filter(|line| !line.contains(" text "));
         let of_others = |note: &&String| !note.ends_with(": it is left out");
         let notes = plan.notes.iter().filter(of_others);
         let notes = notes.map(|note| format!("note: {note}"));
-        shown
-            .map(str::to_owned)
-            .chain(notes)
-            .collect::<Vec<_>>()
-            .join("\n")
+        shown.map(str::to_owned).chain(notes).collect::<Vec<_>>().join("\n")
     }
 
     /// The error of a plan that fails.

@@ -20,9 +20,8 @@ fn artifacts_for_the_other_platform_are_refused() {
 
     hint: pass `--platform linux`, or fetch the artifacts for windows
     ");
-    let windows = Fixture::new()
-        .artifact("core-hip_lib_generic")
-        .file("bin/AMDHIP64_7.DLL", file());
+    let windows =
+        Fixture::new().artifact("core-hip_lib_generic").file("bin/AMDHIP64_7.DLL", file());
     insta::assert_snapshot!(refused(&windows), @"
     error: the packages would be for linux, and the artifacts are for windows: `bin/AMDHIP64_7.DLL` of `core-hip_lib_generic`
 

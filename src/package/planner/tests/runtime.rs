@@ -27,9 +27,7 @@ fn a_library_ships_under_its_soname_alone() {
 #[test]
 fn a_library_without_a_soname_ships_under_every_name() {
     let plain = with(library("x"), |elf| elf.soname = None);
-    let fixture = core()
-        .file("lib/plugin.so.1", plain)
-        .link("lib/plugin.so", "plugin.so.1");
+    let fixture = core().file("lib/plugin.so.1", plain).link("lib/plugin.so", "plugin.so.1");
     insta::assert_snapshot!(fixture.shows("rocm-sdk-core"), @"
     copy   _rocm_sdk_core/.info/version < base_lib_generic
     relink _rocm_sdk_core/lib/plugin.so < core-hip_lib_generic [$ORIGIN:$ORIGIN/../../_rocm_sdk_core/lib/llvm/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib]
@@ -39,9 +37,8 @@ fn a_library_without_a_soname_ships_under_every_name() {
 
 #[test]
 fn a_soname_that_no_file_has_is_what_the_library_ships_under() {
-    let fixture = core()
-        .file("lib/libx.so.1.2", library("libx.so.1"))
-        .link("lib/libx.so", "libx.so.1.2");
+    let fixture =
+        core().file("lib/libx.so.1.2", library("libx.so.1")).link("lib/libx.so", "libx.so.1.2");
     insta::assert_snapshot!(fixture.shows("rocm-sdk-core"), @"
       copy   _rocm_sdk_core/.info/version < base_lib_generic
       relink _rocm_sdk_core/lib/libx.so.1 < core-hip_lib_generic [$ORIGIN:$ORIGIN/../../_rocm_sdk_core/lib/llvm/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib]
@@ -81,9 +78,8 @@ fn a_soname_that_is_no_file_name_changes_nothing() {
 
 #[test]
 fn the_name_of_a_library_in_another_directory_leads_to_where_it_is() {
-    let fixture = core()
-        .file("lib/sub/libx.so.1", library("libx.so.1"))
-        .link("lib/libx.so", "sub/libx.so.1");
+    let fixture =
+        core().file("lib/sub/libx.so.1", library("libx.so.1")).link("lib/libx.so", "sub/libx.so.1");
     insta::assert_snapshot!(fixture.shows("rocm-sdk-core"), @"
     copy   _rocm_sdk_core/.info/version < base_lib_generic
     relink _rocm_sdk_core/lib/sub/libx.so.1 < core-hip_lib_generic [$ORIGIN:$ORIGIN/../../../_rocm_sdk_core/lib/llvm/lib:$ORIGIN/../../../_rocm_sdk_core/lib/rocm_sysdeps/lib:$ORIGIN/../lib/sub:$ORIGIN/../../_rocm_sdk_core/lib/llvm/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib]
@@ -174,9 +170,7 @@ fn what_cannot_be_run_by_its_path_is_copied_behind_a_link() {
 
 #[test]
 fn an_executable_that_the_globs_leave_out_ships_behind_its_link() {
-    let fixture = core()
-        .file("bin/rocprof-x", program())
-        .link("bin/x", "rocprof-x");
+    let fixture = core().file("bin/rocprof-x", program()).link("bin/x", "rocprof-x");
     insta::assert_snapshot!(fixture.shows("rocm-sdk-core"), @"
     copy   _rocm_sdk_core/.info/version < base_lib_generic
     relink _rocm_sdk_core/bin/x* < core-hip_lib_generic [$ORIGIN/../../_rocm_sdk_core/lib/llvm/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib]
@@ -206,9 +200,7 @@ fn links_to_directories_and_to_nothing_are_left_to_the_devel_tree() {
 
 #[test]
 fn a_symlink_to_an_absolute_path_is_left_out_with_a_note() {
-    let fixture = core()
-        .link("lib/passwd", "/etc/passwd")
-        .link("lib/same", "passwd");
+    let fixture = core().link("lib/passwd", "/etc/passwd").link("lib/same", "passwd");
     insta::assert_snapshot!(fixture.shows("rocm-sdk-core"), @"
       copy   _rocm_sdk_core/.info/version < base_lib_generic
     note: symlink `lib/passwd` of artifact `core-hip_lib_generic` is left out: it has an absolute target
@@ -219,9 +211,8 @@ fn a_symlink_to_an_absolute_path_is_left_out_with_a_note() {
 
 #[test]
 fn a_symlink_to_an_absolute_path_that_a_library_is_linked_with_is_refused() {
-    let fixture = core()
-        .file("lib/libx.so", library("libx.so"))
-        .link("lib/libc.so.6", "/lib64/libc.so.6");
+    let fixture =
+        core().file("lib/libx.so", library("libx.so")).link("lib/libc.so.6", "/lib64/libc.so.6");
     insta::assert_snapshot!(fixture.refusal(), @"
     error: failed to plan `rocm-sdk-core`
       caused by: link `lib/libc.so.6` of artifact `core-hip_lib_generic` leads out of it: `/lib64/libc.so.6`
@@ -253,17 +244,10 @@ fn a_static_executable_has_no_run_path_to_change() {
 fn only_what_a_loader_of_this_machine_reads_is_changed() {
     let arm = of_machine(library("libarm.so"), Machine::Other(183));
     let gpu = of_machine(library("kernel.so"), Machine::AmdGpu);
-    let named = FileFacts {
-        kind: FileKind::Hsaco,
-        elf: None,
-        ..file()
-    };
+    let named = FileFacts { kind: FileKind::Hsaco, elf: None, ..file() };
     let fixture = core()
         .file("lib/libarm.so", arm.clone())
-        .file(
-            "lib/libarm2.so",
-            with(arm, |elf| elf.soname = Some("libarm2.so".into())),
-        )
+        .file("lib/libarm2.so", with(arm, |elf| elf.soname = Some("libarm2.so".into())))
         .file("lib/kernel.so", gpu)
         .file("lib/kernel.co", named);
     insta::assert_snapshot!(fixture.shows("rocm-sdk-core"), @"
@@ -287,19 +271,14 @@ fn modes_say_whether_a_file_runs_and_nothing_else() {
 
 #[test]
 fn a_damaged_library_is_refused_where_it_runs_and_noted_where_it_lies() {
-    let damaged = || FileFacts {
-        damage: Some("a damaged ELF file: too short".into()),
-        ..file()
-    };
+    let damaged = || FileFacts { damage: Some("a damaged ELF file: too short".into()), ..file() };
     insta::assert_snapshot!(core().file("lib/libx.so", damaged()).refusal(), @"
     error: failed to plan `rocm-sdk-core`
       caused by: `lib/libx.so` of artifact `core-hip_lib_generic`: a damaged ELF file: too short
 
     hint: fetch the artifact again; if it was built like this, leave the file out with `exclude` in a `--packages-file`
     ");
-    let below = core()
-        .artifact("blas_dev_generic")
-        .artifact("prim_dev_generic");
+    let below = core().artifact("blas_dev_generic").artifact("prim_dev_generic");
     insta::assert_snapshot!(below.file("lib/x.o", damaged()).shows("rocm-sdk-devel"), @"
       pack   rocm_sdk_devel/_devel.tar
         empty  __init__.py
@@ -338,15 +317,9 @@ fn the_profiler_has_its_libraries_under_their_short_names_too() {
         .file("lib/librocprof-sys.so.1.3", plain("librocprof-sys.so.1"))
         .link("lib/librocprof-sys.so.1", "librocprof-sys.so.1.3")
         .link("lib/librocprof-sys.so", "librocprof-sys.so.1")
-        .file(
-            "lib/libprofiler-hub.so.0.1",
-            plain("libprofiler-hub.so.0.1"),
-        )
+        .file("lib/libprofiler-hub.so.0.1", plain("libprofiler-hub.so.0.1"))
         .file("lib/librocprof-sys-dl.so", file())
-        .file(
-            "lib/librocprof-sys-dl.so.1",
-            plain("librocprof-sys-dl.so.1"),
-        )
+        .file("lib/librocprof-sys-dl.so.1", plain("librocprof-sys-dl.so.1"))
         .file("lib/unrelated.so.1", plain("unrelated.so.1"));
     insta::assert_snapshot!(fixture.shows("rocm-profiler"), @"
     relink _rocm_profiler/lib/libprofiler-hub.so < rocprofiler-systems_lib_generic [$ORIGIN:$ORIGIN/../../_rocm_sdk_core/lib:$ORIGIN/../../_rocm_sdk_core/lib/llvm/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib]
@@ -367,9 +340,7 @@ fn the_profiler_has_its_command_even_if_no_link_leads_to_it() {
     launch _rocm_profiler/bin/rocprof-compute* -> ../libexec/rocprofiler-compute/rocprof-compute
     copy   _rocm_profiler/libexec/rocprofiler-compute/rocprof-compute* < rocprofiler-compute_run_generic
     ");
-    let both = profiler()
-        .file("bin/rocprof-compute", file())
-        .file(path, script());
+    let both = profiler().file("bin/rocprof-compute", file()).file(path, script());
     insta::assert_snapshot!(both.shows("rocm-profiler"), @"
     copy   _rocm_profiler/bin/rocprof-compute < rocprofiler-compute_run_generic
     copy   _rocm_profiler/libexec/rocprofiler-compute/rocprof-compute* < rocprofiler-compute_run_generic

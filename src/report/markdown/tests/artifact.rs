@@ -5,10 +5,7 @@ use super::*;
 #[test]
 fn a_name_means_nothing_to_a_shell() {
     for name in ["python-packages-linux", "a_b.c", "1"] {
-        assert_eq!(
-            name.parse::<WorkflowArtifactName>().unwrap().to_string(),
-            name
-        );
+        assert_eq!(name.parse::<WorkflowArtifactName>().unwrap().to_string(), name);
     }
     for name in ["", "-a", ".", "a b", "$(x)", "a/b", "é"] {
         assert!(name.parse::<WorkflowArtifactName>().is_err(), "{name}");
@@ -21,10 +18,7 @@ fn a_name_means_nothing_to_a_shell() {
 fn an_artifact_is_downloaded_from_its_run_or_from_the_one_that_is_picked() {
     let name: WorkflowArtifactName = "python-packages-linux".parse().unwrap();
     let run = ("ROCm/TheRock".parse().unwrap(), "42".parse().unwrap());
-    let of = |run| WorkflowArtifact {
-        name: name.clone(),
-        run,
-    };
+    let of = |run| WorkflowArtifact { name: name.clone(), run };
     let lines = [of(Some(run)).download(), of(None).download()];
     insta::assert_snapshot!(lines.join("\n"), @"
     gh run download 42 --repo ROCm/TheRock --name python-packages-linux --dir python-packages-linux
@@ -47,10 +41,7 @@ fn packages_that_are_kept_with_a_run_are_downloaded_from_it() {
         changes: None,
     };
     let text = page.render(LIMIT);
-    assert!(
-        !text.contains("file://") && !text.contains("Find-links"),
-        "{text}"
-    );
+    assert!(!text.contains("file://") && !text.contains("Find-links"), "{text}");
     insta::assert_snapshot!(&text[text.find("### Install").unwrap()..], @"
     ### Install
 

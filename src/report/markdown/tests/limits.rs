@@ -4,9 +4,7 @@ use super::*;
 
 #[test]
 fn a_long_table_is_cut_and_says_so() {
-    let projects: Vec<String> = (0..9000)
-        .map(|number| format!("project-{number}"))
-        .collect();
+    let projects: Vec<String> = (0..9000).map(|number| format!("project-{number}")).collect();
     let projects: Vec<&str> = projects.iter().map(String::as_str).collect();
     let set = samples::document_of(&[&["rocm"], projects.as_slice()].concat());
     let urls = samples::urls();
@@ -18,24 +16,14 @@ fn a_long_table_is_cut_and_says_so() {
         row.fact = number.to_string() + &"a fact".repeat(200);
         report.findings.push(row);
     }
-    let page = SummaryPage {
-        report: Some(&report),
-        ..page(&set, &urls)
-    };
+    let page = SummaryPage { report: Some(&report), ..page(&set, &urls) };
     let text = page.render(LIMIT);
-    assert!(
-        text.len() <= LIMIT && text.len() > LIMIT - 2000,
-        "{}",
-        text.len()
-    );
+    assert!(text.len() <= LIMIT && text.len() > LIMIT - 2000, "{}", text.len());
     let rows = text.lines().filter(|line| line.starts_with("| [<code>"));
     let omitted = format!("\n{} rows left out here.", 9001 - rows.count());
     assert!(text.replace(',', "").contains(&omitted), "{omitted}");
     assert!(text.contains("left out: run `rocwheel check`"));
-    assert_eq!(
-        text.matches("<details").count(),
-        text.matches("</details>").count()
-    );
+    assert_eq!(text.matches("<details").count(), text.matches("</details>").count());
     assert!(
         text.contains("[set.json](https://bucket.s3.amazonaws.com/1-linux/python/set.json)\n\n")
     );
@@ -46,10 +34,8 @@ fn visible(text: &str) -> Vec<&str> {
     let mut depth = 0_usize;
     let mut shown = Vec::new();
     for line in text.lines() {
-        let (opened, closed) = (
-            line.matches("<details").count(),
-            line.matches("</details>").count(),
-        );
+        let (opened, closed) =
+            (line.matches("<details").count(), line.matches("</details>").count());
         if depth == 0 && !line.is_empty() && !line.starts_with("| :") && !line.starts_with("```") {
             shown.push(line);
         }
@@ -61,9 +47,7 @@ fn visible(text: &str) -> Vec<&str> {
 /// Two screens: GitHub shows about 27 rows of a table on a screen of 1080 pixels.
 #[test]
 fn a_bad_set_has_two_screens_before_a_reader_opens_anything() {
-    let targets: Vec<String> = (0..26)
-        .map(|number| format!("gfx{}", 1000 + number))
-        .collect();
+    let targets: Vec<String> = (0..26).map(|number| format!("gfx{}", 1000 + number)).collect();
     let devices = targets.iter().map(|it| format!("rocm-sdk-device-{it}"));
     let mut projects: Vec<String> = devices.collect();
     projects.extend(["rocm", "rocm-sdk-core", "rocm-sdk-libraries"].map(str::to_owned));
@@ -107,16 +91,10 @@ fn a_bad_set_has_two_screens_before_a_reader_opens_anything() {
 fn missing_packages_leave_room_for_the_others() {
     let projects: Vec<String> = (0..9000).map(|it| format!("project-{it}")).collect();
     let projects: Vec<&str> = projects.iter().map(String::as_str).collect();
-    let (earlier, urls, set) = (
-        samples::document_of(&projects),
-        samples::urls(),
-        samples::document(),
-    );
+    let (earlier, urls, set) =
+        (samples::document_of(&projects), samples::urls(), samples::document());
     let changes = compare_documents(("before", &earlier), ("after", &set));
-    let page = SummaryPage {
-        changes: Some(&changes),
-        ..page(&set, &urls)
-    };
+    let page = SummaryPage { changes: Some(&changes), ..page(&set, &urls) };
     let text = page.render(100_000);
     assert!(text.len() <= 100_000);
     let there = text.lines().filter(|line| line.starts_with("| [<code>"));
@@ -127,10 +105,7 @@ fn missing_packages_leave_room_for_the_others() {
 #[test]
 fn no_room_at_all_is_nothing_at_all() {
     let (set, urls, report) = (samples::document(), samples::urls(), report());
-    let page = SummaryPage {
-        report: Some(&report),
-        ..page(&set, &urls)
-    };
+    let page = SummaryPage { report: Some(&report), ..page(&set, &urls) };
     for limit in 0..8000 {
         let text = page.render(limit);
         assert!(text.len() <= limit, "{} of {limit}", text.len());

@@ -7,10 +7,7 @@ use strum::VariantArray as _;
 use super::*;
 
 fn facts(origin: RunOrigin, updated_at: &str) -> RunFacts {
-    RunFacts {
-        origin,
-        updated_at: Some(updated_at.to_owned()).filter(|it| !it.is_empty()),
-    }
+    RunFacts { origin, updated_at: Some(updated_at.to_owned()).filter(|it| !it.is_empty()) }
 }
 
 #[test]
@@ -45,53 +42,17 @@ fn only_ci_tells_repositories_and_forks_apart() {
     let buckets = Buckets::builtin();
     let (home, other) = ("ROCm/TheRock", "ROCm/rocm-libraries");
     let table = [
-        (
-            ReleaseType::Ci,
-            home,
-            RunOrigin::Own,
-            "therock-ci-artifacts",
-        ),
-        (
-            ReleaseType::Ci,
-            home,
-            RunOrigin::Fork,
-            "therock-ci-artifacts-external",
-        ),
-        (
-            ReleaseType::Ci,
-            other,
-            RunOrigin::Own,
-            "therock-ci-artifacts-external",
-        ),
-        (
-            ReleaseType::Ci,
-            other,
-            RunOrigin::Fork,
-            "therock-ci-artifacts-external",
-        ),
-        (
-            ReleaseType::Nightly,
-            other,
-            RunOrigin::Own,
-            "therock-nightly-artifacts",
-        ),
-        (
-            ReleaseType::Nightly,
-            home,
-            RunOrigin::Fork,
-            "therock-nightly-artifacts",
-        ),
+        (ReleaseType::Ci, home, RunOrigin::Own, "therock-ci-artifacts"),
+        (ReleaseType::Ci, home, RunOrigin::Fork, "therock-ci-artifacts-external"),
+        (ReleaseType::Ci, other, RunOrigin::Own, "therock-ci-artifacts-external"),
+        (ReleaseType::Ci, other, RunOrigin::Fork, "therock-ci-artifacts-external"),
+        (ReleaseType::Nightly, other, RunOrigin::Own, "therock-nightly-artifacts"),
+        (ReleaseType::Nightly, home, RunOrigin::Fork, "therock-nightly-artifacts"),
     ];
     for (kind, repository, origin, expected) in table {
         let repository = repository.parse().unwrap();
-        let bucket = buckets
-            .artifacts(kind, &repository, &facts(origin, ""))
-            .unwrap();
-        assert_eq!(
-            bucket.name.as_str(),
-            expected,
-            "{kind} {repository} {origin:?}"
-        );
+        let bucket = buckets.artifacts(kind, &repository, &facts(origin, "")).unwrap();
+        assert_eq!(bucket.name.as_str(), expected, "{kind} {repository} {origin:?}");
     }
 }
 
@@ -99,35 +60,13 @@ fn only_ci_tells_repositories_and_forks_apart() {
 fn runs_from_before_the_move_are_where_they_were() {
     let buckets = Buckets::builtin();
     let table = [
-        (
-            ReleaseType::Ci,
-            RunOrigin::Own,
-            "2025-11-11T16:18:48Z",
-            "therock-artifacts",
-        ),
-        (
-            ReleaseType::Ci,
-            RunOrigin::Fork,
-            "2025-11-11T16:18:48Z",
-            "therock-artifacts-external",
-        ),
-        (
-            ReleaseType::Ci,
-            RunOrigin::Own,
-            "2025-11-11T16:18:49Z",
-            "therock-ci-artifacts",
-        ),
-        (
-            ReleaseType::Dev,
-            RunOrigin::Own,
-            "2025-11-11T16:18:48Z",
-            "therock-dev-artifacts",
-        ),
+        (ReleaseType::Ci, RunOrigin::Own, "2025-11-11T16:18:48Z", "therock-artifacts"),
+        (ReleaseType::Ci, RunOrigin::Fork, "2025-11-11T16:18:48Z", "therock-artifacts-external"),
+        (ReleaseType::Ci, RunOrigin::Own, "2025-11-11T16:18:49Z", "therock-ci-artifacts"),
+        (ReleaseType::Dev, RunOrigin::Own, "2025-11-11T16:18:48Z", "therock-dev-artifacts"),
     ];
     for (kind, origin, at, expected) in table {
-        let bucket = buckets
-            .artifacts(kind, buckets.home(), &facts(origin, at))
-            .unwrap();
+        let bucket = buckets.artifacts(kind, buckets.home(), &facts(origin, at)).unwrap();
         assert_eq!(bucket.name.as_str(), expected, "{kind} {at}");
     }
 }
@@ -137,14 +76,7 @@ fn every_bucket_has_a_region_and_perhaps_a_role() {
     let rows: Vec<String> = Buckets::builtin()
         .known
         .iter()
-        .map(|it| {
-            format!(
-                "{} {} {}",
-                it.name,
-                it.region,
-                it.role.as_deref().unwrap_or("-")
-            )
-        })
+        .map(|it| format!("{} {} {}", it.name, it.region, it.role.as_deref().unwrap_or("-")))
         .collect();
     insta::assert_snapshot!(rows.join("\n"), @r"
     therock-ci-artifacts us-east-2 arn:aws:iam::692859939525:role/therock-ci
@@ -187,11 +119,7 @@ fn every_rule_leads_to_a_bucket_of_its_kind() {
     }
     for (buckets, is_external) in [(own, false), (external, true)] {
         for bucket in buckets {
-            assert_eq!(
-                table.listed(bucket).unwrap().external,
-                is_external,
-                "{bucket}"
-            );
+            assert_eq!(table.listed(bucket).unwrap().external, is_external, "{bucket}");
         }
     }
 }
@@ -201,10 +129,7 @@ fn a_table_of_other_words_is_refused() {
     let good = include_str!("../../../buckets.toml");
     for (old, new) in [
         (r#"home = "ROCm/TheRock""#, r#"home = "TheRock""#),
-        (
-            r#"name = "therock-artifacts""#,
-            r#"name = "therock_artifacts""#,
-        ),
+        (r#"name = "therock-artifacts""#, r#"name = "therock_artifacts""#),
         (r#"{ name = "dev", "#, r#"{ name = "developer", "#),
         ("until ", "since "),
     ] {
@@ -216,11 +141,7 @@ fn a_table_of_other_words_is_refused() {
 #[test]
 fn the_code_of_a_fork_goes_to_buckets_that_it_shares_and_to_those_of_others() {
     let takes = |bucket: &str| Buckets::builtin().takes_forks(&bucket.parse().unwrap());
-    for bucket in [
-        "mine",
-        "therock-ci-artifacts-external",
-        "therock-artifacts-external",
-    ] {
+    for bucket in ["mine", "therock-ci-artifacts-external", "therock-artifacts-external"] {
         assert!(takes(bucket), "{bucket}");
     }
     for bucket in [

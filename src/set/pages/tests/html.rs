@@ -210,12 +210,7 @@ fn a_page_says_where_its_set_comes_from() {
     </html>
     "#);
     let root = root_page(view, &set);
-    let header = root
-        .split("<header>")
-        .nth(1)
-        .unwrap()
-        .split("</header>")
-        .next();
+    let header = root.split("<header>").nth(1).unwrap().split("</header>").next();
     insta::assert_snapshot!(header.unwrap(), @r#"
     <nav>
     <form action="../dist/index.html"><button>All packages</button></form>
@@ -247,11 +242,7 @@ fn pages_of_the_index_link_to_projects_and_files_only() {
     for (path, body) in rendered(&set) {
         if path.starts_with("simple/") && is_html(&path) {
             let found = parse::html_links(&body).len();
-            let expected = if path == "simple/index.html" {
-                set.files.len()
-            } else {
-                1
-            };
+            let expected = if path == "simple/index.html" { set.files.len() } else { 1 };
             assert_eq!(found, expected, "{path}");
         }
     }

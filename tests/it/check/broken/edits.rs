@@ -102,8 +102,7 @@ pub(in crate::check) fn unpacked(set: &Set, edit: impl FnOnce(&mut Files)) {
             let mut header = tar::Header::new_ustar();
             header.set_size(content.len() as u64);
             header.set_mode(0o644);
-            out.append_data(&mut header, path, content.as_slice())
-                .unwrap();
+            out.append_data(&mut header, path, content.as_slice()).unwrap();
         }
         *bytes = out.into_inner().unwrap().finish().unwrap();
     });
@@ -224,9 +223,7 @@ pub(super) fn link(path: &str, text: &str) -> Entry {
 pub(super) fn rewrite(entries: &mut [Entry], end: &str, text: &[u8]) {
     let mut all = entries.iter_mut();
     let (entry, content) = all.find(|it| it.0.path.as_str().ends_with(end)).unwrap();
-    let TarKind::File { len, .. } = &mut entry.kind else {
-        panic!("{end}")
-    };
+    let TarKind::File { len, .. } = &mut entry.kind else { panic!("{end}") };
     *len = text.len() as u64;
     *content = text.to_vec();
 }

@@ -360,10 +360,8 @@ fn a_device_library_has_several_names_and_python_files_are_files() {
     let set = Set::new();
     set.edit(DEVICE, |members: &mut Members| {
         let bytes = library("libkernels_gfx942.so.1").build();
-        for (path, bytes) in [
-            (kernels, bytes),
-            ("lib/rocblas/library/tune_gfx942.py", Vec::new()),
-        ] {
+        for (path, bytes) in [(kernels, bytes), ("lib/rocblas/library/tune_gfx942.py", Vec::new())]
+        {
             crate::check::add(members, &format!("_rocm_sdk_libraries/{path}"), bytes);
             link_row(members, path, path);
         }
@@ -378,11 +376,7 @@ fn a_device_library_has_several_names_and_python_files_are_files() {
 fn a_cmake_package_that_is_there_is_not_missed() {
     let set = Set::new();
     tree(&set, |entries| {
-        rewrite(
-            entries,
-            "lib/cmake/hip/hip-config.cmake",
-            b"find_dependency(rocblas)\n",
-        );
+        rewrite(entries, "lib/cmake/hip/hip-config.cmake", b"find_dependency(rocblas)\n");
     });
     assert_eq!(set.found(&["--select", "RW507"]), "exit 0\n");
 }

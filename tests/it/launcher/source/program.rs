@@ -28,10 +28,7 @@ struct Slot {
     target: [u8; PATH_MAX],
 }
 
-static SLOT: Slot = Slot {
-    mark: *b"rocwheel launcher runs: ",
-    target: [0; PATH_MAX],
-};
+static SLOT: Slot = Slot { mark: *b"rocwheel launcher runs: ", target: [0; PATH_MAX] };
 
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
@@ -126,11 +123,7 @@ impl Start {
                 }
                 entry = entry.add(2);
             }
-            Self {
-                arguments,
-                environment,
-                name,
-            }
+            Self { arguments, environment, name }
         }
     }
 
@@ -154,10 +147,7 @@ struct Text {
 
 impl Text {
     fn new() -> Self {
-        Self {
-            bytes: [0; ROOM],
-            len: 0,
-        }
+        Self { bytes: [0; ROOM], len: 0 }
     }
 
     #[inline(never)]
@@ -331,11 +321,7 @@ unsafe fn call(number: usize, a: usize, b: usize, c: usize) -> Result<usize, Err
             options(nostack),
         );
     }
-    if answer < 0 {
-        Err(Errno(answer.unsigned_abs()))
-    } else {
-        Ok(answer as usize)
-    }
+    if answer < 0 { Err(Errno(answer.unsigned_abs())) } else { Ok(answer as usize) }
 }
 
 /// Required, and never linked: a panic anywhere would need more of `core` than links here.
@@ -349,14 +335,7 @@ fn panic(_: &PanicInfo) -> ! {
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memset() {
-    naked_asm!(
-        "mov r8, rdi",
-        "mov eax, esi",
-        "mov rcx, rdx",
-        "rep stosb",
-        "mov rax, r8",
-        "ret"
-    )
+    naked_asm!("mov r8, rdi", "mov eax, esi", "mov rcx, rdx", "rep stosb", "mov rax, r8", "ret")
 }
 
 #[unsafe(naked)]
@@ -368,13 +347,7 @@ unsafe extern "C" fn memcpy() {
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 unsafe extern "C" fn bcmp() {
-    naked_asm!(
-        "mov rcx, rdx",
-        "xor eax, eax",
-        "repe cmpsb",
-        "setne al",
-        "ret"
-    )
+    naked_asm!("mov rcx, rdx", "xor eax, eax", "repe cmpsb", "setne al", "ret")
 }
 
 #[unsafe(naked)]

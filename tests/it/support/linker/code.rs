@@ -40,14 +40,10 @@ impl Code {
             code.push(&[0xb8, WRITE, 0, 0, 0]).push(&[0xbf, 1, 0, 0, 0]);
             code.push(&[0xba]).push(&length.to_le_bytes());
             // lea rsi, [rip + what follows up to the text]; syscall
-            code.push(&[0x48, 0x8d, 0x35, 2 + exit, 0, 0, 0])
-                .push(&[0x0f, 0x05]);
+            code.push(&[0x48, 0x8d, 0x35, 2 + exit, 0, 0, 0]).push(&[0x0f, 0x05]);
         }
         match call {
-            Some(slot) => code
-                .push(&[0xff, 0x15])
-                .distance_to(slot)
-                .push(&[0x89, 0xc7]),
+            Some(slot) => code.push(&[0xff, 0x15]).distance_to(slot).push(&[0x89, 0xc7]),
             None => code.push(&[0xbf, status, 0, 0, 0]),
         };
         // mov eax, exit_group; syscall

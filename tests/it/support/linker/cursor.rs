@@ -22,11 +22,7 @@ impl Cursor {
             align: shape.page,
             flags: 0,
         };
-        Self {
-            offset: start,
-            page: shape.page,
-            loads: vec![headers],
-        }
+        Self { offset: start, page: shape.page, loads: vec![headers] }
     }
 
     /// The offset and the address of the next section.

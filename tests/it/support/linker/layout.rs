@@ -55,10 +55,7 @@ impl Layout {
     }
 
     fn new(shape: &Shape, sections: &[Section]) -> Self {
-        let mut layout = Self {
-            table: EHDR,
-            ..Self::default()
-        };
+        let mut layout = Self { table: EHDR, ..Self::default() };
         let table = count_segments(shape, sections) * PHDR;
         let is_first = shape.table == TableAt::Start;
         let start = EHDR + if is_first { table } else { 0 };
@@ -162,11 +159,8 @@ impl Layout {
     }
 
     fn file_header(&self, shape: &Shape, sections: &[Section]) -> Vec<u8> {
-        let (headers, count) = if shape.section_headers {
-            (self.section_headers, sections.len() + 2)
-        } else {
-            (0, 0)
-        };
+        let (headers, count) =
+            if shape.section_headers { (self.section_headers, sections.len() + 2) } else { (0, 0) };
         let mut bytes = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
         append!(bytes, shape.elf_type, goblin::elf::header::EM_X86_64, 1_u32);
         append!(bytes, self.address(".text"), self.table, headers, 0_u32);

@@ -32,9 +32,7 @@ pub(crate) enum Program {}
 
 impl Object<Shared> {
     pub(crate) fn new(soname: &str) -> Self {
-        Self::of(Form::Shared {
-            soname: Some(soname.to_owned()),
-        })
+        Self::of(Form::Shared { soname: Some(soname.to_owned()) })
     }
 
     pub(crate) fn without_soname(mut self) -> Self {
@@ -65,12 +63,7 @@ impl Object<Shared> {
 
 impl Object<Program> {
     pub(crate) fn new() -> Self {
-        Self::of(Form::Program {
-            text: String::new(),
-            status: 0,
-            call: None,
-            at: At::Usual,
-        })
+        Self::of(Form::Program { text: String::new(), status: 0, call: None, at: At::Usual })
     }
 
     /// Prints a text, to the letter, before it ends.
@@ -223,11 +216,8 @@ impl<K> Object<K> {
         wrappers: &[u64],
         relocations: DeviceRelocations,
     ) -> Self {
-        self.plan.device = Some(Device {
-            bytes: bytes.to_vec(),
-            wrappers: wrappers.to_vec(),
-            relocations,
-        });
+        self.plan.device =
+            Some(Device { bytes: bytes.to_vec(), wrappers: wrappers.to_vec(), relocations });
         self
     }
 

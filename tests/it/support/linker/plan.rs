@@ -53,15 +53,8 @@ pub(crate) enum DeviceRelocations {
 
 #[derive(Clone, Debug)]
 pub(super) enum Form {
-    Shared {
-        soname: Option<String>,
-    },
-    Program {
-        text: String,
-        status: u8,
-        call: Option<usize>,
-        at: At,
-    },
+    Shared { soname: Option<String> },
+    Program { text: String, status: u8, call: Option<usize>, at: At },
 }
 
 /// Where a program stands in memory.

@@ -98,9 +98,7 @@ fn interpreter(plan: &Plan) -> Option<Section> {
 fn code(plan: &Plan) -> Vec<Code> {
     let start = match &plan.form {
         Form::Shared { .. } => None,
-        Form::Program {
-            text, status, call, ..
-        } => Some(Code::program(text, *status, *call)),
+        Form::Program { text, status, call, .. } => Some(Code::program(text, *status, *call)),
     };
     let exports = plan.exports.iter().map(|(_, code)| code.clone());
     start.into_iter().chain(exports).collect()
@@ -240,14 +238,8 @@ impl Linking {
         let packed = plan.relocated(DeviceRelocations::Relr).len();
         let mut entries: Vec<(u64, u64)> = Vec::new();
         entries.extend(self.needed.iter().map(|name| (DT_NEEDED, u64::from(*name))));
-        let texts = [
-            (DT_SONAME, self.soname),
-            (DT_RPATH, self.rpath),
-            (DT_RUNPATH, self.runpath),
-        ];
-        let texts = texts
-            .iter()
-            .filter_map(|(tag, text)| Some((*tag, (*text)?.into())));
+        let texts = [(DT_SONAME, self.soname), (DT_RPATH, self.rpath), (DT_RUNPATH, self.runpath)];
+        let texts = texts.iter().filter_map(|(tag, text)| Some((*tag, (*text)?.into())));
         entries.extend(texts);
         for (tag, section) in [
             (DT_GNU_HASH, ".gnu.hash"),

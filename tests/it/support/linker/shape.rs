@@ -54,14 +54,7 @@ pub(super) struct Segment {
 
 /// A section that is loaded, for reading alone.
 pub(super) fn allocated(name: &str, kind: u32, bytes: Vec<u8>) -> Section {
-    Section {
-        name: name.to_owned(),
-        kind,
-        flags: SHF_ALLOC,
-        align: 1,
-        bytes,
-        ..Section::default()
-    }
+    Section { name: name.to_owned(), kind, flags: SHF_ALLOC, align: 1, bytes, ..Section::default() }
 }
 
 impl Section {
@@ -95,11 +88,7 @@ impl Section {
 
     pub(super) fn segment_flags(&self) -> u32 {
         let flag = |section, segment| {
-            if self.flags & section == 0 {
-                0
-            } else {
-                segment
-            }
+            if self.flags & section == 0 { 0 } else { segment }
         };
         PF_R | flag(SHF_WRITE, PF_W) | flag(SHF_EXECINSTR, PF_X)
     }

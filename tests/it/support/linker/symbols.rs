@@ -91,9 +91,7 @@ pub(super) fn sysv_hash(name: &str) -> u32 {
 }
 
 fn gnu_hash(name: &str) -> u32 {
-    name.bytes().fold(5381, |hash: u32, byte| {
-        hash.wrapping_mul(33).wrapping_add(u32::from(byte))
-    })
+    name.bytes().fold(5381, |hash: u32, byte| hash.wrapping_mul(33).wrapping_add(u32::from(byte)))
 }
 
 fn bucket_count(symbols: &[Symbol]) -> u32 {

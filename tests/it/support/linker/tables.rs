@@ -11,10 +11,7 @@ pub(super) struct Strings {
 
 impl Default for Strings {
     fn default() -> Self {
-        Self {
-            bytes: vec![0],
-            places: BTreeMap::from([(String::new(), 0)]),
-        }
+        Self { bytes: vec![0], places: BTreeMap::from([(String::new(), 0)]) }
     }
 }
 

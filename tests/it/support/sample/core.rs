@@ -57,9 +57,7 @@ pub(crate) fn base(targets: &[&str]) -> Sketch {
         .text("share/therock/therock_manifest.json", &manifest)
         .text("share/therock/dist_info.json", &targets)
         .stage("base/rocm-smi-lib/stage")
-        .library("lib", "librocm_smi64.so.1", ".0", |library| {
-            library.function("rsmi_init", 0)
-        })
+        .library("lib", "librocm_smi64.so.1", ".0", |library| library.function("rsmi_init", 0))
 }
 
 /// A link to a directory of another artifact, and one to a file of another artifact.
@@ -69,35 +67,23 @@ fn base_tools() -> Sketch {
         .link("llvm", "lib/llvm")
         .link("bin/offload-arch", "../lib/llvm/bin/offload-arch")
         .stage("base/rocm-smi-lib/stage")
-        .script(
-            "bin/rocm-smi",
-            "#!/bin/sh\necho 'ROCm System Management Interface'\n",
-        )
+        .script("bin/rocm-smi", "#!/bin/sh\necho 'ROCm System Management Interface'\n")
 }
 
 fn sysdeps() -> Sketch {
     Sketch::zst("sysdeps_lib_generic")
         .stage("third-party/sysdeps/linux/liblzma/stage")
-        .library(
-            "lib/rocm_sysdeps/lib",
-            "librocm_sysdeps_liblzma.so.5",
-            ".8.1",
-            |library| library.function("lzma_answer", 5).runpath("$ORIGIN"),
-        )
-        .text(
-            "lib/rocm_sysdeps/share/licenses/a, b [c] ü.txt",
-            "An odd name, on purpose.\n",
-        )
+        .library("lib/rocm_sysdeps/lib", "librocm_sysdeps_liblzma.so.5", ".8.1", |library| {
+            library.function("lzma_answer", 5).runpath("$ORIGIN")
+        })
+        .text("lib/rocm_sysdeps/share/licenses/a, b [c] ü.txt", "An odd name, on purpose.\n")
 }
 
 fn compiler_libraries() -> Sketch {
     Sketch::xz("amd-llvm_lib_generic")
         .stage("compiler/amd-llvm/stage")
         .library("lib/llvm/lib", "libLLVM.so.22.0", "git", |library| {
-            library
-                .function("llvm_answer", 22)
-                .payload(1 << 20)
-                .runpath("$ORIGIN/../lib")
+            library.function("llvm_answer", 22).payload(1 << 20).runpath("$ORIGIN/../lib")
         })
         .stage("compiler/amd-comgr/stage")
         .library("lib", "libamd_comgr.so.3", ".0", |library| {
@@ -121,21 +107,12 @@ fn compiler() -> Sketch {
         .link("lib/llvm/bin/amdclang++", "amdclang")
         .link("lib/llvm/bin/amdclang-cl", "amdclang")
         .link("lib/llvm/bin/amdclang-cpp", "amdclang")
-        .tool(
-            "lib/llvm/bin/flang",
-            "OVERVIEW: flang LLVM compiler (sample)\n",
-        )
+        .tool("lib/llvm/bin/flang", "OVERVIEW: flang LLVM compiler (sample)\n")
         .link("lib/llvm/bin/amdflang", "flang")
-        .tool(
-            "lib/llvm/bin/lld",
-            "USAGE: ld.lld [options] file... (sample)\n",
-        )
+        .tool("lib/llvm/bin/lld", "USAGE: ld.lld [options] file... (sample)\n")
         .link("lib/llvm/bin/amdlld", "lld")
         .tool("lib/llvm/bin/offload-arch", "gfx942\n")
-        .text(
-            "lib/llvm/lib/clang/22/include/stddef.h",
-            "#define NULL ((void *)0)\n",
-        )
+        .text("lib/llvm/lib/clang/22/include/stddef.h", "#define NULL ((void *)0)\n")
         .link("bin/amdclang", "../lib/llvm/bin/amdclang")
         .link("bin/amdclang++", "../lib/llvm/bin/amdclang++")
 }
@@ -174,10 +151,7 @@ fn hip_headers() -> Sketch {
         .stage("core/clr/stage")
         .text("include/hip/hip_runtime.h", "#pragma once\n")
         .text("lib/cmake/hip/hip-targets.cmake", "# targets\n")
-        .text(
-            "lib/cmake/hip/hip-config-version.cmake",
-            "set(PACKAGE_VERSION 0.99.1)\n",
-        )
+        .text("lib/cmake/hip/hip-config-version.cmake", "set(PACKAGE_VERSION 0.99.1)\n")
 }
 
 fn runtime() -> Sketch {
@@ -201,47 +175,35 @@ fn runtime() -> Sketch {
 }
 
 fn kpack() -> Sketch {
-    Sketch::xz("core-kpack_lib_generic")
-        .stage("base/rocm-kpack/stage")
-        .library("lib", "librocm_kpack.so.0", ".1", |library| {
-            library.function("kpack_answer", 1)
-        })
+    Sketch::xz("core-kpack_lib_generic").stage("base/rocm-kpack/stage").library(
+        "lib",
+        "librocm_kpack.so.0",
+        ".1",
+        |library| library.function("kpack_answer", 1),
+    )
 }
 
 fn host_blas() -> Sketch {
-    Sketch::zst("host-blas_lib_generic")
-        .stage("third-party/host-blas/stage")
-        .library(
-            "lib/host-math/lib",
-            "librocm-openblas.so.0",
-            ".3",
-            |library| library.function("openblas_answer", 3).payload(64 << 10),
-        )
+    Sketch::zst("host-blas_lib_generic").stage("third-party/host-blas/stage").library(
+        "lib/host-math/lib",
+        "librocm-openblas.so.0",
+        ".3",
+        |library| library.function("openblas_answer", 3).payload(64 << 10),
+    )
 }
 
 fn hipify() -> Sketch {
     Sketch::xz("hipify_run_generic")
         .stage("compiler/hipify/stage")
-        .tool(
-            "bin/hipify-clang",
-            "USAGE: hipify-clang [options] <source> (sample)\n",
-        )
-        .script(
-            "bin/hipify-perl",
-            "#!/bin/sh\necho 'USAGE: hipify-perl [OPTIONS] INPUT_FILE'\n",
-        )
+        .tool("bin/hipify-clang", "USAGE: hipify-clang [options] <source> (sample)\n")
+        .script("bin/hipify-perl", "#!/bin/sh\necho 'USAGE: hipify-perl [OPTIONS] INPUT_FILE'\n")
 }
 
 fn amd_smi() -> Sketch {
     Sketch::zst("core-amdsmi_lib_generic")
         .stage("core/amdsmi/stage")
-        .library("lib", "libamd_smi.so.26", ".0", |library| {
-            library.function("amdsmi_init", 0)
-        })
-        .script(
-            "libexec/amdsmi_cli/amdsmi_cli.py",
-            "#!/bin/sh\necho 'AMD-SMI (sample)'\n",
-        )
+        .library("lib", "libamd_smi.so.26", ".0", |library| library.function("amdsmi_init", 0))
+        .script("libexec/amdsmi_cli/amdsmi_cli.py", "#!/bin/sh\necho 'AMD-SMI (sample)'\n")
         .link("bin/amd-smi", "../libexec/amdsmi_cli/amdsmi_cli.py")
 }
 
@@ -258,22 +220,14 @@ fn profiler_sdk() -> Sketch {
         .library("lib", "librocprofiler-sdk-roctx.so.1", ".0", |library| {
             library.function("roctx_answer", 4)
         })
-        .library("lib", "libroctx64.so.4", ".1", |library| {
-            library.function("roctx_mark", 0)
-        })
+        .library("lib", "libroctx64.so.4", ".1", |library| library.function("roctx_mark", 0))
         .library("lib", "libroctracer64.so.4", ".1", |library| {
             library
                 .needs("libroctx64.so.4")
                 .calls("roctracer_answer", "roctx_mark")
                 .runpath("$ORIGIN")
         });
-    for name in [
-        "rocprofv3",
-        "rocprofv3-attach",
-        "rocprofv3-avail",
-        "rocpd",
-        "rocpd2csv",
-    ] {
+    for name in ["rocprofv3", "rocprofv3-attach", "rocprofv3-avail", "rocpd", "rocpd2csv"] {
         sketch = sketch.script(&format!("bin/{name}"), &tool(name));
     }
     for name in ["rocpd2otf2", "rocpd2pftrace", "rocpd2summary"] {
@@ -286,29 +240,19 @@ fn media(artifact: &'static str, soname: &str) -> Sketch {
     let function = soname.trim_start_matches("lib").replace(['.', '-'], "_");
     Sketch::xz(artifact)
         .stage("media-libs/stage")
-        .library("lib", soname, ".0", |library| {
-            library.function(&function, 1)
-        })
+        .library("lib", soname, ".0", |library| library.function(&function, 1))
 }
 
 /// A library found through a link whose target calls itself as the link is called, an object
 /// without a SONAME, and a static executable.
 fn debugger() -> Sketch {
-    let plugin = SharedObject::new("unused")
-        .without_soname()
-        .function("gdb_plugin", 1);
+    let plugin = SharedObject::new("unused").without_soname().function("gdb_plugin", 1);
     Sketch::zst("rocgdb_run_generic")
         .stage("debug-tools/rocgdb/stage")
         .tool("bin/rocgdb", "GNU gdb (rocm-rel, sample)\n")
-        .script(
-            "bin/roccoremerge",
-            "#!/bin/sh\necho 'roccoremerge (sample)'\n",
-        )
+        .script("bin/roccoremerge", "#!/bin/sh\necho 'roccoremerge (sample)'\n")
         .program("lib/gdb/plugin.so", plugin.build())
         .text("share/gdb/python/gdb/__init__.py", "# a nested package\n")
-        .hard_link(
-            "share/gdb/python/gdb/printing.py",
-            "share/gdb/python/gdb/__init__.py",
-        )
+        .hard_link("share/gdb/python/gdb/printing.py", "share/gdb/python/gdb/__init__.py")
         .directory("share/gdb/empty")
 }

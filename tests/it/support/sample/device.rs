@@ -42,23 +42,18 @@ fn try_split(library: SharedObject, kernels: &Kernels) -> Result<Vec<u8>> {
         code.resize(code.len().next_multiple_of(4096), 0);
         wrappers.push(code.len() as u64);
         let targets = kernels.targets.iter();
-        let objects: Vec<(&str, Vec<u8>)> = targets
-            .map(|target| (*target, kernels.object(unit, target)))
-            .collect();
+        let objects: Vec<(&str, Vec<u8>)> =
+            targets.map(|target| (*target, kernels.object(unit, target))).collect();
         code.extend(bundles::raw(&objects));
     }
-    let fat = library
-        .device_code(&code, &wrappers, DeviceRelocations::Rela)
-        .build();
+    let fat = library.device_code(&code, &wrappers, DeviceRelocations::Rela).build();
     let FatFileKind::Fat(seen) = host::look(&fat)? else {
         bail!("no device code in the library");
     };
     let marker = Marker::new(1, &[kernels.archive], kernels.name);
     let plan = host::plan(&fat, &seen, &vec![marker; kernels.units.len()])?;
     let mut bytes = Vec::new();
-    PatchedReader::new(&fat, plan)
-        .read_to_end(&mut bytes)
-        .context("split the library")?;
+    PatchedReader::new(&fat, plan).read_to_end(&mut bytes).context("split the library")?;
     Ok(bytes)
 }
 
@@ -175,16 +170,10 @@ mod tests {
         assert!(library.len() < 60_000, "{}", library.len());
         let open = |target: &&str| {
             let path: RelPath = format!(".kpack/demo_lib_{target}.kpack").parse().unwrap();
-            (
-                path,
-                KpackArchive::open(archive(&[KERNELS], target)).unwrap(),
-            )
+            (path, KpackArchive::open(archive(&[KERNELS], target)).unwrap())
         };
         let archives: Vec<_> = KERNELS.targets.iter().map(open).collect();
-        let archives = archives
-            .iter()
-            .map(|(path, it)| (path.clone(), it))
-            .collect();
+        let archives = archives.iter().map(|(path, it)| (path.clone(), it)).collect();
         let path = "lib/libdemo.so.1".parse().unwrap();
         let references = host::references(&library).unwrap();
         assert_eq!(references.len(), 2);

@@ -33,22 +33,11 @@ const COLLECTIVE: Kernels = Kernels {
 };
 
 pub(super) fn sketches() -> Vec<Sketch> {
-    let mut sketches = vec![
-        blas(),
-        blas_headers(),
-        blas_tests(),
-        solver(),
-        random(),
-        rpp(),
-    ];
+    let mut sketches = vec![blas(), blas_headers(), blas_tests(), solver(), random(), rpp()];
     sketches.extend([
         simple("fft_lib_generic", "libhipfft.so.0", "hipfft_answer"),
         simple("miopen_lib_generic", "libMIOpen.so.1", "miopen_answer"),
-        simple(
-            "hipdnn_lib_generic",
-            "libhipdnn_backend.so.0",
-            "hipdnn_answer",
-        ),
+        simple("hipdnn_lib_generic", "libhipdnn_backend.so.0", "hipdnn_answer"),
         collective(),
     ]);
     sketches.extend([
@@ -64,14 +53,9 @@ pub(super) fn sketches() -> Vec<Sketch> {
 /// What every library that runs on a GPU looks like from outside: it needs the HIP runtime, which
 /// only `rocm-sdk-core` has.
 fn simple(artifact: &'static str, soname: &str, function: &str) -> Sketch {
-    Sketch::xz(artifact)
-        .stage("math-libs/stage")
-        .library("lib", soname, ".0", |library| {
-            library
-                .needs("libamdhip64.so.7")
-                .calls(function, "hip_answer")
-                .runpath("$ORIGIN")
-        })
+    Sketch::xz(artifact).stage("math-libs/stage").library("lib", soname, ".0", |library| {
+        library.needs("libamdhip64.so.7").calls(function, "hip_answer").runpath("$ORIGIN")
+    })
 }
 
 fn blas() -> Sketch {
@@ -102,19 +86,14 @@ fn blas() -> Sketch {
                 .calls("hipblas_answer", "rocblas_answer")
                 .runpath("$ORIGIN")
         })
-        .library("lib", "liborigami.so.1", ".0", |library| {
-            library.function("origami_answer", 6)
-        })
+        .library("lib", "liborigami.so.1", ".0", |library| library.function("origami_answer", 6))
 }
 
 fn blas_headers() -> Sketch {
     Sketch::xz("blas_dev_generic")
         .stage("math-libs/BLAS/rocBLAS/stage")
         .text("include/rocblas/rocblas.h", "#pragma once\n")
-        .text(
-            "lib/cmake/rocblas/rocblas-config.cmake",
-            "set(rocblas_FOUND TRUE)\n",
-        )
+        .text("lib/cmake/rocblas/rocblas-config.cmake", "set(rocblas_FOUND TRUE)\n")
 }
 
 /// Files that belong to no package.
@@ -127,10 +106,7 @@ fn blas_tests() -> Sketch {
 fn solver() -> Sketch {
     let library = |sketch: Sketch, soname: &str, function: &str| {
         sketch.library("lib", soname, ".0", |library| {
-            library
-                .needs("librocblas.so.5")
-                .calls(function, "rocblas_answer")
-                .rpath("$ORIGIN")
+            library.needs("librocblas.so.5").calls(function, "rocblas_answer").rpath("$ORIGIN")
         })
     };
     let sketch = Sketch::zst("hipkernelprovider_lib_generic").stage("math-libs/sparse/stage");
@@ -140,25 +116,28 @@ fn solver() -> Sketch {
 }
 
 fn random() -> Sketch {
-    Sketch::zst("rand_lib_generic")
-        .stage("math-libs/rocRAND/stage")
-        .library("lib", "libhiprand.so.1", ".1", |library| {
+    Sketch::zst("rand_lib_generic").stage("math-libs/rocRAND/stage").library(
+        "lib",
+        "libhiprand.so.1",
+        ".1",
+        |library| {
             library
                 .needs("libamdhip64.so.7")
                 .calls("hiprand_answer", "hip_answer")
                 .runpath("$ORIGIN")
-        })
+        },
+    )
 }
 
 fn rpp() -> Sketch {
-    Sketch::xz("rpp_lib_generic")
-        .stage("cv-libs/rpp/stage")
-        .library("lib", "librpp.so.2", ".1", |library| {
-            library
-                .needs("libamdhip64.so.7")
-                .calls("rpp_answer", "hip_answer")
-                .runpath("$ORIGIN")
-        })
+    Sketch::xz("rpp_lib_generic").stage("cv-libs/rpp/stage").library(
+        "lib",
+        "librpp.so.2",
+        ".1",
+        |library| {
+            library.needs("libamdhip64.so.7").calls("rpp_answer", "hip_answer").runpath("$ORIGIN")
+        },
+    )
 }
 
 /// Device code of one target: an archive of kernels, and files named for the target.
@@ -175,10 +154,7 @@ pub(crate) fn blas_code(artifact: &str, target: &str) -> Sketch {
             &format!("lib/rocblas/library/TensileLibrary_{spelled}.co"),
             bundled("TensileLibrary", target, 8 << 10),
         )
-        .text(
-            &format!("lib/rocblas/library/TensileLibrary_{spelled}.dat"),
-            "kernels: 1\n",
-        )
+        .text(&format!("lib/rocblas/library/TensileLibrary_{spelled}.dat"), "kernels: 1\n")
 }
 
 fn collective() -> Sketch {
@@ -188,16 +164,11 @@ fn collective() -> Sketch {
         ".0",
         &COLLECTIVE,
         |library| {
-            library
-                .needs("libamdhip64.so.7")
-                .calls("rccl_answer", "hip_answer")
-                .runpath("$ORIGIN")
+            library.needs("libamdhip64.so.7").calls("rccl_answer", "hip_answer").runpath("$ORIGIN")
         },
     )
 }
 
 fn collective_code(artifact: &'static str, target: &str) -> Sketch {
-    Sketch::xz(artifact)
-        .stage(RCCL)
-        .archive(&[COLLECTIVE], target)
+    Sketch::xz(artifact).stage(RCCL).archive(&[COLLECTIVE], target)
 }

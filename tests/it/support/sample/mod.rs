@@ -40,8 +40,7 @@ fn embedded() -> Vec<u8> {
         let mut header = tar::Header::new_ustar();
         header.set_size(bytes.len() as u64);
         header.set_mode(0o644);
-        tar.append_data(&mut header, sketch.file_name(), bytes.as_slice())
-            .unwrap();
+        tar.append_data(&mut header, sketch.file_name(), bytes.as_slice()).unwrap();
     }
     let tar = tar.into_inner().unwrap();
     zstd::bulk::compress(&tar, 22).unwrap()

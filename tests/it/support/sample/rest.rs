@@ -3,12 +3,7 @@
 use super::sketch::Sketch;
 
 pub(super) fn sketches() -> Vec<Sketch> {
-    vec![
-        systems_profiler(),
-        compute_profiler(),
-        headers(),
-        documentation(),
-    ]
+    vec![systems_profiler(), compute_profiler(), headers(), documentation()]
 }
 
 fn systems_profiler() -> Sketch {
@@ -20,20 +15,10 @@ fn systems_profiler() -> Sketch {
                 .calls("rocprofsys_answer", "hip_answer")
                 .runpath("$ORIGIN")
         })
-        .library("lib", "libprofiler-hub.so.0", ".1", |library| {
-            library.function("hub_answer", 8)
-        })
+        .library("lib", "libprofiler-hub.so.0", ".1", |library| library.function("hub_answer", 8))
         .text("lib/rocprofiler-systems/scripts/run.sh", "exit 0\n")
         .text("share/doc/rocprofiler-systems/LICENSE", "MIT\n");
-    for name in [
-        "attach",
-        "avail",
-        "causal",
-        "instrument",
-        "run",
-        "sample",
-        "python",
-    ] {
+    for name in ["attach", "avail", "causal", "instrument", "run", "sample", "python"] {
         let name = format!("rocprof-sys-{name}");
         sketch = sketch.tool(&format!("bin/{name}"), &format!("{name} v1.3 (sample)\n"));
     }
@@ -47,20 +32,14 @@ fn compute_profiler() -> Sketch {
             "libexec/rocprofiler-compute/rocprof-compute",
             "#!/bin/sh\necho 'rocprof-compute'\n",
         )
-        .link(
-            "bin/rocprof-compute",
-            "../libexec/rocprofiler-compute/rocprof-compute",
-        )
+        .link("bin/rocprof-compute", "../libexec/rocprofiler-compute/rocprof-compute")
 }
 
 fn headers() -> Sketch {
     Sketch::xz("prim_dev_generic")
         .stage("math-libs/rocPRIM/stage")
         .text("include/rocprim/rocprim.hpp", "#pragma once\n")
-        .text(
-            "lib/cmake/rocprim/rocprim-config.cmake",
-            "set(rocprim_FOUND TRUE)\n",
-        )
+        .text("lib/cmake/rocprim/rocprim-config.cmake", "set(rocprim_FOUND TRUE)\n")
 }
 
 fn documentation() -> Sketch {

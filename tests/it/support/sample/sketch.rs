@@ -39,12 +39,7 @@ impl Sketch {
     }
 
     fn new(name: &str, format: ArchiveFormat) -> Self {
-        Self {
-            name: name.to_owned(),
-            format,
-            stages: Vec::new(),
-            members: Vec::new(),
-        }
+        Self { name: name.to_owned(), format, stages: Vec::new(), members: Vec::new() }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -152,18 +147,12 @@ impl Sketch {
 
     pub(crate) fn pack(&self) -> Result<Vec<u8>> {
         let manifest = self.stages.join("\n") + "\n";
-        let mut entries = vec![file(
-            "artifact_manifest.txt".parse()?,
-            manifest.len(),
-            false,
-        )];
+        let mut entries = vec![file("artifact_manifest.txt".parse()?, manifest.len(), false)];
         for (path, content) in &self.members {
             entries.push(content.entry(path.parse()?)?);
         }
         let tar = TarPlan::new(entries, TIME)?.stream(|index| {
-            let member = index
-                .checked_sub(1)
-                .and_then(|index| self.members.get(index));
+            let member = index.checked_sub(1).and_then(|index| self.members.get(index));
             let bytes = match member {
                 None => manifest.as_bytes(),
                 Some((_, Content::Bytes(bytes) | Content::Program(bytes))) => bytes,
@@ -195,30 +184,15 @@ pub(crate) fn compress(format: ArchiveFormat, mut tar: impl Read) -> io::Result<
 impl Content {
     fn entry(&self, path: RelPath) -> Result<TarEntry> {
         Ok(match self {
-            Self::Directory => TarEntry {
-                path,
-                kind: TarKind::Directory,
-            },
+            Self::Directory => TarEntry { path, kind: TarKind::Directory },
             Self::Bytes(bytes) => file(path, bytes.len(), false),
             Self::Program(bytes) => file(path, bytes.len(), true),
-            Self::Link(text) => TarEntry {
-                path,
-                kind: TarKind::Symlink(text.clone()),
-            },
-            Self::HardLink(to) => TarEntry {
-                path,
-                kind: TarKind::Hardlink(to.parse()?),
-            },
+            Self::Link(text) => TarEntry { path, kind: TarKind::Symlink(text.clone()) },
+            Self::HardLink(to) => TarEntry { path, kind: TarKind::Hardlink(to.parse()?) },
         })
     }
 }
 
 fn file(path: RelPath, len: usize, executable: bool) -> TarEntry {
-    TarEntry {
-        path,
-        kind: TarKind::File {
-            len: len as u64,
-            executable,
-        },
-    }
+    TarEntry { path, kind: TarKind::File { len: len as u64, executable } }
 }

@@ -30,10 +30,9 @@ fn members_are_cut_by_their_lengths_only() {
     let shown: Vec<String> = tasks(&members, 10)
         .map(|task| match task {
             PackTask::Batch(members) => format!("{members:?}"),
-            PackTask::Block(block) => format!(
-                "{} at {}: {} {:?}",
-                block.member, block.start, block.len, block.place
-            ),
+            PackTask::Block(block) => {
+                format!("{} at {}: {} {:?}", block.member, block.start, block.len, block.place)
+            }
             PackTask::Copy(member) => format!("{member} is copied"),
         })
         .collect();

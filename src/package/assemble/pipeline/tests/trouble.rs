@@ -29,9 +29,8 @@ fn refusal(announced: u64, given: usize, jobs: usize) -> String {
     ]);
     fixture.members[1].len = announced;
     fixture.members[2].len = announced;
-    let error = fixture
-        .write_to(&mut Cursor::new(Vec::new()), &settings(65_536, jobs))
-        .unwrap_err();
+    let error =
+        fixture.write_to(&mut Cursor::new(Vec::new()), &settings(65_536, jobs)).unwrap_err();
     format!("{error:#}")
 }
 
@@ -61,10 +60,7 @@ fn a_source_of_another_length_is_refused_by_its_name_and_the_first_one_wins() {
     `wrong` ends after 100 of its 1125899906842624 bytes
     ");
     for jobs in [2, 8] {
-        assert_eq!(
-            lengths.map(|(announced, given)| refusal(announced, given, jobs)),
-            messages
-        );
+        assert_eq!(lengths.map(|(announced, given)| refusal(announced, given, jobs)), messages);
     }
 }
 
@@ -81,17 +77,14 @@ fn an_error_of_a_source_ends_all_threads_and_names_the_member() {
     let mut messages = Vec::new();
     for len in [10, 1 << 50] {
         let mut fixture = Fixture::new([]);
-        fixture.members = vec![
-            member("first", 1 << 20),
-            member("second", len),
-            member("third", 1 << 50),
-        ];
-        let unopened =
-            |index: usize| match index {
-                1 => Err(anyhow!("no such file")),
-                _ => Ok(Box::new(io::repeat(7).take(fixture.members[index].len))
-                    as Box<dyn Read + Send>),
-            };
+        fixture.members =
+            vec![member("first", 1 << 20), member("second", len), member("third", 1 << 50)];
+        let unopened = |index: usize| match index {
+            1 => Err(anyhow!("no such file")),
+            _ => {
+                Ok(Box::new(io::repeat(7).take(fixture.members[index].len)) as Box<dyn Read + Send>)
+            }
+        };
         let unread = |index: usize| {
             Ok(match index {
                 1 => Box::new(Failing) as Box<dyn Read + Send>,
@@ -121,16 +114,10 @@ fn an_error_of_a_source_ends_all_threads_and_names_the_member() {
 
 #[test]
 fn a_stop_ends_all_threads() {
-    for (jobs, compression) in [
-        (1, WheelCompression::Store),
-        (8, WheelCompression::default()),
-    ] {
+    for (jobs, compression) in [(1, WheelCompression::Store), (8, WheelCompression::default())] {
         let mut fixture = Fixture::new([]);
         fixture.members = vec![member("endless", 1 << 50)];
-        let settings = AssembleSettings {
-            compression,
-            ..settings(65_536, jobs)
-        };
+        let settings = AssembleSettings { compression, ..settings(65_536, jobs) };
         let open = |_: usize| Ok(Box::new(io::repeat(7)) as Box<dyn Read + Send>);
         let seen = AtomicUsize::new(0);
         let progress = |_| {
@@ -194,29 +181,18 @@ impl Seek for Watched<'_> {
 fn what_is_read_ahead_of_the_writer_depends_on_the_jobs_only() {
     const BLOCK: usize = 300_000;
     let files = (0..40).map(|index| (format!("small {index}"), noise(BLOCK / 2, index)));
-    let files: Vec<(String, Vec<u8>)> = files
-        .chain([("large".to_owned(), noise(40 * BLOCK, 99))])
-        .collect();
-    let fixture = Fixture::new(
-        files
-            .iter()
-            .map(|(name, content)| (name.as_str(), content.clone())),
-    );
+    let files: Vec<(String, Vec<u8>)> =
+        files.chain([("large".to_owned(), noise(40 * BLOCK, 99))]).collect();
+    let fixture =
+        Fixture::new(files.iter().map(|(name, content)| (name.as_str(), content.clone())));
     for jobs in [1, 2, 4] {
         fixture.progress.store(0, Ordering::Relaxed);
-        let mut out = Watched {
-            out: Cursor::new(Vec::new()),
-            read: &fixture.progress,
-            ahead: 0,
-        };
+        let mut out = Watched { out: Cursor::new(Vec::new()), read: &fixture.progress, ahead: 0 };
         fixture.write_to(&mut out, &settings(BLOCK, jobs)).unwrap();
         let blocks = out.ahead.div_ceil(BLOCK as u64);
         // Per job, two blocks wait; besides, one is being written, and one has its slot but is not
         // read yet.
-        assert!(
-            blocks <= 2 * jobs as u64 + 2,
-            "{blocks} blocks for {jobs} jobs"
-        );
+        assert!(blocks <= 2 * jobs as u64 + 2, "{blocks} blocks for {jobs} jobs");
     }
 }
 
@@ -224,12 +200,7 @@ fn what_is_read_ahead_of_the_writer_depends_on_the_jobs_only() {
 fn two_members_of_one_name_are_refused() {
     for name in ["a", "x-1.dist-info/METADATA", "x-1.dist-info/RECORD"] {
         let fixture = Fixture::new([("a", Vec::new()), ("b", Vec::new()), (name, Vec::new())]);
-        let error = fixture
-            .write_to(&mut Cursor::new(Vec::new()), &settings(10, 1))
-            .unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            format!("two members of one name: `{name}`")
-        );
+        let error = fixture.write_to(&mut Cursor::new(Vec::new()), &settings(10, 1)).unwrap_err();
+        assert_eq!(error.to_string(), format!("two members of one name: `{name}`"));
     }
 }
