@@ -4,6 +4,8 @@ use std::{cmp::Ordering, fmt::Display, time::Duration};
 
 use indicatif::{HumanBytes, HumanCount};
 
+use super::workflow::is_hidden;
+
 /// `612.00 MiB`
 pub fn size(bytes: u64) -> impl Display {
     HumanBytes(bytes)
@@ -76,7 +78,7 @@ pub fn shell_word(word: &str) -> String {
     if word.chars().all(is_plain) && !word.is_empty() {
         return word.to_owned();
     }
-    if !word.contains(char::is_control) {
+    if !word.contains(is_hidden) {
         return format!("'{}'", word.replace('\'', "'\\''"));
     }
     // What a terminal would obey is written with an escape, as bash and zsh read it.
@@ -84,9 +86,9 @@ pub fn shell_word(word: &str) -> String {
     for c in word.chars() {
         match c {
             '\'' | '\\' => quoted.extend(['\\', c]),
-            c if c.is_control() => {
-                let bytes = c.to_string().into_bytes();
-                quoted.extend(bytes.iter().map(|it| format!("\\x{it:02x}")));
+            c if is_hidden(c) => {
+                let escape = format!("\\u{:04x}", u32::from(c));
+                quoted.push_str(&escape);
             }
             c => quoted.push(c),
         }
@@ -128,6 +130,20 @@ pub fn few(names: impl Iterator<Item = String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_word_is_the_same_in_a_shell_and_moves_no_cursor() {
+        for word in ["plain-1.0", "", "a b", "it's", "$(x);`y`", "\u{1b}[2J\n\u{202e}'\\\u{85}"] {
+            let quoted = shell_word(word);
+            assert!(!quoted.contains(is_hidden), "{quoted:?}");
+            let line = format!("printf %s {quoted}");
+            let mut bash = std::process::Command::new("bash");
+            bash.args(["-c", &line]).env("LC_ALL", "C.UTF-8");
+            let output = bash.output().unwrap();
+            assert_eq!(String::from_utf8(output.stdout).unwrap(), word, "{quoted}");
+        }
+    }
 
     #[test]
     fn counts_have_their_noun() {

@@ -128,7 +128,7 @@ pub(super) fn harmless_json(json: &str) -> String {
 
 /// Invisible characters with an effect: control characters, and those that change the direction of
 /// text.
-fn is_hidden(c: char) -> bool {
+pub(super) fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
