@@ -337,6 +337,7 @@ fn development_files() {
       error   RW213 unkept-promise: its Python needs `lib/cmake/hip/hip-config.cmake`, which is missing; artifact `core-hip_dev` has it
       error   RW501 broken-devel: `rocm_sdk_devel/_devel_manifest.json`: `files` is 9, and 8 in the archive
     a CMake package that another one asks for is gone
+      error   RW213 unkept-promise: its Python needs `lib/cmake/rocblas/rocblas-config.cmake`, which is missing; artifact `blas_dev` has it
       error   RW507 missing-cmake-package: `_rocm_sdk_devel/lib/cmake/hip/hip-config.cmake`: it asks for the CMake package `rocblas`, which is missing; `_rocm_sdk_libraries/lib/librocblas.so.5` is in the set
       error   RW501 broken-devel: `rocm_sdk_devel/_devel_manifest.json`: `files` is 9, and 8 in the archive
     symlinks dangle
