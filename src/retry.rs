@@ -108,7 +108,7 @@ type Announce = Box<dyn Fn(&str) + Send + Sync>;
 
 static ANNOUNCE: OnceLock<Announce> = OnceLock::new();
 
-/// Says what tells the user about waits of any store. Without it nobody is told. The first call counts.
+/// Says what tells the user about waits of any store. Without it, waits are silent. The first call counts.
 pub fn announce_by(announce: impl Fn(&str) + Send + Sync + 'static) {
     let _ = ANNOUNCE.set(Box::new(announce));
 }

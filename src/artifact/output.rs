@@ -26,7 +26,7 @@ const MARK: &str = ".rocwheel-unfinished";
 ///
 /// One rename is atomic, several are not. So a file with all the names is written before the first
 /// rename, and removed after the last. If the process is killed in between, the next one finds the
-/// file, removes the artifacts that it lists if nobody has changed them since, and creates all of them again.
+/// file, removes the artifacts that it lists if they have not changed since, and creates all of them again.
 #[derive(Debug)]
 pub struct ArtifactOutput {
     directory: PathBuf,

@@ -141,8 +141,10 @@ impl InstallArgs {
             RequirementLine::parse(text)
                 .with_context(|| format!("`--package` with no requirement: {text:?}"))?;
             if text.contains("://") {
-                return Err(anyhow!("`--package` with an address, whose digest nobody promises"))
-                    .hint("name the package, and the index that has it with `--deps`");
+                return Err(anyhow!(
+                    "`--package` with an address, for which the source has no digest"
+                ))
+                .hint("name the package, and the index that has it with `--deps`");
             }
         }
         // The address reaches logs and lock files, so that it may have no password in it.

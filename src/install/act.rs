@@ -143,8 +143,10 @@ impl Plan {
     fn ensure_whole(&self, lock: &Lock, world: &World) -> Result<()> {
         let wanted = |it: &DistName| self.files.iter().any(|file| file.project == *it);
         let broken = || -> Result<Vec<DistName>> {
-            let site = SitePackages::read(&self.environment, World::jobs(), &world.stop)?;
-            Ok(diagnosis::broken(&site).into_iter().filter(wanted).collect())
+            let site = SitePackages::read(&self.environment, World::jobs(), &world.stop);
+            world.stop.check()?;
+            // What cannot be read of an environment is the subject of `doctor`.
+            Ok(site.iter().flat_map(diagnosis::broken).filter(wanted).collect())
         };
         let damaged = broken()?;
         if damaged.is_empty() {
@@ -172,8 +174,8 @@ impl Plan {
             return Ok(());
         }
         let text = format!("packages are not as they were built: {left}");
-        Err(anyhow!(No(text)))
-            .hint("`uv cache clean` removes what uv has unpacked; then install again")
+        let check = format!("`rocwheel check {}`", shell_word(&self.source));
+        Err(anyhow!(No(text))).hint(format!("{check} says whether the set is whole"))
     }
 
     /// The flags that make an installer replace packages of a right version that are stubs or damaged.

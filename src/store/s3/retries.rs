@@ -153,7 +153,7 @@ impl Retries {
 }
 
 impl Slot<'_> {
-    /// Notes that the server answered the request, whatever the answer was.
+    /// Notes that the server answered the request, also with an error.
     pub(super) fn answered(self) {
         self.retries.is_gone.store(false, Ordering::Relaxed);
         let mut flight = self.retries.flight();
