@@ -72,14 +72,16 @@ impl fmt::Display for PipelineAnswer<'_> {
         let Some((shown, others)) = choices.split_first() else {
             return Ok(());
         };
-        if !others.is_empty() {
-            let others = others.iter().join(", ");
-            writeln!(f, "\nThese lines are for {shown}. Also built: {others}.")?;
+        let whom = match others {
+            [] if *shown == Choice::default() => String::new(),
+            [] => format!(", for {shown}"),
+            others => format!(", for {shown} (also built: {})", others.iter().join(", ")),
+        };
+        // The summary has the other ways.
+        match self.0.lines(shown).into_iter().next() {
+            Some((with, command)) => write!(f, "\n{with}{whom}:\n\n    {command}\n"),
+            None => Ok(()),
         }
-        for (with, command) in self.0.lines(shown) {
-            write!(f, "\n{with}:\n\n    {command}\n")?;
-        }
-        Ok(())
     }
 }
 

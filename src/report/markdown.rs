@@ -186,8 +186,8 @@ impl<'a> SummaryPage<'a> {
 
     /// What a reader must know of the lines: that they need another index, or may find other packages.
     fn note(&self, places: Places<'_>) -> String {
-        match install::warning(self.set) {
-            Some(warning) => format!("{warning}\n\n"),
+        match install::note_of_two_indexes(self.set, places) {
+            Some(note) => format!("{note}\n\n"),
             None if !self.set.has("rocm") && places.base.is_none() => NO_BASE.to_owned(),
             None => String::new(),
         }

@@ -26,11 +26,9 @@ const MOST_PROJECTS: usize = 20;
 /// The index for what frameworks require, if the user names no other.
 const PYPI: &str = "https://pypi.org/simple/";
 
-const PIN: &str = "pip takes the highest version of all indexes: without the exact version behind \
-    `==`, it takes a build of PyPI instead of this one.";
-const NO_PIN: &str = "pip takes any build of a version that several indexes have, and PyPI may have \
-    this version too. Use uv, which takes a package from the first index that has it, or give the \
-    wheels a version of their own with `rocwheel framework tie --version-suffix`.";
+/// What to know about the lines with two indexes.
+const TWO_INDEXES: &str = "A line with two indexes is for uv, which takes a package from the first index \
+    that has it. pip takes any build of a version that both have, and a stranger may have published one.";
 
 /// The indexes that an installer uses.
 #[derive(Clone, Copy, Debug)]
@@ -87,73 +85,66 @@ pub(super) fn targets<'a>(files: impl IntoIterator<Item = &'a SetFile>) -> Vec<T
     sorted_targets(projects.into_iter().flat_map(|it| it.targets))
 }
 
-/// The command lines of each installer for one choice, with their titles.
+/// The command lines of each installer for one choice, with their titles. The first ones are from the index.
 ///
 /// ROCm packages need no other index, not even to build the `rocm` sdist. Other packages, such as
-/// `torch`, need a base index, which the user names. uv takes a package from the first index that
-/// has it; pip takes the highest version from all indexes, so pip depends on the pinned versions.
+/// `torch`, need a base index, which the user names.
+///
+/// **Contract:** a line of pip names one index. uv takes a package from the first index that has it. pip
+/// takes any build of a version that two indexes have, so that a stranger could decide what is installed.
 ///
 /// In a set with a directory for each family, only the indexes of the families have `rocm`.
 pub fn lines(set: &SetJson, places: Places<'_>, choice: &Choice) -> Vec<(&'static str, String)> {
-    let own = choice.family.as_ref().map(|it| places.set.of_family(it));
-    let urls = own.as_ref().unwrap_or(places.set);
+    let of_family = choice.family.as_ref().map(|family| places.set.of_family(family));
+    let urls = of_family.as_ref().unwrap_or(places.set);
     let index = urls.index();
-    let (pip, uv) = match places.base {
-        Some(base) => (
-            format!("--index-url {base} --extra-index-url {index}"),
-            format!("--default-index {base} --index {index}"),
-        ),
-        None => (format!("--index-url {index}"), format!("--default-index {index}")),
-    };
-    let page = format!("--no-index --find-links {}", urls.find_links());
-    let what = quoted_requirements(set, choice);
-    let line = |installer: &str, from: &str| format!("{installer} install {from}{what}");
-    let mut lines = vec![
-        ("pip", line("pip", &pip)),
-        ("uv", line("uv pip", &uv)),
-        ("pip, from the find-links page", line("pip", &page)),
-        ("uv, from the find-links page", line("uv pip", &page)),
-    ];
-    lines.extend(framework_lines(set, places, choice, &index));
+    let wanted = quoted_requirements(set, choice);
+    let has_rocm = set.has("rocm");
+    let mut lines = Vec::new();
+    if has_rocm || places.base.is_none() {
+        lines.push(("pip", format!("pip install --index-url {index}{wanted}")));
+    }
+    lines.push(match places.base {
+        Some(base) => ("uv", uv_line(base, &index, &wanted)),
+        None => ("uv", format!("uv pip install --default-index {index}{wanted}")),
+    });
+    if has_rocm || places.base.is_none() {
+        let page = format!("--no-index --find-links {}", urls.find_links());
+        lines.push(("pip, from the find-links page", format!("pip install {page}{wanted}")));
+        lines.push(("uv, from the find-links page", format!("uv pip install {page}{wanted}")));
+    }
+    lines.extend(framework_line(set, places, choice, &index));
     lines
 }
 
-/// The command lines for frameworks with device packages. They require projects that only other
-/// indexes have, so that there are always two.
-fn framework_lines(
+fn uv_line(base: impl fmt::Display, index: &str, wanted: &str) -> String {
+    format!("uv pip install --default-index {base} --index {index}{wanted}")
+}
+
+/// The command line for frameworks with device packages. They require projects that only other
+/// indexes have, so that there are always two indexes.
+fn framework_line(
     set: &SetJson,
     places: Places<'_>,
     choice: &Choice,
     index: &str,
-) -> Vec<(&'static str, String)> {
-    // Without `rocm`, the other lines are for frameworks.
-    let are_shown = !set.has("rocm") && places.base.is_some();
+) -> Option<(&'static str, String)> {
     let frameworks = frameworks(set);
-    if are_shown || frameworks.is_empty() {
-        return Vec::new();
+    // Without `rocm`, the other lines are for frameworks.
+    let is_shown = !set.has("rocm") && places.base.is_some();
+    if is_shown || frameworks.is_empty() {
+        return None;
     }
     let base = places.base.map_or_else(|| PYPI.to_owned(), Urls::to_string);
-    let what = frameworks.iter().map(|it| it.requirement(choice.target.as_ref()));
-    let what = quoted(set, what);
-    vec![
-        (
-            "pip, frameworks from two indexes",
-            format!("pip install --index-url {base} --extra-index-url {index}{what}"),
-        ),
-        (
-            "uv, frameworks from two indexes",
-            format!("uv pip install --default-index {base} --index {index}{what}"),
-        ),
-    ]
+    let wanted = frameworks.iter().map(|it| it.requirement(choice.target.as_ref()));
+    Some(("uv, frameworks from two indexes", uv_line(base, index, &quoted(set, wanted))))
 }
 
-/// The command line of this program, which finds the GPU of the reader's machine. `None` for a set in a
-/// directory, and for one without `rocm`.
+/// The command line of this program, which finds the GPU of the reader's machine. `None` for a set
+/// without `rocm`.
 pub fn own_line(set: &SetJson, places: Places<'_>) -> Option<String> {
-    let url = places.set.to_string();
-    let is_installable = set.has("rocm") && !url.starts_with("file:");
-    let base = places.base.map(|it| format!(" --deps {it}"));
-    is_installable.then(|| format!("rocwheel install {url}{}", base.unwrap_or_default()))
+    let deps = places.base.map_or_else(String::new, |base| format!(" --deps {base}"));
+    set.has("rocm").then(|| format!("rocwheel install {}{deps}", places.set))
 }
 
 /// The frameworks of a set that have device packages.
@@ -164,11 +155,10 @@ fn frameworks(set: &SetJson) -> Vec<ProjectOfOthers<'_>> {
     projects
 }
 
-/// What to know about two indexes, if the set has frameworks with device packages.
-pub fn warning(set: &SetJson) -> Option<&'static str> {
-    let frameworks = frameworks(set);
-    let is_elsewhere = frameworks.iter().any(ProjectOfOthers::may_be_elsewhere);
-    (!frameworks.is_empty()).then_some(if is_elsewhere { NO_PIN } else { PIN })
+/// What to know about two indexes, if a line of the set has two.
+pub fn note_of_two_indexes(set: &SetJson, places: Places<'_>) -> Option<&'static str> {
+    let has_two = places.base.is_some() || !frameworks(set).is_empty();
+    has_two.then_some(TWO_INDEXES)
 }
 
 /// The command lines that install downloaded packages from a directory.

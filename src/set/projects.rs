@@ -169,11 +169,6 @@ impl<'a> ProjectOfOthers<'a> {
             None => format!("{name}=={version}"),
         }
     }
-
-    /// Whether another index may have its version too. PyPI takes no local versions.
-    pub(super) fn may_be_elsewhere(&self) -> bool {
-        !self.version.to_string().contains('+')
-    }
 }
 
 /// Fails if wheels of one project and version differ in where their device code is: installers take

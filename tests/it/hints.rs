@@ -249,7 +249,7 @@ fn each_command_in_the_hint_of_an_error_runs() {
 }
 
 /// Commands in texts of the program that are no whole command: the reader knows the rest.
-const NAMES: [&str; 28] = [
+const NAMES: [&str; 27] = [
     "rocwheel build",
     "rocwheel build --on-collision last",
     "rocwheel build --version",
@@ -260,7 +260,6 @@ const NAMES: [&str; 28] = [
     "rocwheel fetch",
     "rocwheel fetch --find",
     "rocwheel framework tie",
-    "rocwheel framework tie --version-suffix",
     "rocwheel index",
     "rocwheel place",
     "rocwheel promote --layout product",

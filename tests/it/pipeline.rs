@@ -35,24 +35,13 @@ fn the_last_lines_say_how_to_install_what_was_made() {
     in 7 packages
     ");
     insta::assert_snapshot!(lines[packages..].join("\n"), @"
+    rocwheel, for the GPU of the machine:
 
-    These lines are for gfx942. Also built: gfx1100.
+        rocwheel install file://[out]/local-linux/python/
 
-    pip:
+    pip, for gfx942 (also built: gfx1100):
 
         pip install --index-url file://[out]/local-linux/python/simple/ 'rocm[libraries,devel,device-gfx942]==0.99.1.dev0'
-
-    uv:
-
-        uv pip install --default-index file://[out]/local-linux/python/simple/ 'rocm[libraries,devel,device-gfx942]==0.99.1.dev0'
-
-    pip, from the find-links page:
-
-        pip install --no-index --find-links file://[out]/local-linux/python/dist/index.html 'rocm[libraries,devel,device-gfx942]==0.99.1.dev0'
-
-    uv, from the find-links page:
-
-        uv pip install --no-index --find-links file://[out]/local-linux/python/dist/index.html 'rocm[libraries,devel,device-gfx942]==0.99.1.dev0'
     ");
 }
 

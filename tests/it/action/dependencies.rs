@@ -60,10 +60,11 @@ fn the_locked_files_are_mirrored() {
 }
 
 #[test]
-fn the_uv_of_the_workflow_is_the_one_of_the_tests() {
+fn the_uv_of_the_workflows_is_the_one_of_the_tests() {
     let pinned = read("tests/requirements.txt");
     let pinned = pinned.lines().find(|line| line.starts_with("uv==")).unwrap();
     assert_has!(read("workflows/dependencies.yml"), format!("{pinned} --hash=sha256:").as_str());
+    assert_has!(read("workflows/frameworks.yml"), format!("install {pinned}\n").as_str());
 }
 
 #[test]

@@ -53,7 +53,7 @@ pub(crate) fn followed() -> PathBuf {
             .current_dir(root)
             .env("PATH", std::env::join_paths(path).unwrap())
             .env("VIRTUAL_ENV", &environment)
-            .envs(["PIP_INDEX_URL", "UV_DEFAULT_INDEX"].map(|it| (it, &index)))
+            .envs(["ROCM_INDEX", "PIP_INDEX_URL", "UV_DEFAULT_INDEX"].map(|it| (it, &index)))
             .envs(["PIP_NO_CACHE_DIR", "UV_NO_CACHE"].map(|it| (it, "1")))
             .env_remove("UV_INDEX_URL")
             // Cargo says to tests what this program was built from.

@@ -80,21 +80,20 @@ fn the_summary_installs_a_framework_with_the_code_for_a_gpu() {
     let page = rocwheel(&["summary", text(&published())]).ok();
     let place = format!("file://{}", published().display());
     let page = page.replace(&place, "PLACE");
-    let shown = page.lines().filter(|it| it.contains("install ") || it.starts_with("pip takes"));
+    let shown =
+        page.lines().filter(|it| it.contains("install ") || it.starts_with("A line with two"));
     insta::assert_snapshot!(shown.collect::<Vec<_>>().join("\n"), @"
     pip install --index-url PLACE/simple/ 'fw[device-gfx942]==1.0+devrocm0.99.1.dev0'
     uv pip install --default-index PLACE/simple/ 'fw[device-gfx942]==1.0+devrocm0.99.1.dev0'
     pip install --no-index --find-links PLACE/index.html 'fw[device-gfx942]==1.0+devrocm0.99.1.dev0'
     uv pip install --no-index --find-links PLACE/index.html 'fw[device-gfx942]==1.0+devrocm0.99.1.dev0'
-    pip install --index-url https://pypi.org/simple/ --extra-index-url PLACE/simple/ 'fw[device-gfx942]==1.0+devrocm0.99.1.dev0'
     uv pip install --default-index https://pypi.org/simple/ --index PLACE/simple/ 'fw[device-gfx942]==1.0+devrocm0.99.1.dev0'
     pip install --index-url PLACE/simple/ 'fw[device-gfx1100]==1.0+devrocm0.99.1.dev0'
     uv pip install --default-index PLACE/simple/ 'fw[device-gfx1100]==1.0+devrocm0.99.1.dev0'
     pip install --no-index --find-links PLACE/index.html 'fw[device-gfx1100]==1.0+devrocm0.99.1.dev0'
     uv pip install --no-index --find-links PLACE/index.html 'fw[device-gfx1100]==1.0+devrocm0.99.1.dev0'
-    pip install --index-url https://pypi.org/simple/ --extra-index-url PLACE/simple/ 'fw[device-gfx1100]==1.0+devrocm0.99.1.dev0'
     uv pip install --default-index https://pypi.org/simple/ --index PLACE/simple/ 'fw[device-gfx1100]==1.0+devrocm0.99.1.dev0'
-    pip takes the highest version of all indexes: without the exact version behind `==`, it takes a build of PyPI instead of this one.
+    A line with two indexes is for uv, which takes a package from the first index that has it. pip takes any build of a version that both have, and a stranger may have published one.
     ");
 }
 
