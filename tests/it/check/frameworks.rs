@@ -157,3 +157,84 @@ fn device_code_for_many_targets_is_found() {
       warning RWF13 fat-framework: `fw/_C.so`: it has device code for 2 targets
     ");
 }
+
+/// Each wheel has something wrong that a command mends: the command of the fix is run as it stands, with the
+/// wheels and the set for the words in capitals.
+#[test]
+fn the_command_of_a_fix_mends_what_was_found() {
+    let set = Set::new();
+    let mut mended = BTreeSet::new();
+    for (wheel, others) in damaged_wheels() {
+        let place = tempfile::tempdir().unwrap();
+        let path = wheel.write(place.path());
+        let others: Vec<PathBuf> = others.iter().map(|it| it.write(place.path())).collect();
+        let named = |path: &Path| ["--with", text(path)].map(str::to_owned);
+        let flags: Vec<String> = others.iter().chain([&path]).flat_map(|it| named(it)).collect();
+        for (rule, fix) in fixes(&set, &flags) {
+            let Some(line) = fix.split('`').find(|it| it.starts_with("rocwheel framework")) else {
+                continue;
+            };
+            let to = place.path().join(&rule);
+            let other = others.first().map_or("", |it| text(it));
+            let line = line.replace("WHEEL", text(&path)).replace("SET", set.place());
+            let line = line.replace("OTHER", other).replace("DIR", text(&to));
+            let words: Vec<&str> = line.split(' ').skip(1).collect();
+            super::run(&words).ok();
+            let made = fs_err::read_dir(&to).unwrap().map(|it| it.unwrap().path());
+            let made = made.filter(|it| it.extension().is_some_and(|it| it == "whl"));
+            let flags: Vec<String> = made.flat_map(|it| named(&it)).collect();
+            let left = fixes(&set, &flags);
+            assert!(!left.contains_key(&rule), "{line}\n{left:?}");
+            mended.insert(rule);
+        }
+    }
+    let page = fs_err::read_to_string("docs/checks.md").unwrap();
+    let rules = page.split("### RWF").skip(1).filter(|it| it.contains("`rocwheel framework"));
+    let rules: BTreeSet<String> = rules.map(|it| format!("RWF{}", &it[..2])).collect();
+    assert_eq!(mended, rules);
+}
+
+/// Each rule that a check finds, and its fix.
+fn fixes(set: &Set, flags: &[String]) -> BTreeMap<String, String> {
+    let mut words = vec!["check", set.place(), "--format", "json"];
+    words.extend(flags.iter().map(String::as_str));
+    let report: Value = serde_json::from_str(&super::run(&words).stdout).unwrap();
+    let findings = report["findings"].as_array().unwrap().iter();
+    let ids = findings.map(|it| it["id"].as_str().unwrap().to_owned());
+    let rule = |id: &str| rocwheel::check::RULES.iter().find(|rule| rule.id == id).unwrap();
+    ids.map(|id| (id.clone(), rule(&id).fix().to_owned())).collect()
+}
+
+/// Wheels, each with those that it is installed with.
+fn damaged_wheels() -> Vec<(DemoWheel, Vec<DemoWheel>)> {
+    let mut unhooked = with(&SharedObject::new("_C.so").needs("libamdhip64.so.7"));
+    unhooked.add(
+        "fw/_rocm_init.py",
+        "def initialize():\n    import rocm_sdk\n    rocm_sdk.initialize_process(preload_shortnames=['nothing'])\n",
+    );
+    unhooked.add("fw/__init__.py", "");
+    let object = SharedObject::new("_C.so").needs("libtorch.so").needs("libamdhip64.so.7");
+    let mut extension = with(&object.runpath("$ORIGIN/../torch/lib"));
+    "jax_rocm7_plugin".clone_into(&mut extension.name);
+    extension.headers += "Requires-Dist: amd-hipblas-instinct; extra == \"with-rocm\"\n\
+                          Provides-Extra: with-rocm\n";
+    let mut torch = DemoWheel::bare("torch");
+    torch.headers.push_str("Requires-Dist: rocm\n");
+    torch.add(
+        "torch/lib/libtorch.so",
+        SharedObject::new("libtorch.so").needs("libamdhip64.so.7").build(),
+    );
+    let mut promising = with(
+        &SharedObject::new("_C.so")
+            .needs_version("libc.so.6", "GLIBC_2.38")
+            .needs("libamdhip64.so.7"),
+    );
+    "manylinux_2_28_x86_64".clone_into(&mut promising.platform);
+    vec![
+        (DemoWheel::new(), vec![]),
+        (unhooked, vec![]),
+        (extension, vec![torch]),
+        (promising, vec![]),
+        (crate::framework::split::wheel(), vec![]),
+    ]
+}
