@@ -87,8 +87,8 @@ pub struct BuildInputs {
     /// `profiler,rpp,hipsparselt`
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub without: Vec<String>,
-    /// Take over what did not change from the earlier set in this directory, and pack only the rest.
-    /// The packages have the same bytes as without
+    /// Take over the wheels that would be the same from the earlier set in this directory, and pack only
+    /// the others. The packages have the same bytes as without
     #[arg(long, value_name = "DIR")]
     reuse: Option<PathBuf>,
     /// Replace all files in the directory of the packages, also those of another set

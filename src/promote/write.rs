@@ -24,7 +24,7 @@ use crate::{
     set::{Identity, SetFile},
     target::Scope,
     version::Version,
-    wheel::{Archive, Record, compression_of},
+    wheel::{Archive, Record, WheelCompression},
 };
 
 /// Writes the packages of a plan into a directory, as a set with the layout of the old one.
@@ -170,7 +170,7 @@ impl PromotionWriter<'_> {
             CandidateForm::Wheel { archive, record, generator } => {
                 let settings = AssembleSettings {
                     time: archive.time,
-                    compression: compression_of(generator).unwrap_or_default(),
+                    compression: WheelCompression::of_generator(generator).unwrap_or_default(),
                     jobs: NonZeroUsize::MIN,
                     block: pipeline::BLOCK,
                 };

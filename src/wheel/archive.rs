@@ -14,6 +14,7 @@ use flate2::bufread::DeflateDecoder;
 use time::{Date, Month};
 
 use super::{
+    Record,
     directory::{Directory, DirectoryEntry, LocalHeader, MemberKind},
     writer::StorageMethod,
 };
@@ -52,10 +53,22 @@ pub struct Archive {
 ///
 /// Reads the directory of the archive and METADATA only. The directory is at the end of the file, so a
 /// remote wheel needs only a few requests.
-pub fn read_metadata(mut wheel: impl Read + Seek, limit: u64) -> Result<Vec<u8>> {
+pub fn read_metadata(wheel: impl Read + Seek, limit: u64) -> Result<Vec<u8>> {
+    read_dist_info(wheel, "METADATA", limit)
+}
+
+/// Reads RECORD, and of the rest only the directory of the archive.
+pub fn read_record(wheel: impl Read + Seek) -> Result<Record> {
+    Record::parse(&read_dist_info(wheel, "RECORD", RECORD_LIMIT)?)
+}
+
+/// The longest RECORD that is read. It has about 150 bytes for each file.
+const RECORD_LIMIT: u64 = 256 << 20;
+
+fn read_dist_info(mut wheel: impl Read + Seek, name: &str, limit: u64) -> Result<Vec<u8>> {
     let directory = directory(&mut wheel)?;
     let (files, dist_info) = files(&directory)?;
-    let path = dist_info.join(&"METADATA".parse()?);
+    let path = dist_info.join(&name.parse()?);
     let entry = files.get(&path);
     let entry = entry.with_context(|| format!("no `{path}` in the wheel"))?;
     StoredMember::read(&mut wheel, entry)?.whole(wheel, &path, limit)

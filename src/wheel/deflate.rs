@@ -30,8 +30,7 @@ pub enum WheelCompression {
 /// Raise this with every change that gives the same bytes another stream: another libdeflate, other
 /// samples, another `BLOCK`. A test holds the digests of some streams.
 ///
-/// WHEEL names it, and `build --reuse` copies compressed members only from wheels with the same
-/// one.
+/// WHEEL names it, so that whoever compares two wheels knows whether they were packed in the same way.
 const REVISION: u32 = 3;
 
 impl Default for WheelCompression {
@@ -65,6 +64,15 @@ impl WheelCompression {
             Self::Store => "store".to_owned(),
             Self::Deflate(level) => format!("deflate level {level}, revision {REVISION}"),
         }
+    }
+
+    /// How the members of a wheel are compressed, by its `Generator`: `rocwheel (0.1.0; deflate level 5,
+    /// revision 3)`. `None` if another program made it, or a rocwheel that compressed otherwise.
+    pub fn of_generator(generator: &str) -> Option<Self> {
+        let versions = generator.strip_prefix("rocwheel (")?.strip_suffix(')')?;
+        let (_, recipe) = versions.split_once("; ")?;
+        let mut all = (1..=12).map(Self::Deflate).chain([Self::Store]);
+        all.find(|compression| compression.recipe() == recipe)
     }
 
     /// A compressor; `None` if nothing is compressed.

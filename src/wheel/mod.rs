@@ -8,14 +8,13 @@ mod headers;
 mod installed;
 mod marker;
 pub mod name;
-mod packed;
 pub mod record;
 mod requirement;
 #[cfg(test)]
 pub(crate) mod specimen;
 pub mod writer;
 
-pub use archive::{Archive, StoredMember, read_metadata};
+pub use archive::{Archive, StoredMember, read_metadata, read_record};
 pub use deflate::{Deflater, WheelCompression};
 pub use directory::{Directory, DirectoryEntry, LocalHeader, MemberKind, ReadRange};
 pub use dist_info::{Metadata, ensure_one_line, entry_point, top_level_text, wheel_text};
@@ -23,7 +22,6 @@ pub use headers::Headers;
 pub use installed::{InstalledPlace, installed_path, installed_place};
 pub use marker::MarkerVariables;
 pub use name::{DistName, PackageFilename, Tag};
-pub use packed::{PackedMember, compression_of, packed_members};
 pub use record::{Record, RecordRow};
 pub use requirement::RequirementLine;
 pub use writer::{StorageMethod, WheelMember, ZipWriter};

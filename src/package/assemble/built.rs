@@ -1,15 +1,20 @@
 //! What a build knows of the packages that it has made, so that `check`, `index` and `upload` need
 //! not read them.
 
+use std::fmt;
+
 use serde::Serialize;
 
 use super::{
     content::{BuiltContent, SourceBytes},
-    earlier::ReuseCount,
     memory::WheelRecipe,
 };
 use crate::{
-    digest::Sha256, io::FileIdentity, package::split_tree::BuildArchives, relpath::RelPath,
+    console::{count, many, size},
+    digest::Sha256,
+    io::FileIdentity,
+    package::split_tree::BuildArchives,
+    relpath::RelPath,
 };
 
 /// The packages of a finished set. The sources of their members stay readable as long as it lives.
@@ -21,6 +26,37 @@ pub struct MadeSet {
     /// The archives of device code that some members were packed from. Dropping them removes their
     /// files.
     pub(in crate::package) _archives: Option<BuildArchives>,
+}
+
+/// How much of a set was taken over from an earlier one: wheels, and the bytes of these files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ReuseCount {
+    pub wheels: usize,
+    pub of_wheels: usize,
+    pub bytes: u64,
+    pub of_bytes: u64,
+}
+
+/// `5 of 7 wheels (2.1 GiB of 2.3 GiB)`
+impl fmt::Display for ReuseCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (wheels, of) = (count(self.wheels), many(self.of_wheels, "wheel"));
+        let (bytes, of_bytes) = (size(self.bytes), size(self.of_bytes));
+        write!(f, "{wheels} of {of} ({bytes} of {of_bytes})")
+    }
+}
+
+impl ReuseCount {
+    /// Counts a wheel.
+    pub(super) fn add(&mut self, len: u64, is_taken: bool) {
+        self.of_wheels += 1;
+        self.of_bytes += len;
+        if is_taken {
+            self.wheels += 1;
+            self.bytes += len;
+        }
+    }
 }
 
 /// A finished package.

@@ -23,7 +23,7 @@ use crate::{
     io::FileState,
     package::{
         devel_manifest,
-        plan::{BuildOrigin, MemberSource, SdkEntry, SdkTree},
+        plan::{BuildOrigin, MemberSource, SdkEntry, SdkTree, SdkTreePacking},
     },
     relpath::RelPath,
     version::Version,
@@ -31,13 +31,21 @@ use crate::{
 
 /// The content of a member: its length, and how to read it.
 pub(super) struct MemberContent {
+    /// Of an SDK tree that is still to be packed as xz: the length of its tar.
     pub(super) len: u64,
     /// What it is made of, if that can be remembered.
     pub(super) key: Option<ContentKey>,
     /// What is still known of it after packing.
     pub(super) built: BuiltContent,
-    /// The archive of the SDK tree as xz, in a temporary file.
-    packed: Option<TempPath>,
+    packing: TreePacking,
+}
+
+/// Whether the content is packed as xz before it becomes a member.
+enum TreePacking {
+    Never,
+    ToCome,
+    /// The xz stream, in a temporary file.
+    Done(TempPath),
 }
 
 impl MemberContent {
@@ -52,7 +60,7 @@ impl MemberContent {
                 Self::plain(SourceBytes::made(elf::launcher(target.as_bytes())?))
             }
             MemberSource::Text(text) => Self::plain(SourceBytes::made(text.as_bytes())),
-            MemberSource::Sdk(tree, _) => {
+            MemberSource::Sdk(tree, packing) => {
                 let (mut entries, mut files, mut keys) = (Vec::new(), Vec::new(), Vec::new());
                 for (path, kind, file) in members(tree)? {
                     let path = tree.top.join(path);
@@ -61,14 +69,18 @@ impl MemberContent {
                     files.push(bytes);
                     keys.extend(key);
                 }
-                let how = format!("{entries:?} {mtime}");
+                let (xz, packing) = match packing {
+                    SdkTreePacking::Tar => ("", TreePacking::Never),
+                    SdkTreePacking::TarXz => (XZ, TreePacking::ToCome),
+                };
+                let how = format!("{entries:?} {mtime} {xz}");
                 let keys: Option<Vec<ContentKey>> = keys.into_iter().collect();
                 let tar = TarPlan::new(entries, mtime)?;
                 Self {
                     len: tar.len,
                     key: keys.and_then(|keys| ContentKey::derived(&how, &keys)),
                     built: BuiltContent::Sdk(Arc::new(SdkArchive { tar, files })),
-                    packed: None,
+                    packing,
                 }
             }
             MemberSource::SdkManifest(tree) => {
@@ -81,17 +93,23 @@ impl MemberContent {
     }
 
     fn plain(bytes: SourceBytes) -> Self {
-        Self { len: bytes.len(), key: None, built: BuiltContent::Plain(bytes), packed: None }
+        let packing = TreePacking::Never;
+        Self { len: bytes.len(), key: None, built: BuiltContent::Plain(bytes), packing }
     }
 
-    /// The archive of the SDK tree as xz, of this length. Without a file it is taken over from an
-    /// earlier wheel and never opened.
-    pub(super) fn packed(self, file: Option<TempPath>, len: u64) -> Self {
-        Self { len, packed: file, ..self }
+    /// Whether [`pack_xz`] must pack what [`open`](Self::open) reads, before it can be a member.
+    pub(super) fn is_to_pack(&self) -> bool {
+        matches!(self.packing, TreePacking::ToCome)
+    }
+
+    /// From now on the content is what was packed: this file, of this length.
+    pub(super) fn set_packed(&mut self, file: TempPath, len: u64) {
+        self.len = len;
+        self.packing = TreePacking::Done(file);
     }
 
     pub(super) fn open(&self) -> Result<Box<dyn Read + Send>> {
-        if let Some(file) = &self.packed {
+        if let TreePacking::Done(file) = &self.packing {
             return Ok(Box::new(fs_err::File::open(file)?));
         }
         Ok(match &self.built {
@@ -288,7 +306,7 @@ impl<R: Read> Read for Unchanged<R> {
 }
 
 /// How [`pack_xz`] packs. What an earlier build packed in another way is another content.
-pub(super) const XZ: &str = "xz preset 6, window 4 MiB, blocks of 8 MiB";
+const XZ: &str = "xz preset 6, window 4 MiB, blocks of 8 MiB";
 /// The input of one xz block, which one thread packs. The output depends on it.
 const XZ_BLOCK: u64 = 8 << 20;
 /// The preset that TheRock uses for its packages. `WINDOW` is half of the preset's window, because

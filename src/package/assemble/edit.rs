@@ -7,7 +7,7 @@
 
 use std::{
     collections::BTreeMap,
-    io::{Cursor, Read},
+    io::{Cursor, Read, Seek as _, SeekFrom},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -17,7 +17,8 @@ use fs_err::File;
 use serde::Serialize;
 
 use super::{
-    AssembleSettings, TakenMember,
+    AssembleSettings,
+    content::Unchanged,
     pipeline::{WheelWork, write_wheel},
 };
 use crate::{
@@ -26,10 +27,11 @@ use crate::{
     digest::Sha256,
     elf::{Patch, PatchedReader},
     error::{Context as _, Result, bail},
+    io::FileState,
     package::plan::sort_key,
     relpath::RelPath,
     spool::Spool,
-    wheel::{Archive, PackageFilename, PackedMember, StoredMember, WheelMember},
+    wheel::{Archive, PackageFilename, StoredMember, WheelMember},
 };
 
 /// A wheel to write: its members by their paths. RECORD is made when it is written.
@@ -70,6 +72,39 @@ pub struct ChangedFile {
     pub sha256: Sha256,
 }
 
+/// A compressed member of another wheel.
+#[derive(Clone, Debug)]
+pub struct TakenMember {
+    pub stored: StoredMember,
+    /// Of its content.
+    pub sha256: Sha256,
+    wheel: Arc<Path>,
+    state: FileState,
+}
+
+impl TakenMember {
+    /// A member of a wheel on this disk, of which the caller knows that the bytes are right.
+    pub fn of_file(wheel: &Arc<Path>, stored: StoredMember, sha256: Sha256) -> Result<Self> {
+        let state = FileState::of(wheel)?.but_for_links();
+        Ok(Self { stored, sha256, wheel: Arc::clone(wheel), state })
+    }
+
+    /// Reads its compressed bytes. Fails at the last one if the wheel has changed since it was
+    /// opened first.
+    pub fn open(&self) -> Result<Box<dyn Read + Send>> {
+        let bytes = &self.stored.bytes;
+        let left = bytes.end.saturating_sub(bytes.start);
+        let mut file = File::open(&*self.wheel)?;
+        file.seek(SeekFrom::Start(bytes.start))?;
+        Ok(Box::new(Unchanged {
+            reader: file.take(left),
+            path: self.wheel.to_path_buf(),
+            state: self.state,
+            left,
+        }))
+    }
+}
+
 impl EditedContent {
     pub fn text(text: &str) -> Self {
         Self::Bytes(text.as_bytes().into())
@@ -89,8 +124,7 @@ impl EditedContent {
         match self {
             Self::Kept { wheel, member, sha256 } => {
                 let sha256 = sha256.with_context(|| format!("RECORD has no digest of `{path}`"))?;
-                let packed = PackedMember::of(member, sha256);
-                Ok(Some(TakenMember::of_file(wheel, packed)?))
+                Ok(Some(TakenMember::of_file(wheel, member.clone(), sha256)?))
             }
             _ => Ok(None),
         }

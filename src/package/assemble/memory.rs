@@ -1,9 +1,9 @@
-//! What a build remembers beside `dist`, so that the next one reads and packs only what changed.
+//! What a build remembers beside `dist`, so that the next one reads only the files that changed, and
+//! packs only the wheels that changed.
 //!
 //! `.rocwheel-sources.json` is a [`DigestCache`] of the contents that it packed. `.rocwheel-built.json` says
-//! which wheels it wrote, by their SHA-256: a file with such a digest is that wheel, wherever it is, so its
-//! members are believed without inflating them. Neither has a path of this machine in it, and a build
-//! without them reads and packs everything.
+//! which wheels it wrote, by their SHA-256, and from what: a file with such a digest is that wheel, wherever
+//! it is. Neither has a path of this machine in it, and a build without them reads and packs everything.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,13 +22,13 @@ use crate::{
     elf::Rpath,
     error::Result,
     io::{CachedFile, DigestCache, FileIdentity},
-    wheel::{Record, WheelMember},
+    relpath::RelPath,
 };
 
 /// The names of the files. Programs that list a directory mostly leave such names out.
 const SOURCES: &str = ".rocwheel-sources.json";
 const WHEELS: &str = ".rocwheel-built.json";
-const SCHEMA: &str = "rocwheel-built-v3";
+const SCHEMA: &str = "rocwheel-built-v4";
 /// The longest list of wheels that is read: 100,000.
 const LIMIT: u64 = 16 << 20;
 
@@ -68,15 +68,14 @@ impl ContentKey {
 pub(super) struct WheelRecipe(Sha256);
 
 impl WheelRecipe {
-    /// `record` has the digests of all members, in their order.
-    pub(super) fn new(
-        record: &Record,
-        members: &[WheelMember],
+    /// `members` are all but RECORD in their order: path, whether it is executable, and digest.
+    pub(super) fn new<'a>(
+        members: impl Iterator<Item = (&'a RelPath, bool, Sha256)>,
         settings: &AssembleSettings,
     ) -> Self {
-        let executable: Vec<bool> = members.iter().map(|member| member.executable).collect();
+        let members: Vec<_> = members.collect();
         let (time, how) = (settings.time, settings.compression.recipe());
-        Self(Sha256::of(format!("{record}{executable:?} {time} {how}").as_bytes()))
+        Self(Sha256::of(format!("{members:?} {time} {how}").as_bytes()))
     }
 }
 

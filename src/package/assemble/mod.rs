@@ -25,23 +25,22 @@ use crate::{
     console::{Progress, World, few, many, size, took},
     digest::Sha256,
     error::{Context as _, Result, one_line},
-    io::{FileIdentity, Tap},
-    package::plan::{BuildPlan, MemberSource, PackageForm, PackagePlan, SdkTreePacking},
+    io::{FileIdentity, Tap, buffered},
+    package::plan::{BuildPlan, PackageForm, PackagePlan},
     parallel,
     relpath::RelPath,
     version::Version,
-    wheel::{Record, WheelCompression, WheelMember},
+    wheel::{Record, WheelCompression, WheelMember, read_record},
 };
 
-pub use built::{BuiltMember, MadePackage, MadeSet};
+pub use built::{BuiltMember, MadePackage, MadeSet, ReuseCount};
 pub use content::{BuiltContent, SdkArchive, SourceBytes};
-pub use earlier::{ReuseCount, TakenMember};
-pub use edit::{ChangedFile, EditedContent, WheelEdit};
+pub use edit::{ChangedFile, EditedContent, TakenMember, WheelEdit};
 
-use content::{MemberContent, XZ, pack_xz};
+use content::{MemberContent, pack_xz};
 use destination::{ReplacedFiles, bytes, check_space};
 use earlier::EarlierSet;
-use memory::{BuildMemory, ContentKey, WheelRecipe};
+use memory::{BuildMemory, WheelRecipe};
 use pipeline::{WheelWork, WrittenWheel};
 
 /// How to write the packages: timestamp, compression, number of threads.
@@ -63,7 +62,7 @@ pub struct Reuse {
     /// Whether all files that `dist` has at the beginning may be replaced. Otherwise one that is not of the
     /// set is an error.
     pub clean: bool,
-    /// An earlier set whose compressed members are taken over.
+    /// An earlier set whose wheels are taken over if they would be the same.
     pub from: Option<PathBuf>,
     /// The file of this program. Without it, nothing is remembered of the sources.
     pub program: Option<PathBuf>,
@@ -89,7 +88,7 @@ pub fn assemble(
     let program = reuse.program.as_ref();
     let staged = StagedDir::beside(dist)?;
     let earlier = reuse.from.as_ref();
-    let earlier = earlier.map(|place| EarlierSet::read(place, settings, program, world));
+    let earlier = earlier.map(|place| EarlierSet::read(place, settings.jobs, program, world));
     let earlier = earlier.transpose()?;
     let root = dist.parent().unwrap_or(dist);
     let mut making = Making {
@@ -222,28 +221,25 @@ impl Making<'_> {
             PackageForm::Wheel(record) => record,
             PackageForm::Sdist(top) => return self.sdist(package, top, path, &file),
         };
-        let (mut members, mut contents) = (Vec::new(), Vec::new());
-        for (path, source) in package.members.ordered() {
-            let content = self
-                .content(source, path)
-                .with_context(|| format!("failed to prepare `{path}`"))?;
-            members.push(WheelMember {
-                path: path.clone(),
-                executable: source.is_executable(),
-                len: content.len,
-            });
-            contents.push(content);
-        }
-        let taken = self.taken(&contents, path)?;
-        for (at, member) in members.iter().enumerate() {
-            let is_taken = taken.get(at).is_some_and(Option::is_some);
-            self.reused.add(member.len, is_taken);
-        }
-        let work = Wheel { members, contents, taken, texts: &package.texts, record };
-        match self.linked(&work, path, &file)? {
-            Some(made) => Ok(made),
-            None => self.written(&work, path, &file),
-        }
+        let files = package
+            .members
+            .ordered()
+            .into_iter()
+            .map(|(path, source)| {
+                let content = MemberContent::of(source, self.version, self.settings.time)
+                    .with_context(|| format!("failed to prepare `{path}`"))?;
+                Ok(PlannedFile { path, executable: source.is_executable(), content })
+            })
+            .collect::<Result<_>>()?;
+        let mut wheel = PlannedWheel { files, texts: &package.texts, record };
+        let linked = self.link_earlier(&wheel, path, &file)?;
+        let is_linked = linked.is_some();
+        let made = match linked {
+            Some(made) => made,
+            None => self.write_wheel(&mut wheel, path, &file)?,
+        };
+        self.reused.add(made.size, is_linked);
+        Ok(made)
     }
 
     fn sdist(
@@ -276,165 +272,198 @@ impl Making<'_> {
         self.world.console.item("Packed", facts);
     }
 
-    /// The content of a member.
-    ///
-    /// A local zip header has the length of its member, and the length of an xz stream is known
-    /// only at its end. So `_devel.tar.xz` is packed into a temporary file first.
-    fn content(&self, source: &MemberSource, path: &RelPath) -> Result<MemberContent> {
-        let mut content = MemberContent::of(source, self.version, self.settings.time)?;
-        if !matches!(source, MemberSource::Sdk(_, SdkTreePacking::TarXz)) {
-            return Ok(content);
-        }
-        let key = content.key.take();
-        content.key = key.and_then(|key| ContentKey::derived(XZ, &[key]));
-        if let Some(taken) = self.earlier.and_then(|it| it.find_remembered(&content)) {
-            return Ok(content.packed(None, taken.packed.len));
-        }
-        let (progress, stop) = (&self.progress, &self.world.stop);
-        progress.begin(path);
-        let source = Tap::new(content.open()?, stop, |bytes| progress.inc(bytes));
-        let mut file = NamedTempFile::new_in(self.staging)?;
-        pack_xz(source, &mut file, self.settings.jobs)
-            .map_err(|error| stop.check().map_or_else(Into::into, |()| error))?;
-        let len = file.as_file().metadata()?.len();
-        Ok(content.packed(Some(file.into_temp_path()), len))
-    }
-
-    /// The members that can be taken over from an earlier set.
-    fn taken(&self, contents: &[MemberContent], path: &str) -> Result<Vec<Option<TakenMember>>> {
+    /// Takes over the wheel of the earlier set that has the same bytes, if it has one.
+    fn link_earlier(
+        &mut self,
+        wheel: &PlannedWheel,
+        path: &str,
+        file: &Path,
+    ) -> Result<Option<WrittenFile>> {
         let Some(earlier) = self.earlier else {
-            return Ok(Vec::new());
-        };
-        let bytes = contents.iter().map(|content| content.len).sum();
-        let progress = (self.world.console).progress("Comparing", path, Some(bytes));
-        let (jobs, stop) = (self.settings.jobs, &self.world.stop);
-        parallel::map(contents, jobs, stop, |content| {
-            earlier.find(content, &|bytes| progress.inc(bytes))
-        })
-    }
-
-    /// Takes over a whole wheel, if an earlier build of this machine wrote one with the same bytes.
-    fn linked(&mut self, work: &Wheel, path: &str, file: &Path) -> Result<Option<WrittenFile>> {
-        let Some(record) = work.taken_record() else {
             return Ok(None);
         };
-        let recipe = WheelRecipe::new(&record, &work.members, self.settings);
-        let whole = self.earlier.and_then(|earlier| earlier.whole(recipe));
-        let Some((whole, state, sha256)) = whole else {
+        // Another version or platform has another file name. Without this question, the sources of a wheel
+        // that cannot be taken over would be read twice: for their digests, and to pack them.
+        let candidates = earlier.wheels_named(path);
+        if candidates.is_empty() {
+            return Ok(None);
+        }
+        let Some(digests) = self.source_digests(wheel, earlier, path)? else {
+            return Ok(None);
+        };
+        let recipe = wheel.recipe(&digests, self.settings);
+        let Some(found) = candidates.into_iter().find(|it| it.recipe == recipe) else {
             return Ok(None);
         };
         // The wheel gets a second name, because nothing of ours writes into a finished file in place.
         // On another disk, or where the system forbids it, it is copied.
-        let is_shared = fs_err::hard_link(whole, file).is_ok();
+        let is_shared = fs_err::hard_link(&found.path, file).is_ok();
         let identity = if is_shared {
             FileIdentity::of(file)?
         } else {
             let out = created(file)?;
             // Between two files of the system, some file systems share the blocks.
-            io::copy(&mut fs_err::File::open(whole)?.file(), &mut out.file())?;
+            io::copy(&mut fs_err::File::open(&found.path)?.file(), &mut out.file())?;
             FileIdentity::from_metadata(&out.metadata()?)
         };
-        state.ensure(whole, "while it was read")?;
-        let len = state.stamp.len;
-        let facts = format!("{path}: the whole wheel, {}", size(len));
-        self.world.console.item("Reused", facts);
-        self.learn(work, &record);
+        let record = read_record(fs_err::File::open(file)?)?;
+        found.state.ensure(&found.path, "while it was read")?;
+        let len = found.state.stamp.len;
+        self.world.console.item("Reused", format!("{path}: {}", size(len)));
+        self.learn(wheel, &digests);
         Ok(Some(WrittenFile {
             path: path.to_owned(),
             size: len,
-            members: work.built(&record),
+            members: wheel.built(&record),
             identity,
             recipe: Some(recipe),
             is_shared,
-            digest: FileDigest::Known(sha256),
+            digest: FileDigest::Known(found.sha256),
         }))
     }
 
-    fn written(&mut self, work: &Wheel, path: &str, file: &Path) -> Result<WrittenFile> {
+    /// The digests of the files of a wheel in their order: as they are remembered, or of files that are read
+    /// now. `None` if one of them would have to be packed first.
+    fn source_digests(
+        &self,
+        wheel: &PlannedWheel,
+        earlier: &EarlierSet,
+        path: &str,
+    ) -> Result<Option<Vec<Sha256>>> {
+        let recalled: Vec<_> =
+            wheel.files.iter().map(|it| (it, earlier.recall(&it.content))).collect();
+        if recalled.iter().any(|(it, sha256)| sha256.is_none() && it.content.is_to_pack()) {
+            return Ok(None);
+        }
+        let bytes = recalled.iter().map(|(it, _)| it.content.len).sum();
+        let progress = self.world.console.progress("Comparing", path, Some(bytes));
+        let (jobs, stop) = (self.settings.jobs, &self.world.stop);
+        let digests = parallel::map(&recalled, jobs, stop, |(file, sha256)| {
+            let content = &file.content;
+            if let Some(sha256) = sha256 {
+                progress.inc(content.len);
+                return Ok(*sha256);
+            }
+            let source = Tap::new(content.open()?, stop, |bytes| progress.inc(bytes));
+            Ok(Sha256::of_reader(buffered(source, content.len, READ))?.0)
+        });
+        digests.map(Some)
+    }
+
+    /// Packs the development tree of a wheel, if it is one that is compressed as a whole.
+    ///
+    /// A local zip header has the length of its member, and the length of an xz stream is known
+    /// only at its end. So `_devel.tar.xz` is packed into a temporary file first.
+    fn pack_tree(&self, file: &mut PlannedFile) -> Result<()> {
+        let (progress, stop) = (&self.progress, &self.world.stop);
+        progress.begin(file.path);
+        let source = Tap::new(file.content.open()?, stop, |bytes| progress.inc(bytes));
+        let mut packed = NamedTempFile::new_in(self.staging)?;
+        pack_xz(source, &mut packed, self.settings.jobs)
+            .map_err(|error| stop.check().map_or_else(Into::into, |()| error))?;
+        let len = packed.as_file().metadata()?.len();
+        file.content.set_packed(packed.into_temp_path(), len);
+        Ok(())
+    }
+
+    fn write_wheel(
+        &mut self,
+        wheel: &mut PlannedWheel,
+        path: &str,
+        file: &Path,
+    ) -> Result<WrittenFile> {
+        for file in wheel.files.iter_mut().filter(|file| file.content.is_to_pack()) {
+            self.pack_tree(file).with_context(|| format!("failed to prepare `{}`", file.path))?;
+        }
+        let members: Vec<WheelMember> = wheel.files.iter().map(PlannedFile::as_member).collect();
         let mut out = created(file)?;
         let written = pipeline::write_wheel(
             &mut out,
             &WheelWork {
-                members: &work.members,
-                open: &|index| work.contents[index].open(),
-                taken: &work.taken,
-                texts: work.texts,
-                record: work.record,
+                members: &members,
+                open: &|index| wheel.files[index].content.open(),
+                taken: &[],
+                texts: wheel.texts,
+                record: wheel.record,
                 settings: self.settings,
                 stop: &self.world.stop,
                 progress: &|bytes| self.progress.inc(bytes),
             },
         )?;
-        self.learn(work, &written.record);
-        let members = work.built(&written.record);
+        // RECORD begins with the files.
+        let digests: Vec<Sha256> =
+            written.record.rows().iter().filter_map(|row| row.digest).collect();
+        self.learn(wheel, &digests);
+        let members = wheel.built(&written.record);
         self.tell_packed(path, &members, written.len);
         Ok(WrittenFile {
             path: path.to_owned(),
             size: written.len,
             members,
             identity: FileIdentity::from_metadata(&out.metadata()?),
-            recipe: Some(WheelRecipe::new(&written.record, &work.members, self.settings)),
+            recipe: Some(wheel.recipe(&digests, self.settings)),
             is_shared: false,
             digest: FileDigest::Of(out, written),
         })
     }
 
-    /// Remembers the digests of the sources. RECORD begins with them.
-    fn learn(&mut self, work: &Wheel, record: &Record) {
-        for (content, row) in work.contents.iter().zip(record.rows()) {
-            if let (Some(key), Some(sha256)) = (&content.key, row.digest) {
-                self.memory.learn(key, sha256);
+    /// Remembers the digests of the sources, which have the order of the files.
+    fn learn(&mut self, wheel: &PlannedWheel, digests: &[Sha256]) {
+        for (file, sha256) in wheel.files.iter().zip(digests) {
+            if let Some(key) = &file.content.key {
+                self.memory.learn(key, *sha256);
             }
         }
     }
 }
 
-/// What a wheel is made of. Its members, contents and, if there is an earlier set, what is taken
-/// over of it have the same order.
-struct Wheel<'a> {
-    members: Vec<WheelMember>,
-    contents: Vec<MemberContent>,
-    taken: Vec<Option<TakenMember>>,
+/// The buffer for sources that are only hashed.
+const READ: usize = 256 << 10;
+
+/// What a wheel is made of.
+struct PlannedWheel<'a> {
+    files: Vec<PlannedFile<'a>>,
     texts: &'a [(RelPath, String)],
     record: &'a RelPath,
 }
 
-impl Wheel<'_> {
+struct PlannedFile<'a> {
+    path: &'a RelPath,
+    executable: bool,
+    content: MemberContent,
+}
+
+impl PlannedFile<'_> {
+    fn as_member(&self) -> WheelMember {
+        let Self { path, executable, content } = self;
+        WheelMember { path: (*path).clone(), executable: *executable, len: content.len }
+    }
+}
+
+impl PlannedWheel<'_> {
     /// The members of the finished wheel. The rows of its RECORD have the same order.
     fn built(&self, record: &Record) -> Vec<BuiltMember> {
-        let rows = record.rows().iter();
-        let files = self.members.iter().zip(&self.contents).zip(rows);
-        let files = files.filter_map(|((member, content), row)| {
+        let files = self.files.iter().zip(record.rows()).filter_map(|(file, row)| {
             Some(BuiltMember {
-                path: member.path.clone(),
-                executable: member.executable,
-                len: member.len,
+                path: file.path.clone(),
+                executable: file.executable,
+                len: row.len?,
                 sha256: row.digest?,
-                content: content.built.clone(),
+                content: file.content.built.clone(),
             })
         });
-        let texts = self.texts.iter();
-        let texts = texts.map(|(path, text)| BuiltMember::text(path, text));
+        let texts = self.texts.iter().map(|(path, text)| BuiltMember::text(path, text));
         let record = BuiltMember::text(self.record, &record.to_string());
         files.chain(texts).chain([record]).collect()
     }
 
-    /// The RECORD of the wheel if every member is taken over.
-    fn taken_record(&self) -> Option<Record> {
-        if self.taken.len() < self.members.len() {
-            return None;
-        }
-        let mut record = Record::default();
-        for (member, taken) in self.members.iter().zip(&self.taken) {
-            let packed = &taken.as_ref()?.packed;
-            record.push(member.path.clone(), Some((packed.sha256, packed.len)));
-        }
-        for (path, text) in self.texts {
-            let content = (Sha256::of(text.as_bytes()), text.len() as u64);
-            record.push(path.clone(), Some(content));
-        }
-        record.push(self.record.clone(), None);
-        Some(record)
+    /// `digests` begins with the digests of the files, in their order.
+    fn recipe(&self, digests: &[Sha256], settings: &AssembleSettings) -> WheelRecipe {
+        let files = self.files.iter().zip(digests);
+        let files = files.map(|(file, sha256)| (file.path, file.executable, *sha256));
+        let texts =
+            self.texts.iter().map(|(path, text)| (path, false, Sha256::of(text.as_bytes())));
+        WheelRecipe::new(files.chain(texts), settings)
     }
 }
 

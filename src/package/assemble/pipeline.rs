@@ -14,7 +14,7 @@ use std::{
 
 use itertools::Itertools as _;
 
-use super::{AssembleSettings, earlier::TakenMember};
+use super::{AssembleSettings, edit::TakenMember};
 use crate::{
     archive::read_some,
     digest::{Hasher, Sha256},
@@ -411,9 +411,9 @@ impl<'a, W: Write + Seek> WheelWriter<'a, W> {
         let member = &self.work.members[index];
         let taken = self.work.taken.get(index).and_then(Option::as_ref);
         let taken = taken.context("no member to copy")?;
-        let (packed, path) = (&taken.packed, &member.path);
-        let mut left = packed.bytes.end - packed.bytes.start;
-        self.zip.announce(member, packed.method, packed.crc, left)?;
+        let (stored, path) = (&taken.stored, &member.path);
+        let mut left = stored.bytes.end - stored.bytes.start;
+        self.zip.announce(member, stored.method, stored.crc, left)?;
         let context = || format!("failed to take `{path}` over from an earlier wheel");
         let mut bytes = taken.open().with_context(context)?;
         let mut buffer = vec![0; usize::try_from(left).map_or(COPIED, |len| len.min(COPIED))];
@@ -425,7 +425,7 @@ impl<'a, W: Write + Seek> WheelWriter<'a, W> {
             left = left.saturating_sub(read as u64);
         }
         (self.work.progress)(member.len);
-        self.record.push(path.clone(), Some((packed.sha256, packed.len)));
+        self.record.push(path.clone(), Some((taken.sha256, stored.len)));
         Ok(())
     }
 

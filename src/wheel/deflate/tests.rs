@@ -350,8 +350,20 @@ proptest! {
     }
 }
 
-/// If this fails, the same bytes have another stream: raise `REVISION`, or `build --reuse` mixes
-/// old and new streams in one wheel.
+#[test]
+fn a_generator_names_the_compression_of_its_wheels() {
+    for compression in [WheelCompression::Deflate(5), WheelCompression::Store] {
+        let generator = format!("rocwheel (0.1.0; {})", compression.recipe());
+        assert_eq!(WheelCompression::of_generator(&generator), Some(compression));
+    }
+    let old = "rocwheel (0.1.0; deflate level 5, revision 1)";
+    for generator in ["bdist_wheel (0.46.2)", "rocwheel (0.1.0)", "", "rocwheel (", old] {
+        assert_eq!(WheelCompression::of_generator(generator), None, "{generator}");
+    }
+}
+
+/// If this fails, the same bytes have another stream: raise `REVISION`, or two wheels say that they were packed
+/// in the same way and were not.
 #[test]
 fn a_revision_stands_for_the_same_streams() {
     let text: Vec<u8> = (prose(700_000, 5).iter()).map(|byte| b' ' + byte % 90).collect();
