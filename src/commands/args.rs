@@ -188,7 +188,27 @@ impl RunArgs {
     /// Resolves a run and the place of its outputs. Asks GitHub whose code the run built, if the
     /// place depends on it.
     pub fn resolve(&self, run: &RunReference, github: &GitHubArgs, world: &World) -> Result<Run> {
-        let context = self.context()?;
+        self.resolve_in(&self.context()?, run, github, world)
+    }
+
+    /// The same, and it is certain whose code the run built: a role writes its outputs.
+    pub fn resolve_for_role(
+        &self,
+        run: &RunReference,
+        github: &GitHubArgs,
+        world: &World,
+    ) -> Result<Run> {
+        let context = RunContext { wants_role: true, ..self.context()? };
+        self.resolve_in(&context, run, github, world)
+    }
+
+    fn resolve_in(
+        &self,
+        context: &RunContext,
+        run: &RunReference,
+        github: &GitHubArgs,
+        world: &World,
+    ) -> Result<Run> {
         let resolved = context.resolve(run, self.platform(), |repository| {
             let settings = github.settings(run.server.as_deref())?;
             let announce = world.console.notes();
@@ -231,6 +251,7 @@ impl RunArgs {
             // only users set that variable.
             bucket: self.bucket.clone(),
             is_offline: self.offline,
+            wants_role: false,
             repository: self.repository.clone(),
             release_type: self.release_type,
             environment: Environment::parse(variable, payload.as_deref())?,

@@ -159,7 +159,7 @@ impl PlaceCommandArgs {
     }
 
     fn resolve(&self, world: &World) -> Result<Run> {
-        let run = self.run.resolve(self.run.run()?, &self.github, world)?;
+        let run = self.run.resolve_for_role(self.run.run()?, &self.github, world)?;
         run.ensure_bucket()?;
         Ok(run)
     }

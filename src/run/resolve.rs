@@ -78,6 +78,9 @@ pub struct RunContext {
     pub bucket: Option<Bucket>,
     /// Whether GitHub must not be asked.
     pub is_offline: bool,
+    /// Whether the role is what the caller wants: then it must be known whose code the run built, also where the
+    /// place does not depend on it.
+    pub wants_role: bool,
     pub environment: Environment,
 }
 
@@ -144,7 +147,7 @@ impl Run {
 
 impl RunContext {
     /// Decides where a run keeps its outputs. `lookup` asks GitHub's API about the run; it is
-    /// called only if the place depends on whose code the run built, or when.
+    /// called only if the answer depends on whose code the run built, or when.
     pub fn resolve(
         &self,
         run: &RunReference,
@@ -153,33 +156,38 @@ impl RunContext {
     ) -> Result<Run> {
         let repository = self.repository(run)?;
         let buckets = Buckets::builtin();
-        let mut origin = self.origin(run);
+        let kind = self.release_type(run);
+        let is_local = run.id.is_local();
         let mut assumed = Vec::new();
-        let (bucket, known) = if let Some(bucket) = &self.bucket {
-            (bucket.clone(), buckets.find(bucket))
-        } else if run.id.is_local() {
-            (LOCAL.parse()?, None)
-        } else {
-            let kind = self.release_type(run);
-            if self.is_type_assumed(run) {
-                assumed.push(Assumption::ReleaseType(run.id.clone(), kind));
+        if self.bucket.is_none() && !is_local && self.is_type_assumed(run) {
+            assumed.push(Assumption::ReleaseType(run.id.clone(), kind));
+        }
+        let has_role = || match &self.bucket {
+            Some(bucket) => buckets.find(bucket).is_some_and(|known| known.role.is_some()),
+            None => true,
+        };
+        let is_place_open = self.bucket.is_none() && buckets.tells_runs_apart(kind);
+        let facts = match self.origin(run) {
+            Some(origin) => RunFacts { origin, ..RunFacts::default() },
+            None if !is_local && (is_place_open || self.wants_role && has_role()) => {
+                let (facts, more) = self.facts(run, &repository, kind, lookup)?;
+                assumed.extend(more);
+                facts
             }
-            let facts = match origin {
-                None if buckets.tells_runs_apart(kind) => {
-                    let (facts, more) = self.facts(run, &repository, kind, lookup)?;
-                    assumed.extend(more);
-                    facts
-                }
-                // It is unknown only if the place does not depend on it, so any value will do.
-                origin => RunFacts { origin: origin.unwrap_or_default(), ..RunFacts::default() },
-            };
-            origin = Some(facts.origin);
-            let known = buckets.artifacts(kind, &repository, &facts)?;
-            (known.name.clone(), Some(known))
+            // Nothing depends on it, so any value will do.
+            None => RunFacts::default(),
+        };
+        let (bucket, known) = match &self.bucket {
+            Some(bucket) => (bucket.clone(), buckets.find(bucket)),
+            None if is_local => (LOCAL.parse()?, None),
+            None => {
+                let known = buckets.artifacts(kind, &repository, &facts)?;
+                (known.name.clone(), Some(known))
+            }
         };
         // Neither the code of the run nor that of the current process may be that of a fork.
         let is_trusted =
-            origin != Some(RunOrigin::Fork) && self.environment.event.is_none_or(Event::is_trusted);
+            facts.origin != RunOrigin::Fork && self.environment.event.is_none_or(Event::is_trusted);
         let prefix = prefix(known, &repository, &run.id, platform);
         Ok(Run {
             region: known.map(|known| known.region.clone()),
@@ -214,8 +222,8 @@ impl RunContext {
     }
 
     /// What GitHub reports about another run, or what has to be assumed. In the home repository, its
-    /// place depends on whose code it built, so no answer is an error. In other repositories only the
-    /// place of old runs depends on it.
+    /// place depends on whose code it built, and everywhere its role does: then no answer is an error. In other
+    /// repositories only the place of old runs depends on it.
     fn facts(
         &self,
         run: &RunReference,
@@ -224,21 +232,21 @@ impl RunContext {
         lookup: impl FnOnce(&Repository) -> Result<RunFacts>,
     ) -> Result<(RunFacts, Vec<Assumption>)> {
         let buckets = Buckets::builtin();
-        let is_home = repository == buckets.home();
+        let matters = self.wants_role || repository == buckets.home();
         let why = if self.is_offline {
             String::new()
         } else {
             match lookup(repository) {
-                Err(error) if !is_home && Exit::of(&error) != Exit::Interrupted => {
+                Err(error) if !matters && Exit::of(&error) != Exit::Interrupted => {
                     format!(": {}", one_line(&error))
                 }
                 told => return Ok((told.hint(UNASKED)?, Vec::new())),
             }
         };
-        let own = is_home.then(|| Assumption::OwnCode(run.id.clone()));
-        let moved = buckets
-            .legacy(kind)
-            .map(|legacy| Assumption::AfterMove(run.id.clone(), legacy.until.clone(), why));
+        let own = matters.then(|| Assumption::OwnCode(run.id.clone()));
+        let legacy = buckets.legacy(kind).filter(|_| self.bucket.is_none());
+        let moved =
+            legacy.map(|legacy| Assumption::AfterMove(run.id.clone(), legacy.until.clone(), why));
         let assumed = own.into_iter().chain(moved).collect();
         Ok((RunFacts::default(), assumed))
     }

@@ -134,10 +134,23 @@ fn github_is_asked_only_when_its_answer_matters() {
         &(RunContext { release_type: Some(ReleaseType::Nightly), ..RunContext::default() }),
         "7"
     ));
-    assert!(!asked(
-        &(RunContext { bucket: Some("testing".parse().unwrap()), ..RunContext::default() }),
-        "7"
-    ));
+    let in_bucket = |bucket: &str| RunContext {
+        bucket: Some(bucket.parse().unwrap()),
+        wants_role: true,
+        ..RunContext::default()
+    };
+    assert!(!asked(&RunContext { wants_role: false, ..in_bucket("testing") }, "7"));
+    // Whoever wants a role has to know whose code it would publish.
+    let nightly = Some(ReleaseType::Nightly);
+    let role = RunContext { release_type: nightly, wants_role: true, ..RunContext::default() };
+    assert!(asked(&role, "7"));
+    assert!(!asked(&role, "local"));
+    assert!(asked(&in_bucket("therock-nightly-artifacts"), "7"));
+    assert!(!asked(&in_bucket("testing"), "7"));
+    let fork = RunFacts { origin: RunOrigin::Fork, updated_at: None };
+    let resolved = role.resolve(&run("7"), Platform::Linux, |_| Ok(fork)).unwrap();
+    assert_eq!(resolved.role, None);
+    assert!(!resolved.takes_runner_credentials);
 }
 
 #[test]
