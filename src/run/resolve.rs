@@ -64,6 +64,9 @@ pub enum Assumption {
     ReleaseType(RunId, ReleaseType),
     #[display("run {_0} did not build the code of a fork")]
     OwnCode(RunId),
+    /// With the reason why GitHub did not say so.
+    #[display("run {_0} built the code of a fork, so that no role may write its packages{_1}")]
+    ForeignCode(RunId, String),
     /// With the reason why GitHub did not say so, if it was asked.
     #[display("run {_0} is from after {_1}{_2}")]
     AfterMove(RunId, String, String),
@@ -221,9 +224,9 @@ impl RunContext {
             .collect()
     }
 
-    /// What GitHub reports about another run, or what has to be assumed. In the home repository, its
-    /// place depends on whose code it built, and everywhere its role does: then no answer is an error. In other
-    /// repositories only the place of old runs depends on it.
+    /// What GitHub reports about another run, or what has to be assumed. In the home repository the place of most
+    /// runs depends on whose code they built: then no answer is an error. Elsewhere only the place of old runs
+    /// depends on GitHub, and a role: without an answer there is none.
     fn facts(
         &self,
         run: &RunReference,
@@ -232,23 +235,33 @@ impl RunContext {
         lookup: impl FnOnce(&Repository) -> Result<RunFacts>,
     ) -> Result<(RunFacts, Vec<Assumption>)> {
         let buckets = Buckets::builtin();
-        let matters = self.wants_role || repository == buckets.home();
-        let why = if self.is_offline {
-            String::new()
+        let is_place_open = self.bucket.is_none() && buckets.tells_runs_apart(kind);
+        let is_needed = is_place_open && repository == buckets.home();
+        let id = &run.id;
+        let mut facts = RunFacts::default();
+        let mut assumed = Vec::new();
+        let mut why = String::new();
+        if self.is_offline {
+            if is_needed || self.wants_role {
+                assumed.push(Assumption::OwnCode(id.clone()));
+            }
         } else {
             match lookup(repository) {
-                Err(error) if !matters && Exit::of(&error) != Exit::Interrupted => {
-                    format!(": {}", one_line(&error))
+                Err(error) if !is_needed && Exit::of(&error) != Exit::Interrupted => {
+                    why = format!(": {}", one_line(&error));
                 }
                 told => return Ok((told.hint(UNASKED)?, Vec::new())),
             }
-        };
-        let own = matters.then(|| Assumption::OwnCode(run.id.clone()));
-        let legacy = buckets.legacy(kind).filter(|_| self.bucket.is_none());
-        let moved =
-            legacy.map(|legacy| Assumption::AfterMove(run.id.clone(), legacy.until.clone(), why));
-        let assumed = own.into_iter().chain(moved).collect();
-        Ok((RunFacts::default(), assumed))
+            if self.wants_role {
+                facts.origin = RunOrigin::Fork;
+                assumed.push(Assumption::ForeignCode(id.clone(), why.clone()));
+            }
+        }
+        let legacy = buckets.legacy(kind).filter(|_| is_place_open);
+        assumed.extend(
+            legacy.map(|legacy| Assumption::AfterMove(id.clone(), legacy.until.clone(), why)),
+        );
+        Ok((facts, assumed))
     }
 
     /// The repository of the run: from its URL, the flags or the environment, or else the home
