@@ -19,7 +19,7 @@ use super::{
 use crate::{console::World, digest::Checksum, error::Result, io::DigestCache, run::ArtifactGroup};
 
 /// The pages of a family that do not belong to one project.
-const ROOTS: [&str; 3] = ["index.html", "simple/index.html", "simple/_json/index.json"];
+const ROOTS: [&str; 2] = ["index.html", "simple/index.html"];
 
 /// Options of `rocwheel index`.
 #[derive(Debug)]
@@ -157,15 +157,10 @@ fn stale(listing: &Listing<'_>, items: &[Item], families: &[ArtifactGroup]) -> V
     stale
 }
 
-/// Whether a path is `simple/{project}/index.html` or `simple/_json/{project}/index.json`.
+/// Whether a path is `simple/{project}/index.html`.
 fn is_page(path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
-    // No project is called `_json`: the bucket's own indexer puts the list of that directory there.
-    match parts[..] {
-        ["simple", project, "index.html"] => project != "_json",
-        ["simple", "_json", _, "index.json"] => true,
-        _ => false,
-    }
+    matches!(parts[..], ["simple", _, "index.html"])
 }
 
 #[cfg(test)]
@@ -175,14 +170,9 @@ mod tests {
     #[test]
     fn only_pages_of_projects_can_be_stale() {
         assert!(is_page("simple/rocm/index.html"));
-        assert!(is_page("simple/_json/rocm/index.json"));
-        for path in [
-            "simple/index.html",
-            "simple/rocm/notes.html",
-            "simple/a/b/index.html",
-            "simple/_json/index.json",
-            "index.html",
-        ] {
+        for path in
+            ["simple/index.html", "simple/rocm/notes.html", "simple/a/b/index.html", "index.html"]
+        {
             assert!(!is_page(path), "{path}");
         }
     }

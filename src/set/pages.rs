@@ -1,5 +1,4 @@
-//! The pages of an index: the simple index in HTML and JSON, the page for `--find-links` and
-//! `SHA256SUMS`.
+//! The pages of an index: the simple index, the page for `--find-links`, `SHA256SUMS` and `set.json`.
 //!
 //! Every page is a pure function of the set and its layout, without clock or random order, so the
 //! same set gives the same bytes.
@@ -10,21 +9,13 @@ mod html;
 
 use std::fmt::Write as _;
 
-use itertools::Itertools as _;
-use serde::Serialize;
-use serde_json::{Value, json};
-
 pub(super) use self::html::{directory_page, directory_root};
 use self::html::{find_links_page, project_page, root_page};
 use super::{
     parse,
     set_json::{IndexView, SetFile, SetJson, TOP},
 };
-use crate::{digest::Sha256, location::encode_path};
-
-/// The directory of the JSON index, below `simple/` so that one prefix has both indexes. It cannot
-/// be the name of a project: normalized names begin with a letter or a digit.
-const JSON: &str = "simple/_json";
+use crate::location::encode_path;
 
 /// The order of writing a set. Readers may see it at any moment, so an object is written only after
 /// everything that it links to, and a package before its sidecar.
@@ -69,18 +60,14 @@ impl<'a> IndexPage<'a> {
 /// S3 has exact keys only and does not serve `index.html` for a directory, so the page must be
 /// stored under this key too.
 pub(super) fn directory_of(path: &str) -> Option<&str> {
-    let names = ["index.html", "index.json"];
-    let directory = names.iter().find_map(|name| path.strip_suffix(name))?;
+    let directory = path.strip_suffix("index.html")?;
     Some(if directory.is_empty() { TOP } else { directory })
 }
 
-/// The `Content-Type` of a path of a set. pip accepts a JSON index only with the type of PEP 691.
+/// The `Content-Type` of a path of a set.
 pub(super) fn content_type(path: &str) -> &'static str {
-    let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let name = path.rsplit('/').next().unwrap_or_default();
     match name.rsplit('.').next().unwrap_or_default() {
-        "" | "json" if format!("{directory}/").contains("simple/_json/") => {
-            "application/vnd.pypi.simple.v1+json"
-        }
         "" | "html" => "text/html; charset=utf-8",
         "json" => "application/json",
         "whl" => "application/zip",
@@ -95,10 +82,6 @@ pub(super) fn is_index_page(path: &str, text: &str) -> bool {
     if path == "SHA256SUMS" {
         return parse::checksums(text).is_ok_and(|lines| !lines.is_empty());
     }
-    if path.rsplit('.').next() == Some("json") {
-        let page: Option<Value> = serde_json::from_str(text).ok();
-        return page.is_some_and(|page| page["meta"]["api-version"].is_string());
-    }
     text.contains(html::STYLE)
 }
 
@@ -107,24 +90,14 @@ pub fn pages<'a>(set: &'a SetJson, views: &'a [IndexView<'a>]) -> Vec<IndexPage<
     let (mut all, layouts) = (Vec::new(), set.layouts());
     for view in views {
         for (project, files) in view.projects() {
-            let mut add =
-                |path: String, render: fn(&IndexView, &SetJson, &str, &[&SetFile]) -> String| {
-                    let render = move || render(view, set, project, files);
-                    all.push(IndexPage::new(view.top() + &path, Phase::Project, render));
-                };
-            add(format!("simple/{project}/index.html"), project_page);
-            add(format!("{JSON}/{project}/index.json"), |view, _, project, files| {
-                json_project(view, project, files)
-            });
+            let path = format!("{}simple/{project}/index.html", view.top());
+            let render = move || project_page(view, set, project, files);
+            all.push(IndexPage::new(path, Phase::Project, render));
         }
     }
     for view in views {
-        let mut add = |path: &str, render: fn(&IndexView, &SetJson) -> String| {
-            let render = move || render(view, set);
-            all.push(IndexPage::new(view.top() + path, Phase::Root, render));
-        };
-        add("simple/index.html", root_page);
-        add("simple/_json/index.json", |view, _| json_root(view));
+        let path = view.top() + "simple/index.html";
+        all.push(IndexPage::new(path, Phase::Root, move || root_page(view, set)));
         // One beside the files of each layout, because the bucket's own indexer replaces each
         // `index.html` of a run by a list of the files beside it. Where ours has the packages, so
         // has that list, and installers can use either.
@@ -170,85 +143,6 @@ fn checksums(set: &SetJson) -> String {
         }
     }
     body
-}
-
-/// The page of a project in JSON ([PEP 691](https://peps.python.org/pep-0691/)), with the sizes,
-/// versions and upload times of [PEP 700](https://peps.python.org/pep-0700/).
-#[derive(Serialize)]
-struct JsonProject<'a> {
-    meta: Value,
-    name: &'a str,
-    versions: Vec<String>,
-    files: Vec<JsonFile<'a>>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "kebab-case")]
-struct JsonFile<'a> {
-    filename: &'a str,
-    url: String,
-    hashes: JsonHashes,
-    size: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    upload_time: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    requires_python: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    core_metadata: Option<JsonHashes>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    dist_info_metadata: Option<JsonHashes>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    yanked: Option<Value>,
-}
-
-#[derive(Clone, Copy, Serialize)]
-struct JsonHashes {
-    sha256: Sha256,
-}
-
-fn json_project(view: &IndexView, project: &str, files: &[&SetFile]) -> String {
-    let directory = format!("{}{JSON}/{project}/", view.top());
-    // `1.0` and `1.0.0` are equal, so their files are mixed. List each text once.
-    let versions = files.iter().map(|file| file.version.to_string()).unique();
-    pretty(&JsonProject {
-        meta: json!({ "api-version": REPOSITORY_VERSION }),
-        name: project,
-        versions: versions.collect(),
-        files: files.iter().map(|file| json_file(file, &directory)).collect(),
-    })
-}
-
-fn json_root(view: &IndexView) -> String {
-    let projects = view.projects().map(|(name, _)| json!({ "name": name }));
-    pretty(&json!({
-        "meta": { "api-version": REPOSITORY_VERSION },
-        "projects": projects.collect::<Vec<Value>>(),
-    }))
-}
-
-fn json_file<'a>(file: &'a SetFile, directory: &str) -> JsonFile<'a> {
-    let hashes = |sha256| JsonHashes { sha256 };
-    let metadata = file.metadata.map(hashes);
-    JsonFile {
-        filename: file.name(),
-        url: link(directory, &file.path),
-        hashes: hashes(file.sha256),
-        size: file.size,
-        upload_time: file.upload_time.as_deref(),
-        requires_python: file.requires_python.as_deref(),
-        core_metadata: metadata,
-        dist_info_metadata: metadata,
-        // An empty string would mean "not yanked" to installers written in Python, where it is
-        // false.
-        yanked: file.yanked.as_ref().map(|reason| match reason.as_str() {
-            "" => json!(true),
-            reason => json!(reason),
-        }),
-    }
-}
-
-fn pretty(page: &impl Serialize) -> String {
-    serde_json::to_string_pretty(page).unwrap_or_default() + "\n"
 }
 
 /// The version of the repository API ([PEP 629](https://peps.python.org/pep-0629/)). 1.1 means that

@@ -41,7 +41,12 @@ impl PageLink {
 
 /// The links of a page of files, in HTML or JSON.
 pub(super) fn links(page: &str) -> Result<Vec<PageLink>> {
-    if page.trim_start().starts_with('{') { json_links(page) } else { Ok(html_links(page)) }
+    if is_json(page) { json_links(page) } else { Ok(html_links(page)) }
+}
+
+/// Whether a page is in JSON. A server that has both forms chooses by what the client accepts, or has only JSON.
+pub(super) fn is_json(page: &str) -> bool {
+    page.trim_start().starts_with('{')
 }
 
 /// The links of an HTML page. A tokenizer of the HTML standard finds them, so that `<a>` inside a
@@ -92,7 +97,6 @@ pub(super) fn is_directory_list(page: &str) -> bool {
 /// differs from the file of the page. S3 has both as objects of their own, so one of them can be
 /// damaged alone. `None` if the comparison says nothing about the set.
 pub(super) fn compared(
-    file: &str,
     text: Option<&str>,
     named: Option<&str>,
     is_web: bool,
@@ -103,14 +107,12 @@ pub(super) fn compared(
         (None, _) => Some((false, Some("it is missing, unlike the file of the page"))),
         (Some(text), named) if text == named => Some((true, None)),
         (Some(""), _) => Some((false, Some("it is empty, unlike the file of the page"))),
-        // Others list the files of a directory, as HTML.
-        (Some(text), _) if is_web && text.starts_with('<') != file.ends_with("html") => None,
         (Some(_), _) => Some((true, Some("it differs from the file of the page"))),
     }
 }
 
 /// The files of a project page in JSON (PEP 691).
-pub(super) fn json_links(page: &str) -> Result<Vec<PageLink>> {
+fn json_links(page: &str) -> Result<Vec<PageLink>> {
     let link = |file: Value| -> Option<PageLink> {
         let digest = |value: &Value| value["sha256"].as_str()?.parse().ok();
         let metadata = file.get("core-metadata");

@@ -248,7 +248,7 @@ impl PageReader<'_> {
         }
         let families = self.families();
         let families = iter::once(None).chain(families.iter().map(|it| Some(it.as_str())));
-        let pages = [Listing::Simple, Listing::SimpleJson, Listing::FindLinks];
+        let pages = [Listing::Simple, Listing::FindLinks];
         let pages = families.cartesian_product(pages);
         let pages = pages.map(|(family, listing)| listing.of(family));
         let mut pages: Vec<ListingPlace> = pages.chain([Listing::Checksums.of(None)]).collect();
@@ -308,17 +308,12 @@ impl PageReader<'_> {
     /// Reads the pages of the whole set, or those below the directory of a family.
     fn pages(&mut self, family: Option<&str>, find_links: &str) -> Result<()> {
         let below = family.map_or(String::new(), |family| format!("{family}/"));
-        for (listing, directory, file) in [
-            (Listing::Simple, "simple/", "index.html"),
-            (Listing::SimpleJson, "simple/_json/", "index.json"),
-        ] {
-            let root = self.place.path(&format!("{below}{directory}"));
-            if let Some(text) = self.page(&root, file)? {
-                self.index(&root, file, &text, &listing.of(family))?;
-            }
+        let root = self.place.path(&format!("{below}simple/"));
+        if let Some(text) = self.page(&root)? {
+            self.index(&root, &text, &Listing::Simple.of(family))?;
         }
         let mut text = match find_links.strip_suffix("index.html") {
-            Some(directory) => self.keys(directory, "index.html")?.1,
+            Some(directory) => self.keys(directory)?.1,
             None => self.place.text(find_links)?,
         };
         if text.is_none() && self.place.kind == PlaceKind::Web {
@@ -336,11 +331,10 @@ impl PageReader<'_> {
     }
 
     /// Reads the pages of our projects in an index, whose root page is given.
-    fn index(&mut self, root: &str, file: &str, text: &str, listing: &ListingPlace) -> Result<()> {
+    fn index(&mut self, root: &str, text: &str, listing: &ListingPlace) -> Result<()> {
         // The listing exists, even if it names no package.
         self.facts.listings.insert(listing.clone());
-        let is_json = listing.listing == Listing::SimpleJson;
-        let projects = if is_json {
+        let projects = if parse::is_json(text) {
             parse::json_projects(text).unwrap_or_else(|error| {
                 self.bad(root, one_line(&error));
                 Vec::new()
@@ -354,14 +348,12 @@ impl PageReader<'_> {
                 continue;
             }
             let path = format!("{root}{project}/");
-            let Some(text) = self.page(&path, file)? else {
+            let Some(text) = self.page(&path)? else {
                 let why = format!("`{}` names it, and it is not there", self.place.shown(root));
                 self.bad(&path, why);
                 continue;
             };
-            let links =
-                if is_json { parse::json_links(&text) } else { Ok(parse::html_links(&text)) };
-            let links = links.map(|mut links| {
+            let links = parse::links(&text).map(|mut links| {
                 // Files of other projects than that of the page are ignored, as installers do.
                 links.retain(|link| {
                     let file = parse::resolve(&path, &link.href).ok();
@@ -458,20 +450,15 @@ impl PageReader<'_> {
     }
 
     /// The page of a directory, under the key that ends in `/` or under its file name.
-    fn page(&mut self, path: &str, file: &str) -> Result<Option<String>> {
-        let (text, named) = self.keys(path, file)?;
-        match text.filter(|text| !text.is_empty()) {
-            // Some servers return an empty object for the key that ends in `/`, others generate an
-            // HTML listing even where JSON is expected. Use the answer only if it has the expected
-            // format.
-            Some(text) if text.starts_with('<') == file.ends_with("html") => Ok(Some(text)),
-            text => Ok(named.or(text)),
-        }
+    fn page(&mut self, path: &str) -> Result<Option<String>> {
+        let (text, named) = self.keys(path)?;
+        // Some servers return an empty object for the key that ends in `/`.
+        Ok(text.filter(|text| !text.is_empty()).or(named))
     }
 
     /// Reads both keys of the page of a directory: that which ends in `/`, and its file name.
-    fn keys(&mut self, path: &str, file: &str) -> Result<(Option<String>, Option<String>)> {
-        let page = format!("{path}{file}");
+    fn keys(&mut self, path: &str) -> Result<(Option<String>, Option<String>)> {
+        let page = format!("{path}index.html");
         let named = self.place.text(&page)?;
         let is_replaced = named.as_deref().is_some_and(parse::is_directory_list);
         if is_replaced {
@@ -488,7 +475,7 @@ impl PageReader<'_> {
             return Ok((text, named));
         }
         let is_web = self.place.kind == PlaceKind::Web;
-        if let Some((has, why)) = parse::compared(file, text.as_deref(), named.as_deref(), is_web) {
+        if let Some((has, why)) = parse::compared(text.as_deref(), named.as_deref(), is_web) {
             self.has_keys |= has;
             let torn = why.map(|why| (self.place.shown(path), why.to_owned()));
             self.torn.extend(torn);
@@ -558,8 +545,6 @@ pub enum Listing {
     SetJson,
     #[strum(serialize = "simple/")]
     Simple,
-    #[strum(serialize = "simple/_json/")]
-    SimpleJson,
     #[strum(serialize = "index.html")]
     FindLinks,
     #[strum(serialize = "SHA256SUMS")]

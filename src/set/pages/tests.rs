@@ -1,4 +1,4 @@
-//! What the pages are, and what those in JSON and SHA256SUMS say.
+//! What the pages are, and what SHA256SUMS says.
 
 mod html;
 
@@ -32,11 +32,8 @@ fn the_pages_of_a_set_and_the_order_in_which_they_may_appear() {
     }
     insta::assert_snapshot!(lines.join("\n"), @r#"
     Project simple/rocm/index.html ("simple/rocm/"): text/html; charset=utf-8
-    Project simple/_json/rocm/index.json ("simple/_json/rocm/"): application/vnd.pypi.simple.v1+json
     Project simple/rocm-sdk-core/index.html ("simple/rocm-sdk-core/"): text/html; charset=utf-8
-    Project simple/_json/rocm-sdk-core/index.json ("simple/_json/rocm-sdk-core/"): application/vnd.pypi.simple.v1+json
     Root simple/index.html ("simple/"): text/html; charset=utf-8
-    Root simple/_json/index.json ("simple/_json/"): application/vnd.pypi.simple.v1+json
     Root dist/index.html ("dist/"): text/html; charset=utf-8
     Root SHA256SUMS ("-"): text/plain; charset=utf-8
     Whole set.json ("-"): application/json
@@ -64,92 +61,6 @@ fn sums_name_files_and_sidecars_by_their_path() {
 }
 
 #[test]
-fn a_project_page_says_what_the_html_page_says() {
-    let set = samples::set();
-    let view = &set.views()[0];
-    let (project, files) = view.projects().nth(1).unwrap();
-    insta::assert_snapshot!(json_project(view, project, files), @r#"
-    {
-      "meta": {
-        "api-version": "1.1"
-      },
-      "name": "rocm-sdk-core",
-      "versions": [
-        "7.9.0",
-        "7.13.0.dev0+ab"
-      ],
-      "files": [
-        {
-          "filename": "rocm_sdk_core-7.9.0-py3-none-linux_x86_64.whl",
-          "url": "../../../dist/rocm_sdk_core-7.9.0-py3-none-linux_x86_64.whl",
-          "hashes": {
-            "sha256": "cf9f53400b4bde91dd10bf3b5d6119da97e7eb7ccfd5baee6008e53db992e808"
-          },
-          "size": 12,
-          "upload-time": "2026-03-01T12:00:05.250000Z",
-          "requires-python": ">=3.8,<4",
-          "yanked": "broken \"launcher\" & more"
-        },
-        {
-          "filename": "rocm_sdk_core-7.13.0.dev0+ab-py3-none-linux_x86_64.whl",
-          "url": "../../../dist/rocm_sdk_core-7.13.0.dev0%2Bab-py3-none-linux_x86_64.whl",
-          "hashes": {
-            "sha256": "e63c597381d45812a09f6d8d38cbb7a430eab2b97f8fef52db3e61d4e04e59fb"
-          },
-          "size": 1234567,
-          "core-metadata": {
-            "sha256": "9b38c883745f422282edb55105a77c628a65790c7aa1afbb7165001bb76af2ae"
-          },
-          "dist-info-metadata": {
-            "sha256": "9b38c883745f422282edb55105a77c628a65790c7aa1afbb7165001bb76af2ae"
-          }
-        }
-      ]
-    }
-    "#);
-}
-
-#[test]
-fn a_root_page_in_json_lists_projects() {
-    insta::assert_snapshot!(json_root(&samples::set().views()[0]), @r#"
-    {
-      "meta": {
-        "api-version": "1.1"
-      },
-      "projects": [
-        {
-          "name": "rocm"
-        },
-        {
-          "name": "rocm-sdk-core"
-        }
-      ]
-    }
-    "#);
-}
-
-#[test]
-fn a_version_is_listed_once_in_each_spelling() {
-    let names = ["a-1.0.0.tar.gz", "a-1.0-x.whl", "a-1.0.1.zip", "a-1.0-a.whl"];
-    let versions = ["1.0.0", "1.0", "1.0.1", "1.0"];
-    let files = names.iter().zip(versions);
-    let files = files.map(|(name, version)| samples::file(name, "a", version));
-    let set = SetJson::new(Identity::default(), files.collect()).unwrap();
-    let view = &set.views()[0];
-    let (project, files) = view.projects().next().unwrap();
-    let page = json_project(view, project, files);
-    let value: Value = serde_json::from_str(&page).unwrap();
-    assert_eq!(value["versions"], json!(["1.0", "1.0.0", "1.0.1"]));
-}
-
-#[test]
-fn a_yank_without_a_reason_is_still_a_yank() {
-    let mut file = samples::file("a-1.tar.gz", "a", "1");
-    file.yanked = Some(String::new());
-    assert_eq!(json_file(&file, "").yanked, Some(true.into()));
-}
-
-#[test]
 fn every_link_of_every_page_leads_to_a_file_or_a_page_of_the_set() {
     for set in [samples::set(), samples::hostile()] {
         for set in [flat(set.clone()), set] {
@@ -160,13 +71,8 @@ fn every_link_of_every_page_leads_to_a_file_or_a_page_of_the_set() {
                     let href = form.split('"').next().unwrap();
                     targets.push(parse::resolve(&path, href).unwrap().path);
                 }
-                let links = match content_type(&path) {
-                    "text/html; charset=utf-8" => parse::html_links(&body),
-                    "application/vnd.pypi.simple.v1+json" if body.contains("\"files\"") => {
-                        parse::json_links(&body).unwrap()
-                    }
-                    _ => Vec::new(),
-                };
+                let is_html = path.ends_with(".html");
+                let links = if is_html { parse::html_links(&body) } else { Vec::new() };
                 let links = links.iter().map(|link| parse::resolve(&path, &link.href));
                 targets.extend(links.map(|target| target.unwrap().path));
             }
@@ -174,8 +80,8 @@ fn every_link_of_every_page_leads_to_a_file_or_a_page_of_the_set() {
             for file in &set.files {
                 let path = &file.path;
                 let count = targets.iter().filter(|target| *target == path).count();
-                // HTML, JSON and, unless it is yanked, find-links.
-                let expected = 2 + usize::from(file.yanked.is_none());
+                // The page of the project and, unless it is yanked, find-links.
+                let expected = 1 + usize::from(file.yanked.is_none());
                 assert_eq!(count, expected, "{path}");
             }
         }

@@ -86,20 +86,14 @@ fn files_go_before_sidecars_pages_and_roots() {
     new           22 B  dist/rocm_sdk_core-7.13.0+ab-py3-none-linux_x86_64.whl.metadata
     new       3.44 KiB  simple/rocm/index.html
     new       3.44 KiB  simple/rocm/
-    new          363 B  simple/_json/rocm/index.json
-    new          363 B  simple/_json/rocm/
     new       3.68 KiB  simple/rocm-sdk-core/index.html
     new       3.68 KiB  simple/rocm-sdk-core/
-    new          671 B  simple/_json/rocm-sdk-core/index.json
-    new          671 B  simple/_json/rocm-sdk-core/
     new       3.31 KiB  simple/index.html
     new       3.31 KiB  simple/
-    new          142 B  simple/_json/index.json
-    new          142 B  simple/_json/
     new       3.80 KiB  dist/index.html
     new       3.80 KiB  dist/
     new          344 B  SHA256SUMS
-    18 new (1.20 GiB), 0 to replace (0 B), 0 there already (0 B)
+    12 new (1.20 GiB), 0 to replace (0 B), 0 there already (0 B)
     ");
 }
 

@@ -120,9 +120,6 @@ fn a_server_that_knows_exact_keys_only_is_enough() {
     let server = Server::start(Site::Keys(store));
     let base = format!("{}42-linux/python/", server.url);
     every_form_installs(&bench, &base);
-    let json = format!("{base}simple/_json/");
-    pip_downloads(&bench, &["--index-url", &json]);
-    uv_installs(&bench, &["--default-index", &json]);
 }
 
 #[test]

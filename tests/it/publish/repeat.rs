@@ -24,7 +24,7 @@ fn a_second_upload_changes_nothing_and_says_so() {
     let mut said: Vec<&str> = again.stderr.lines().collect();
     said.sort_unstable();
     insta::assert_snapshot!(said.join("\n"), @"
-    Published 17 objects in out/42-linux/python, 17 of them unchanged
+    Published 13 objects in out/42-linux/python, 13 of them unchanged
     Unchanged dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl: 1.00 KiB
     Unchanged dist/rocm_sdk_device_gfx942-7.13.0.dev0+ab.cd-py3-none-any.whl: 1.14 KiB
     Unchanged dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl: 1.04 KiB
@@ -118,10 +118,6 @@ fn every_object_has_its_type_and_its_cache_header() {
     "dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl.metadata": text/plain; charset=utf-8; public, max-age=31536000, immutable
     "set.json": application/json; no-cache
     "simple/": text/html; charset=utf-8; no-cache
-    "simple/_json/": application/vnd.pypi.simple.v1+json; no-cache
-    "simple/_json/index.json": application/vnd.pypi.simple.v1+json; no-cache
-    "simple/_json/rocm-sdk-core/": application/vnd.pypi.simple.v1+json; no-cache
-    "simple/_json/rocm-sdk-core/index.json": application/vnd.pypi.simple.v1+json; no-cache
     "simple/index.html": text/html; charset=utf-8; no-cache
     "simple/rocm-sdk-core/": text/html; charset=utf-8; no-cache
     "simple/rocm-sdk-core/index.html": text/html; charset=utf-8; no-cache
