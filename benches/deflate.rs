@@ -25,14 +25,11 @@ use flate2::{Compress, FlushCompress};
 use libdeflater::{CompressionLvl, Compressor};
 use rocwheel::{
     error::{Context as _, Result, Stop},
-    package::{
-        FIRST_DAY,
-        assemble::{
-            AssembleSettings,
-            pipeline::{self, WheelWork, write_wheel},
-        },
+    wheel::{
+        Deflater, PackSettings, WheelCompression, WheelMember,
+        deflate::BlockPosition,
+        pack::{WheelWork, write_wheel},
     },
-    wheel::{Deflater, WheelCompression, WheelMember, deflate::BlockPosition},
 };
 
 const MIB: usize = 1 << 20;
@@ -225,12 +222,7 @@ impl Bench<'_> {
             executable: false,
             len: self.bytes.len() as u64,
         };
-        let settings = AssembleSettings {
-            compression,
-            time: FIRST_DAY,
-            jobs: self.threads,
-            block: pipeline::BLOCK,
-        };
+        let settings = PackSettings::new(compression, self.threads);
         let open = |_| Ok(Box::new(Cursor::new(Arc::clone(self.bytes))) as Box<dyn Read + Send>);
         let mut out = tempfile::tempfile().map(|file| fs_err::File::from_parts(file, "wheel"))?;
         self.measure(what, || {

@@ -27,6 +27,8 @@ pub mod io;
 pub mod archive;
 pub mod elf;
 pub mod location;
+
+// Wheels: read, packed and edited (uses archive and elf).
 pub mod wheel;
 
 // Device code: bundles, archives, and the host files that it leaves (uses elf).

@@ -16,8 +16,8 @@ use crate::{
     error::{Context as _, Hint as _, Result, anyhow, ensure},
     fetch,
     package::{
-        BuildOptions, Catalog, FIRST_DAY, ImportSuffix, Kpack, OnCollision, SdkTreePacking, Subset,
-        assemble::{AssembleSettings, MadeSet, Reuse, pipeline::BLOCK},
+        BuildOptions, Catalog, ImportSuffix, Kpack, OnCollision, SdkTreePacking, Subset,
+        assemble::{MadeSet, Reuse},
         build::{Build, BuildSelection},
         document::BuildAnswer,
     },
@@ -25,7 +25,7 @@ use crate::{
     set::LocalSet,
     target::{Scope, Target, TargetList, split_list},
     version::{ReleaseType, Version},
-    wheel::WheelCompression,
+    wheel::{FIRST_DAY, PackSettings, WheelCompression},
 };
 
 /// Build Python packages from the artifacts of a run
@@ -231,6 +231,8 @@ impl BuildInputs {
     ) -> Result<BuildOptions> {
         let tag = settings.wheel_platform_tag.as_deref();
         let tag = tag.unwrap_or(platform.wheel_tag());
+        let compression =
+            if settings.no_wheel_compression { WheelCompression::Store } else { self.compression };
         Ok(BuildOptions {
             catalog: self.catalog(settings.packages_file.as_deref())?,
             version: self.version.clone().flatten(),
@@ -249,15 +251,9 @@ impl BuildInputs {
                 _ if settings.devel_tarball_compression => SdkTreePacking::TarXz,
                 packing => packing,
             },
-            settings: AssembleSettings {
+            settings: PackSettings {
                 time: settings.source_date_epoch,
-                compression: if settings.no_wheel_compression {
-                    WheelCompression::Store
-                } else {
-                    self.compression
-                },
-                jobs: self.jobs.count(),
-                block: BLOCK,
+                ..PackSettings::new(compression, self.jobs.count())
             },
         })
     }

@@ -10,9 +10,9 @@ use crate::{
     archive,
     digest::Sha256,
     error::Result,
-    package::{assemble::ChangedFile, selector::DeviceSelector},
+    package::selector::DeviceSelector,
     relpath::RelPath,
-    wheel::{DistName, PackageFilename},
+    wheel::{ChangedFile, DistName, PackageFilename},
 };
 
 /// An sdist that is written beside device wheels.

@@ -38,6 +38,11 @@ pub mod version;
 
 use std::fmt;
 
+use derive_more::Display;
+use serde::Serialize;
+
+use crate::{console::size, wheel::ChangedFile};
+
 pub use device_selector::SelectorPlan;
 pub use policy::Frameworks;
 pub use providers::Providers;
@@ -46,6 +51,11 @@ pub use refusal::WheelRefusal;
 pub use rocm::RocmLibraries;
 pub use rules::FrameworkCheck;
 pub use show::FrameworkFacts;
+
+/// A file that was written, as SHA256SUMS shows it, with its size.
+#[derive(Clone, Copy, Debug, Display, Serialize)]
+#[display("{}  {} ({})", _0.sha256, _0.file, size(_0.size))]
+pub struct ShownFile<'a>(pub &'a ChangedFile);
 
 /// Serialises a value as the text that shows it.
 fn as_text<T: fmt::Display, S: serde::Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {

@@ -23,13 +23,12 @@ use crate::{
     elf::ElfFacts,
     error::{Context as _, Hint as _, Result, anyhow, ensure},
     loader::is_loadable,
-    package::assemble::{EditedContent, WheelEdit},
     parallel,
     relpath::RelPath,
     spool::Spool,
     wheel::{
-        Archive, Metadata, PackageFilename, Record, RequirementLine, Tag, dist_info::WheelFacts,
-        installed_path,
+        Archive, EditedContent, Metadata, PackageFilename, Record, RequirementLine, Tag, WheelEdit,
+        dist_info::WheelFacts, installed_path,
     },
 };
 

@@ -3,6 +3,7 @@
 mod digest_cache;
 mod identity;
 mod tap;
+mod unchanged;
 
 use std::{
     io::{self, BufReader, Read},
@@ -12,6 +13,7 @@ use std::{
 pub use digest_cache::{CachedFile, DigestCache};
 pub use identity::{FileIdentity, FileStamp, FileState};
 pub use tap::Tap;
+pub use unchanged::Unchanged;
 
 /// A buffered reader of something of which the length is known. Most readers need a buffer that has been
 /// filled with zeros, so a short file gets a small one: 10,000 buffers of 1 MiB take 0.3 s.

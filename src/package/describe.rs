@@ -19,8 +19,8 @@ use crate::{
         devel_manifest,
         dist_info::DistInfo,
         plan::{
-            BuildOrigin, DEVEL_LINKS, Label, MemberSource, Members, PackageForm, PackagePlan,
-            SdkTree, SdkTreePacking,
+            BuildOrigin, Label, MemberSource, Members, PackageForm, PackagePlan, SdkTree,
+            SdkTreePacking,
         },
         planner::Same,
         request::Request,
@@ -30,7 +30,7 @@ use crate::{
     relpath::RelPath,
     target::Scope,
     version::Version,
-    wheel::{self, PackageFilename},
+    wheel::{self, PackageFilename, pack::DEVEL_LINKS},
 };
 
 /// What is the same in all packages of a set.

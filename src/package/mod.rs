@@ -27,5 +27,5 @@ pub use catalog::Catalog;
 pub use dist_names::DistNames;
 pub use naming::{DistributionMode, ImportSuffix};
 pub use plan::{BuildPlan, SdkTreePacking};
-pub use request::{BuildOptions, Expected, FIRST_DAY, OnCollision, Request, Subset};
+pub use request::{BuildOptions, Expected, OnCollision, Request, Subset};
 pub use split_tree::Kpack;

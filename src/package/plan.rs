@@ -23,6 +23,7 @@ use crate::{
     run::Platform,
     target::Scope,
     version::Version,
+    wheel::pack::sort_key,
 };
 
 #[derive(Debug)]
@@ -114,25 +115,6 @@ impl MemberSource {
             it => matches!(it, Self::Launcher(_)),
         }
     }
-}
-
-/// The directory for the lists of symlinks of a device wheel.
-pub(super) const DEVEL_LINKS: &str = ".devel_links";
-
-/// The order of the members of a wheel: by path, but lists of symlinks come behind other files, then
-/// licence texts, then other metadata. Another order would change the bytes of every device package.
-pub fn sort_key(path: &RelPath) -> (u8, RelPath) {
-    let top = path.components().next().unwrap_or_default();
-    let below = path.as_str().get(top.len()..).unwrap_or_default();
-    let is_metadata = top.ends_with(".dist-info");
-    let group = match path.parent() {
-        _ if is_metadata && below.starts_with("/licenses/") => 2,
-        _ if is_metadata => 3,
-        // `.devel_links/gfx942.json`
-        Some(directory) if directory.file_name() == DEVEL_LINKS => 1,
-        _ => 0,
-    };
-    (group, path.clone())
 }
 
 impl Members {

@@ -11,7 +11,6 @@ use crate::{
     error::{Result, ensure},
     package::{
         DistNames, artifact_version,
-        assemble::{AssembleSettings, pipeline},
         catalog::{Catalog, PackageKind, PackageSpec},
         naming::{DistributionMode, ImportSuffix},
         plan::{BuildPlan, Label, PackageForm, SdkTreePacking, wanted},
@@ -20,12 +19,8 @@ use crate::{
     run::Platform,
     target::{Scope, Target},
     version::{ReleaseType, Version},
-    wheel::{PackageFilename, Tag, WheelCompression},
+    wheel::{PackSettings, PackageFilename, Tag, WheelCompression},
 };
-
-/// 1980-01-01 in seconds since 1970: the earliest timestamp of the ZIP format (APPNOTE 6.3, MS-DOS
-/// date).
-pub const FIRST_DAY: u64 = 315_532_800;
 
 /// How to build a set, independent of its artifacts.
 #[derive(Clone, Debug)]
@@ -46,7 +41,7 @@ pub struct BuildOptions {
     pub on_collision: OnCollision,
     pub kpack: Kpack,
     pub devel_packing: SdkTreePacking,
-    pub settings: AssembleSettings,
+    pub settings: PackSettings,
 }
 
 /// What to build, as far as the files of the artifacts do not say it.
@@ -86,12 +81,7 @@ impl BuildOptions {
             on_collision: OnCollision::default(),
             kpack: Kpack::default(),
             devel_packing: SdkTreePacking::default(),
-            settings: AssembleSettings {
-                time: FIRST_DAY,
-                compression: WheelCompression::default(),
-                jobs,
-                block: pipeline::BLOCK,
-            },
+            settings: PackSettings::new(WheelCompression::default(), jobs),
         })
     }
 

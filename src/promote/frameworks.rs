@@ -16,13 +16,9 @@ use crate::{
         FrameworkWheel, Frameworks, RocmLibraries, SelectorPlan,
         tie::{self, TieOptions, TiePlan, VersionPin, VersionSuffix},
     },
-    package::{
-        FIRST_DAY,
-        assemble::{AssembleSettings, pipeline},
-    },
     relpath::RelPath,
     set::SetFile,
-    wheel::{DistName, PackageFilename, WheelCompression},
+    wheel::{DistName, PackSettings, PackageFilename, WheelCompression},
 };
 
 /// The frameworks of a set that is promoted, and how they are tied.
@@ -89,12 +85,7 @@ impl<'a> FrameworkTies<'a> {
         directory: &Path,
         world: &World,
     ) -> Result<Vec<PromotedFile>> {
-        let settings = AssembleSettings {
-            time: FIRST_DAY,
-            compression: WheelCompression::default(),
-            jobs: self.jobs,
-            block: pipeline::BLOCK,
-        };
+        let settings = PackSettings::new(WheelCompression::default(), self.jobs);
         let (mut files, mut tied) = (Vec::new(), Vec::new());
         // Each is written and read.
         let sizes = self.wheels.iter().map(|it| it.unpacked_size() + it.facts.size);

@@ -17,14 +17,15 @@ use crate::{
     atomic::AtomicFile,
     console::{World, many, size},
     digest::Sha256,
-    error::{Context as _, Result},
-    package::assemble::{AssembleSettings, ChangedFile, EditedContent, WheelEdit, pipeline},
+    error::{Context as _, Result, Stop},
     parallel,
     relpath::RelPath,
     set::{Identity, SetFile},
     target::Scope,
     version::Version,
-    wheel::{Archive, Record, WheelCompression},
+    wheel::{
+        Archive, ChangedFile, EditedContent, PackSettings, Record, WheelCompression, WheelEdit,
+    },
 };
 
 /// Writes the packages of a plan into a directory, as a set with the layout of the old one.
@@ -38,10 +39,9 @@ pub fn write(
 ) -> Result<PromotionRecord> {
     let packages: BTreeMap<&str, &CandidatePackage> =
         set.packages.iter().map(|it| (it.file.path.as_str(), it)).collect();
-    // Several wheels are written at the same time, and have one progress bar together.
-    let quiet = world.quiet();
-    let writer = PromotionWriter { set, plan, directory, world: &quiet };
+    let writer = PromotionWriter { set, plan, directory, stop: &world.stop };
     let bytes: u64 = plan.packages.iter().map(|it| it.size).sum();
+    // Several wheels are written at the same time, and have one progress bar together.
     let progress = world.console.progress("Promoting", directory.display(), bytes);
     let promote = |planned: &&PlannedPromotion| {
         let package = packages.get(planned.file.as_str());
@@ -153,7 +153,7 @@ struct PromotionWriter<'a> {
     set: &'a CandidateSet,
     plan: &'a PromotionPlan,
     directory: &'a Path,
-    world: &'a World,
+    stop: &'a Stop,
 }
 
 impl PromotionWriter<'_> {
@@ -168,14 +168,13 @@ impl PromotionWriter<'_> {
         let written = match &package.form {
             CandidateForm::Sdist(sdist) => write_sdist(sdist, planned, &target)?,
             CandidateForm::Wheel { archive, record, generator } => {
-                let settings = AssembleSettings {
-                    time: archive.time,
-                    compression: WheelCompression::of_generator(generator).unwrap_or_default(),
-                    jobs: NonZeroUsize::MIN,
-                    block: pipeline::BLOCK,
-                };
+                let compression = WheelCompression::of_generator(generator).unwrap_or_default();
+                // Several wheels are written at the same time.
+                let jobs = NonZeroUsize::MIN;
+                let settings =
+                    PackSettings { time: archive.time, ..PackSettings::new(compression, jobs) };
                 let wheel = self.wheel(package, planned, archive, record)?;
-                wheel.write(parent, &settings, "Promoting", self.world)?
+                wheel.write(parent, &settings, self.stop, &|_| {})?
             }
         };
         let edited = planned.edits.clone();

@@ -1,13 +1,16 @@
-//! The file formats of wheels and source distributions: file names, metadata, RECORD and archives.
+//! The file formats of wheels and source distributions: file names, metadata, RECORD and archives; and one
+//! packer for all who write wheels.
 
 mod archive;
 pub mod deflate;
 mod directory;
 pub mod dist_info;
+mod edit;
 mod headers;
 mod installed;
 mod marker;
 pub mod name;
+pub mod pack;
 pub mod record;
 mod requirement;
 #[cfg(test)]
@@ -18,10 +21,12 @@ pub use archive::{Archive, StoredMember, read_metadata, read_record};
 pub use deflate::{Deflater, WheelCompression};
 pub use directory::{Directory, DirectoryEntry, LocalHeader, MemberKind, ReadRange};
 pub use dist_info::{Metadata, ensure_one_line, entry_point, top_level_text, wheel_text};
+pub use edit::{ChangedFile, EditedContent, TakenMember, WheelEdit};
 pub use headers::Headers;
 pub use installed::{InstalledPlace, installed_path, installed_place};
 pub use marker::MarkerVariables;
 pub use name::{DistName, PackageFilename, Tag};
+pub use pack::{FIRST_DAY, PackSettings};
 pub use record::{Record, RecordRow};
 pub use requirement::RequirementLine;
 pub use writer::{StorageMethod, WheelMember, ZipWriter};

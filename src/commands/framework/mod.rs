@@ -22,12 +22,8 @@ use crate::{
     framework::{
         FrameworkFacts, FrameworkWheel, Frameworks, Providers, RocmLibraries, tie::VersionSuffix,
     },
-    package::{
-        FIRST_DAY,
-        assemble::{AssembleSettings, ChangedFile, pipeline},
-    },
     set::PlaceDepth,
-    wheel::WheelCompression,
+    wheel::{ChangedFile, PackSettings, WheelCompression},
 };
 
 /// Tie wheels of PyTorch, JAX and others to ROCm packages
@@ -157,13 +153,8 @@ impl WritingArgs {
         Ok(StagedDir::beside(&self.directory().join("wheels"))?)
     }
 
-    fn settings(&self) -> AssembleSettings {
-        AssembleSettings {
-            time: FIRST_DAY,
-            compression: self.compression,
-            jobs: self.reading.jobs.count(),
-            block: pipeline::BLOCK,
-        }
+    fn settings(&self) -> PackSettings {
+        PackSettings::new(self.compression, self.reading.jobs.count())
     }
 
     /// Moves finished wheels to their directory. It is an error if one would replace its own input.

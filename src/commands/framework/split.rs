@@ -12,7 +12,7 @@ use crate::{
         RocmLibraries,
         split::{self, SplitWheelPlan, SplitWheels, SplitWriter, ToSplit, WheelSplitOptions},
     },
-    package::assemble::ChangedFile,
+    wheel::ChangedFile,
 };
 
 /// Take the device code out of wheels, so that users install that of their GPU only

@@ -7,7 +7,7 @@ use crate::{
     console::many,
     error::Result,
     framework::{
-        FrameworkWheel,
+        FrameworkWheel, ShownFile,
         tie::{self, TieOptions},
     },
 };
@@ -67,6 +67,6 @@ pub(super) fn run(args: &TieArgs, world: &World) -> Result<()> {
         }
         writing.publish(&written, directory, &wheels)?;
     }
-    let answer = PlansAnswer { plans, written };
+    let answer = PlansAnswer { plans, written: written.iter().map(ShownFile).collect() };
     world.console.report("framework tie", &answer, &answer)
 }

@@ -23,15 +23,15 @@ use crate::{
     digest::Sha256,
     elf::Patch,
     error::{Context as _, Result},
-    framework::{read::FrameworkWheel, tie},
+    framework::{ShownFile, read::FrameworkWheel, tie},
     kpack::{
         CodeTarget,
         archive::{self, ArchiveWriter, CodeSource, KpackArchive},
         host,
     },
-    package::assemble::{AssembleSettings, ChangedFile, EditedContent, WheelEdit},
     parallel,
     relpath::RelPath,
+    wheel::{ChangedFile, EditedContent, PackSettings, WheelEdit},
 };
 
 /// A wheel stays whole if a split would save a user of one target less than this, in percent: a
@@ -68,7 +68,7 @@ pub struct SplitWriter<'a> {
     /// The directory of finished wheels, and another one for what is needed while they are made.
     pub directory: &'a Path,
     pub scratch: &'a Path,
-    pub settings: &'a AssembleSettings,
+    pub settings: &'a PackSettings,
     pub world: &'a World,
 }
 
@@ -98,7 +98,10 @@ impl SplitWriter<'_> {
             Ok((path.clone(), archive))
         });
         ensure_same(code, plan, &patches, &opened.collect::<Result<_>>()?)?;
-        let write = |edit: WheelEdit| edit.write(self.scratch, settings, "Splitting", world);
+        let write = |edit: WheelEdit| {
+            let progress = world.console.progress("Splitting", edit.name(), edit.unpacked_size());
+            edit.write(self.scratch, settings, &world.stop, &|bytes| progress.inc(bytes))
+        };
         let host = write(host_wheel(code, plan, &patches, &archives)?)?;
         let devices = plan.devices.iter();
         let devices = devices.map(|it| write(device_wheel(wheel, it, &archives)?));
@@ -234,7 +237,7 @@ impl SplitWheels {
 
 impl fmt::Display for SplitWheels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.made().join("\n"))?;
+        write!(f, "{}", self.made().map(ShownFile).join("\n"))?;
         match self.saving {
             None => Ok(()),
             Some(saving) if self.devices.is_empty() => {

@@ -14,8 +14,7 @@ use crate::{
         facts, policy::Frameworks, providers::Providers, read::FrameworkWheel, rocm::RocmLibraries,
     },
     loader::{FileContents, InstalledTree, missing_libraries},
-    package::assemble::{AssembleSettings, ChangedFile, EditedContent, WheelEdit},
-    wheel::installed_path,
+    wheel::{ChangedFile, EditedContent, PackSettings, WheelEdit, installed_path},
 };
 
 /// Writes the wheel of a plan into a directory. What an earlier tie has recorded is left out.
@@ -23,7 +22,7 @@ pub fn write(
     wheel: &FrameworkWheel,
     plan: &TiePlan,
     directory: &Path,
-    settings: &AssembleSettings,
+    settings: &PackSettings,
     world: &World,
 ) -> Result<ChangedFile> {
     let dist_info = plan.dist_info(wheel);
@@ -37,7 +36,8 @@ pub fn write(
     for (path, text) in &plan.texts {
         edit.add(path.parse()?, false, EditedContent::text(text));
     }
-    edit.write(directory, settings, "Tying", world)
+    let progress = world.console.progress("Tying", edit.name(), edit.unpacked_size());
+    edit.write(directory, settings, &world.stop, &|bytes| progress.inc(bytes))
 }
 
 /// Puts a changed binary into a changed wheel.

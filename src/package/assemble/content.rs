@@ -20,7 +20,7 @@ use crate::{
     artifact::{FileAt, TreeForm},
     elf::{self, Patch, PatchedReader, ReadAt, Rpath},
     error::{Context as _, Result},
-    io::FileState,
+    io::{FileState, Unchanged},
     package::{
         devel_manifest,
         plan::{BuildOrigin, MemberSource, SdkEntry, SdkTree, SdkTreePacking},
@@ -281,30 +281,6 @@ fn members(tree: &SdkTree) -> Result<Vec<(&RelPath, TarKind, Option<TreeFileByte
     tree.ordered().into_iter().map(member).collect()
 }
 
-/// A reader that fails at its last byte if the file is not the one that the plan was made for.
-///
-/// To compare only the length is not enough. If a build links a library again while it is packed,
-/// the new library mostly has the same length. The wheel would then have the first half of the old
-/// library and the second half of the new one.
-pub(super) struct Unchanged<R> {
-    pub(super) reader: R,
-    pub(super) path: PathBuf,
-    pub(super) state: FileState,
-    /// Bytes not yet read. The state is compared when this becomes 0.
-    pub(super) left: u64,
-}
-
-impl<R: Read> Read for Unchanged<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.reader.read(buffer)?;
-        self.left = self.left.saturating_sub(read as u64);
-        if self.left == 0 {
-            self.state.ensure(&self.path, "while it was packed")?;
-        }
-        Ok(read)
-    }
-}
-
 /// How [`pack_xz`] packs. What an earlier build packed in another way is another content.
 const XZ: &str = "xz preset 6, window 4 MiB, blocks of 8 MiB";
 /// The input of one xz block, which one thread packs. The output depends on it.
@@ -337,52 +313,8 @@ pub(super) fn pack_xz(source: impl Read, out: &mut impl Write, jobs: NonZeroUsiz
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, SystemTime};
-
     use super::*;
     use crate::wheel::specimen::{noise, prose};
-
-    #[test]
-    fn a_file_that_is_written_while_it_is_read_is_noticed() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("libx.so");
-        let read = |change: &dyn Fn()| {
-            fs_err::write(&path, "the first build").unwrap();
-            let state = FileState::of(&path).unwrap();
-            let file = fs_err::File::open(&path).unwrap();
-            let mut reader =
-                Unchanged { reader: file, path: path.clone(), state, left: state.stamp.len };
-            reader.read_exact(&mut [0; 7]).unwrap();
-            change();
-            reader.read_to_end(&mut Vec::new())
-        };
-        assert_eq!(read(&|| {}).unwrap(), 8);
-        let later = || {
-            fs_err::write(&path, "the other build").unwrap();
-            let file = fs_err::OpenOptions::new().write(true).open(&path).unwrap();
-            let time = SystemTime::now() + Duration::from_secs(9);
-            file.file().set_modified(time).unwrap();
-        };
-        let said = read(&later).unwrap_err().to_string();
-        assert!(said.ends_with("libx.so` changed while it was packed"), "{said}");
-        let replaced = || {
-            let other = path.with_extension("new");
-            fs_err::copy(&path, &other).unwrap();
-            fs_err::rename(other, &path).unwrap();
-        };
-        assert!(read(&replaced).is_err());
-        // No program can set the time of the last change of an inode.
-        #[cfg(unix)]
-        let with_its_old_time = || {
-            let time = fs_err::metadata(&path).unwrap().modified().unwrap();
-            std::thread::sleep(Duration::from_millis(30));
-            fs_err::write(&path, "the other build").unwrap();
-            let file = fs_err::OpenOptions::new().write(true).open(&path).unwrap();
-            file.file().set_modified(time).unwrap();
-        };
-        #[cfg(unix)]
-        assert!(read(&with_its_old_time).is_err());
-    }
 
     #[test]
     fn it_unpacks_to_its_source_and_is_the_same_for_any_number_of_jobs() {

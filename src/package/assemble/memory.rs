@@ -15,7 +15,6 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::AssembleSettings;
 use crate::{
     atomic,
     digest::Sha256,
@@ -23,6 +22,7 @@ use crate::{
     error::Result,
     io::{CachedFile, DigestCache, FileIdentity},
     relpath::RelPath,
+    wheel::PackSettings,
 };
 
 /// The names of the files. Programs that list a directory mostly leave such names out.
@@ -71,7 +71,7 @@ impl WheelRecipe {
     /// `members` are all but RECORD in their order: path, whether it is executable, and digest.
     pub(super) fn new<'a>(
         members: impl Iterator<Item = (&'a RelPath, bool, Sha256)>,
-        settings: &AssembleSettings,
+        settings: &PackSettings,
     ) -> Self {
         let members: Vec<_> = members.collect();
         let (time, how) = (settings.time, settings.compression.recipe());

@@ -6,13 +6,10 @@ mod built;
 mod content;
 mod destination;
 mod earlier;
-mod edit;
 mod memory;
-pub mod pipeline;
 
 use std::{
     io::{self, Seek as _},
-    num::NonZeroUsize,
     path::{Path, PathBuf},
     time::Instant,
 };
@@ -30,30 +27,20 @@ use crate::{
     parallel,
     relpath::RelPath,
     version::Version,
-    wheel::{Record, WheelCompression, WheelMember, read_record},
+    wheel::{
+        PackSettings, Record, WheelCompression, WheelMember,
+        pack::{WheelWork, WrittenWheel, write_wheel},
+        read_record,
+    },
 };
 
 pub use built::{BuiltMember, MadePackage, MadeSet, ReuseCount};
 pub use content::{BuiltContent, SdkArchive, SourceBytes};
-pub use edit::{ChangedFile, EditedContent, TakenMember, WheelEdit};
 
 use content::{MemberContent, pack_xz};
 use destination::{ReplacedFiles, bytes, check_space};
 use earlier::EarlierSet;
 use memory::{BuildMemory, WheelRecipe};
-use pipeline::{WheelWork, WrittenWheel};
-
-/// How to write the packages: timestamp, compression, number of threads.
-#[derive(Clone, Copy, Debug)]
-pub struct AssembleSettings {
-    /// The timestamp of every member, in seconds since 1970.
-    pub time: u64,
-    pub compression: WheelCompression,
-    /// How many threads compress. The packages have the same bytes for any number.
-    pub jobs: NonZeroUsize,
-    /// Members longer than this are compressed in blocks. The bytes of a wheel depend on it.
-    pub block: NonZeroUsize,
-}
 
 /// What may happen to an existing set, and what is used of it. The packages have the same bytes for
 /// any of these.
@@ -74,7 +61,7 @@ pub fn assemble(
     plan: &BuildPlan,
     dist: &Path,
     reuse: &Reuse,
-    settings: &AssembleSettings,
+    settings: &PackSettings,
     world: &World,
 ) -> Result<MadeSet> {
     let began = Instant::now();
@@ -200,7 +187,7 @@ impl WrittenFile {
 /// What all packages of one build share while they are written.
 struct Making<'a> {
     version: &'a Version,
-    settings: &'a AssembleSettings,
+    settings: &'a PackSettings,
     world: &'a World,
     /// The staging directory that replaces `dist` at the end.
     staging: &'a Path,
@@ -377,7 +364,7 @@ impl Making<'_> {
         }
         let members: Vec<WheelMember> = wheel.files.iter().map(PlannedFile::as_member).collect();
         let mut out = created(file)?;
-        let written = pipeline::write_wheel(
+        let written = write_wheel(
             &mut out,
             &WheelWork {
                 members: &members,
@@ -458,7 +445,7 @@ impl PlannedWheel<'_> {
     }
 
     /// `digests` begins with the digests of the files, in their order.
-    fn recipe(&self, digests: &[Sha256], settings: &AssembleSettings) -> WheelRecipe {
+    fn recipe(&self, digests: &[Sha256], settings: &PackSettings) -> WheelRecipe {
         let files = self.files.iter().zip(digests);
         let files = files.map(|(file, sha256)| (file.path, file.executable, *sha256));
         let texts =

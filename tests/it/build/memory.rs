@@ -8,14 +8,10 @@ use std::{
 
 use rocwheel::{
     error::Stop,
-    package::{
-        FIRST_DAY,
-        assemble::{
-            AssembleSettings,
-            pipeline::{BLOCK, WheelWork, write_wheel},
-        },
+    wheel::{
+        PackSettings, WheelCompression, WheelMember,
+        pack::{WheelWork, write_wheel},
     },
-    wheel::{WheelCompression, WheelMember},
 };
 
 use crate::support::prelude::*;
@@ -59,12 +55,7 @@ fn a_large_file_takes_five_blocks_for_each_thread() {
     let member =
         WheelMember { path: "x/large.so".parse().unwrap(), executable: false, len: 200 << 20 };
     let record = "x-1.dist-info/RECORD".parse().unwrap();
-    let settings = AssembleSettings {
-        compression: WheelCompression::default(),
-        time: FIRST_DAY,
-        jobs: 2.try_into().unwrap(),
-        block: BLOCK,
-    };
+    let settings = PackSettings::new(WheelCompression::default(), 2.try_into().unwrap());
     let file = tempfile::tempfile().unwrap();
     let mut out = fs_err::File::from_parts(file, "wheel");
     let source = Arc::new(repeated());

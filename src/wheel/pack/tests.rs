@@ -13,12 +13,9 @@ use proptest::prelude::*;
 use zip::ZipArchive;
 
 use super::*;
-use crate::{
-    package::FIRST_DAY,
-    wheel::{
-        WheelCompression,
-        specimen::{SparseWheel, noise, prose},
-    },
+use crate::wheel::{
+    WheelCompression,
+    specimen::{SparseWheel, noise, prose},
 };
 
 mod tasks;
@@ -39,8 +36,8 @@ fn path(text: &str) -> RelPath {
     text.parse().unwrap()
 }
 
-fn settings(block: usize, jobs: usize) -> AssembleSettings {
-    AssembleSettings {
+fn settings(block: usize, jobs: usize) -> PackSettings {
+    PackSettings {
         compression: WheelCompression::default(),
         time: FIRST_DAY,
         jobs: NonZeroUsize::new(jobs).unwrap(),
@@ -72,11 +69,7 @@ impl Fixture {
         fixture
     }
 
-    fn write_to(
-        &self,
-        out: impl Write + Seek,
-        settings: &AssembleSettings,
-    ) -> Result<WrittenWheel> {
+    fn write_to(&self, out: impl Write + Seek, settings: &PackSettings) -> Result<WrittenWheel> {
         let open = |index: usize| {
             self.opened.fetch_add(1, Ordering::Relaxed);
             Ok(Box::new(Cursor::new(Arc::clone(&self.contents[index]))) as Box<dyn Read + Send>)
@@ -88,7 +81,7 @@ impl Fixture {
         &self,
         out: impl Write + Seek,
         open: &Open,
-        settings: &AssembleSettings,
+        settings: &PackSettings,
     ) -> Result<WrittenWheel> {
         let progress = |bytes| {
             self.progress.fetch_add(bytes, Ordering::Relaxed);
@@ -99,7 +92,7 @@ impl Fixture {
     fn work<'a>(
         &'a self,
         open: &'a Open,
-        settings: &'a AssembleSettings,
+        settings: &'a PackSettings,
         progress: &'a (dyn Fn(u64) + Sync),
     ) -> WheelWork<'a> {
         WheelWork {
@@ -115,7 +108,7 @@ impl Fixture {
     }
 
     /// Writes the wheel, and verifies its length, its hash, its members and its RECORD.
-    fn wheel(&self, settings: &AssembleSettings) -> Vec<u8> {
+    fn wheel(&self, settings: &PackSettings) -> Vec<u8> {
         let mut out = Cursor::new(Vec::new());
         let written = self.write_to(&mut out, settings).unwrap();
         let bytes = out.into_inner();
@@ -216,7 +209,7 @@ fn the_bytes_are_the_same_for_any_number_of_jobs() {
 #[test]
 fn store_stores_everything() {
     let fixture = every_kind();
-    let settings = AssembleSettings { compression: WheelCompression::Store, ..settings(65_536, 2) };
+    let settings = PackSettings { compression: WheelCompression::Store, ..settings(65_536, 2) };
     let bytes = fixture.wheel(&settings);
     assert!(!listing(&bytes).contains("Deflated"));
     assert_eq!(fixture.opened.load(Ordering::Relaxed), fixture.members.len());
@@ -292,8 +285,7 @@ fn a_member_of_more_than_4_gib_is_streamed() {
     fixture.members = vec![member("zeros", len), member("after", 3)];
     let open =
         |index: usize| Ok(Box::new(Zeros(fixture.members[index].len)) as Box<dyn Read + Send>);
-    let settings =
-        AssembleSettings { compression: WheelCompression::Store, ..settings(4 << 20, 2) };
+    let settings = PackSettings { compression: WheelCompression::Store, ..settings(4 << 20, 2) };
     let mut out = SparseWheel::default();
     let written = fixture.write_from(&mut out, &open, &settings).unwrap();
     let mut archive = ZipArchive::new(out).unwrap();

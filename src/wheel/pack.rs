@@ -14,22 +14,64 @@ use std::{
 
 use itertools::Itertools as _;
 
-use super::{AssembleSettings, edit::TakenMember};
+use super::{
+    Deflater, Record, StorageMethod, WheelCompression, WheelMember, ZipWriter,
+    deflate::{BlockPosition, plain_blocks},
+    edit::TakenMember,
+    writer::{FinishedZip, OpenMember},
+};
 use crate::{
     archive::read_some,
     digest::{Hasher, Sha256},
     error::{Context as _, Result, Stop, bail, ensure},
     parallel::{self, Limits},
     relpath::RelPath,
-    wheel::{
-        Deflater, Record, StorageMethod, WheelCompression, WheelMember, ZipWriter,
-        deflate::{BlockPosition, plain_blocks},
-        writer::{FinishedZip, OpenMember},
-    },
 };
 
 #[cfg(test)]
 mod tests;
+
+/// How to write a wheel: timestamp, compression, number of threads.
+#[derive(Clone, Copy, Debug)]
+pub struct PackSettings {
+    /// The timestamp of every member, in seconds since 1970.
+    pub time: u64,
+    pub compression: WheelCompression,
+    /// How many threads compress. The wheel has the same bytes for any number.
+    pub jobs: NonZeroUsize,
+    /// Members longer than this are compressed in blocks. The bytes of a wheel depend on it.
+    pub block: NonZeroUsize,
+}
+
+/// 1980-01-01 in seconds since 1970: the earliest timestamp of the ZIP format (APPNOTE 6.3, MS-DOS
+/// date).
+pub const FIRST_DAY: u64 = 315_532_800;
+
+impl PackSettings {
+    /// The timestamp and the blocks that wheels have if nothing else is asked for.
+    pub fn new(compression: WheelCompression, jobs: NonZeroUsize) -> Self {
+        Self { time: FIRST_DAY, compression, jobs, block: BLOCK }
+    }
+}
+
+/// The directory for the lists of symlinks of a device wheel of ROCm.
+pub const DEVEL_LINKS: &str = ".devel_links";
+
+/// The order of the members of a wheel: by path, but lists of symlinks come behind other files, then
+/// licence texts, then other metadata. Another order would change the bytes of every device package.
+pub fn sort_key(path: &RelPath) -> (u8, RelPath) {
+    let top = path.components().next().unwrap_or_default();
+    let below = path.as_str().get(top.len()..).unwrap_or_default();
+    let is_metadata = top.ends_with(".dist-info");
+    let group = match path.parent() {
+        _ if is_metadata && below.starts_with("/licenses/") => 2,
+        _ if is_metadata => 3,
+        // `.devel_links/gfx942.json`
+        Some(directory) if directory.file_name() == DEVEL_LINKS => 1,
+        _ => 0,
+    };
+    (group, path.clone())
+}
 
 /// A wheel to write. Its members and texts are in the order in which they are written.
 pub struct WheelWork<'a> {
@@ -43,7 +85,7 @@ pub struct WheelWork<'a> {
     pub texts: &'a [(RelPath, String)],
     /// The path of RECORD. The pipeline computes its text and writes it as the last member.
     pub record: &'a RelPath,
-    pub settings: &'a AssembleSettings,
+    pub settings: &'a PackSettings,
     pub stop: &'a Stop,
     /// Called from any thread with the number of bytes that were read since the last call.
     pub progress: &'a (dyn Fn(u64) + Sync),
@@ -103,7 +145,7 @@ pub fn write_wheel(out: impl Write + Seek, wheel: &WheelWork<'_>) -> Result<Writ
     if let Some(path) = paths.next() {
         bail!("two members of one name: `{path}`");
     }
-    let AssembleSettings { block, jobs, compression, .. } = *wheel.settings;
+    let PackSettings { block, jobs, compression, .. } = *wheel.settings;
     let read = ReadTasks {
         wheel,
         tasks: Tasks::new(wheel.members, wheel.taken, block),

@@ -12,26 +12,21 @@ use std::{
     sync::Arc,
 };
 
-use derive_more::Display;
 use fs_err::File;
 use serde::Serialize;
 
 use super::{
-    AssembleSettings,
-    content::Unchanged,
-    pipeline::{WheelWork, write_wheel},
+    Archive, PackSettings, PackageFilename, StoredMember, WheelMember,
+    pack::{WheelWork, sort_key, write_wheel},
 };
 use crate::{
     atomic::AtomicFile,
-    console::{self, World},
     digest::Sha256,
     elf::{Patch, PatchedReader},
-    error::{Context as _, Result, bail},
-    io::FileState,
-    package::plan::sort_key,
+    error::{Context as _, Result, Stop, bail},
+    io::{FileState, Unchanged},
     relpath::RelPath,
     spool::Spool,
-    wheel::{Archive, PackageFilename, StoredMember, WheelMember},
 };
 
 /// A wheel to write: its members by their paths. RECORD is made when it is written.
@@ -63,9 +58,8 @@ pub enum EditedContent {
     Bytes(Arc<[u8]>),
 }
 
-/// A wheel that was written. It is shown as in SHA256SUMS, with its size.
-#[derive(Clone, Debug, Display, Serialize)]
-#[display("{sha256}  {file} ({})", console::size(*size))]
+/// A wheel that was written, or an sdist beside it.
+#[derive(Clone, Debug, Serialize)]
 pub struct ChangedFile {
     pub file: String,
     pub size: u64,
@@ -195,25 +189,35 @@ impl WheelEdit {
         Ok(())
     }
 
-    /// Writes the wheel into a directory. `verb` says what is done: `Tying`.
+    pub fn name(&self) -> &PackageFilename {
+        &self.name
+    }
+
+    /// How many bytes all members have together.
+    pub fn unpacked_size(&self) -> u64 {
+        self.members.values().map(|member| member.content.len()).sum()
+    }
+
+    /// Writes the wheel into a directory. `progress` is called from any thread with the number of bytes that
+    /// were read since the last call.
     pub fn write(
         self,
         directory: &Path,
-        settings: &AssembleSettings,
-        verb: &str,
-        world: &World,
+        settings: &PackSettings,
+        stop: &Stop,
+        progress: &(dyn Fn(u64) + Sync),
     ) -> Result<ChangedFile> {
         let file = self.name.to_string();
-        let written = self.written(&directory.join(&file), settings, verb, world);
-        written.with_context(|| format!("failed to write `{file}`"))
+        self.write_to(&directory.join(&file), settings, stop, progress)
+            .with_context(|| format!("failed to write `{file}`"))
     }
 
-    fn written(
+    fn write_to(
         self,
         target: &Path,
-        settings: &AssembleSettings,
-        verb: &str,
-        world: &World,
+        settings: &PackSettings,
+        stop: &Stop,
+        progress: &(dyn Fn(u64) + Sync),
     ) -> Result<ChangedFile> {
         let Self { name, dist_info, members } = self;
         let mut all: Vec<(WheelMember, EditedContent)> = members
@@ -230,8 +234,6 @@ impl WheelEdit {
             .map(|(member, content)| content.taken(&member.path))
             .collect::<Result<Vec<_>>>()?;
         let (members, contents): (Vec<WheelMember>, Vec<EditedContent>) = all.into_iter().unzip();
-        let size: u64 = members.iter().map(|it| it.len).sum();
-        let progress = world.console.progress(verb, &name, size);
         let mut file = AtomicFile::beside(target)?;
         let work = WheelWork {
             members: &members,
@@ -240,8 +242,8 @@ impl WheelEdit {
             texts: &[],
             record: &dist_info.join(&"RECORD".parse()?),
             settings,
-            stop: &world.stop,
-            progress: &|bytes| progress.inc(bytes),
+            stop,
+            progress,
         };
         let written = write_wheel(file.file(), &work)?;
         let sha256 = written.digest(file.file())?;

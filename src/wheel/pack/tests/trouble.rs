@@ -9,12 +9,10 @@ use std::{
 use super::{Fixture, member, settings};
 use crate::{
     error::{Exit, anyhow},
-    package::assemble::{
-        AssembleSettings,
-        pipeline::{Open, write_wheel},
-    },
     wheel::{
+        PackSettings,
         deflate::WheelCompression,
+        pack::{Open, write_wheel},
         specimen::{noise, prose},
     },
 };
@@ -117,7 +115,7 @@ fn a_stop_ends_all_threads() {
     for (jobs, compression) in [(1, WheelCompression::Store), (8, WheelCompression::default())] {
         let mut fixture = Fixture::new([]);
         fixture.members = vec![member("endless", 1 << 50)];
-        let settings = AssembleSettings { compression, ..settings(65_536, jobs) };
+        let settings = PackSettings { compression, ..settings(65_536, jobs) };
         let open = |_: usize| Ok(Box::new(io::repeat(7)) as Box<dyn Read + Send>);
         let seen = AtomicUsize::new(0);
         let progress = |_| {

@@ -4,9 +4,10 @@ use proptest::prelude::*;
 
 use std::num::NonZeroUsize;
 
-use crate::{
-    package::assemble::pipeline::{PackTask, Tasks},
-    wheel::{WheelMember, deflate::BlockPosition},
+use crate::wheel::{
+    WheelMember,
+    deflate::BlockPosition,
+    pack::{PackTask, Tasks},
 };
 
 fn members(lens: &[u64]) -> Vec<WheelMember> {
