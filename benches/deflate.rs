@@ -229,7 +229,7 @@ impl Bench<'_> {
             let work = WheelWork {
                 members: std::slice::from_ref(&member),
                 open: &open,
-                taken: &[],
+                kept: &[],
                 texts: &[],
                 record: &record,
                 settings: &settings,

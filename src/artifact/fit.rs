@@ -5,8 +5,9 @@ use std::{collections::BTreeMap, num::NonZeroUsize};
 use itertools::Itertools as _;
 
 use crate::{
-    artifact::{Artifact, Component, FileAt, TreeContent, TreeFile, TreeForm},
+    artifact::{Artifact, Component, TreeContent, TreeFile, TreeForm},
     error::{Context as _, Hint as _, Result, Stop, anyhow},
+    io::FileAt,
     kpack::{
         archive::KpackArchive,
         host::{self, FatFileKind},

@@ -16,7 +16,7 @@ pub use manifest::{ArtifactManifest, TherockManifest};
 pub use name::{ArchiveName, ArtifactName, Component, local_path};
 pub use output::ArtifactOutput;
 pub use tree::{
-    Artifact, ArtifactTree, Collision, FileAt, FileFacts, FileKind, LinkEnd, Merged, Owned,
-    TreeContent, TreeFile, TreeForm, merge, same_content, same_entry,
+    Artifact, ArtifactTree, Collision, FileFacts, FileKind, LinkEnd, Merged, Owned, TreeContent,
+    TreeFile, TreeForm, merge, same_content, same_entry,
 };
 pub use unpack::{Staged, UnpackLimits, Unpacked, stage};

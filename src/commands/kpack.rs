@@ -7,9 +7,9 @@ use serde_json::json;
 
 use super::World;
 use crate::{
-    artifact::FileAt,
     console::{aligned, many, size},
     error::{Context as _, Hint as _, Result, anyhow},
+    io::FileAt,
     kpack::{
         CodeTarget,
         contents::{self, CodeFile, FoundCode},

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::spool::Spool;
+use crate::{io::FileAt, spool::Spool};
 
 /// Bytes of a known length that can be read at any offset.
 #[expect(
@@ -18,6 +18,16 @@ pub trait ReadAt {
     /// Reads at most `buffer.len()` bytes. Like `Read::read`, it may return fewer, and returns 0
     /// only at the end.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
+}
+
+impl ReadAt for FileAt {
+    fn len(&self) -> u64 {
+        self.len()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.read_at(offset, buffer)
+    }
 }
 
 impl ReadAt for Spool {

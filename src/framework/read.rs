@@ -27,8 +27,8 @@ use crate::{
     relpath::RelPath,
     spool::Spool,
     wheel::{
-        Archive, EditedContent, Metadata, PackageFilename, Record, RequirementLine, Tag, WheelEdit,
-        dist_info::WheelFacts, installed_path,
+        Archive, MemberKeeper, Metadata, PackageFilename, Record, RequirementLine, Source, Tag,
+        WheelEdit, dist_info::WheelFacts, installed_path,
     },
 };
 
@@ -221,16 +221,14 @@ impl FrameworkWheel {
         WheelEdit::of(&self.path, &self.archive, name, dist_info.parse()?, digest)
     }
 
-    /// A member for another wheel.
-    pub(super) fn edited_content(&self, path: &str) -> Result<EditedContent> {
-        let facts = self.facts.members.iter().find(|it| it.path == path);
-        let member = self.archive.members.get(path).zip(facts);
-        let (member, facts) = member.with_context(|| format!("no `{path}` in the wheel"))?;
-        Ok(EditedContent::Kept {
-            wheel: self.path.as_path().into(),
-            member: member.clone(),
-            sha256: facts.content.as_ref().ok().and_then(|it| it.sha256),
-        })
+    /// A member, for another wheel.
+    pub(super) fn member_source(&self, path: &str) -> Result<Source> {
+        let facts = self.facts.members.iter().find(|member| member.path == path);
+        let stored = self.archive.members.get(path);
+        let (stored, facts) =
+            stored.zip(facts).with_context(|| format!("no `{path}` in the wheel"))?;
+        let sha256 = facts.content.as_ref().ok().and_then(|content| content.sha256);
+        Ok(MemberKeeper::new(&self.path)?.keep(stored, sha256))
     }
 
     pub(super) fn tag(&self) -> Result<&Tag> {

@@ -14,12 +14,12 @@ use walkdir::WalkDir;
 
 use super::origin::InstallOrigin;
 use crate::{
-    artifact::FileAt,
     check::{
         facts::{MemberFacts, WheelFile},
         observe::{installed_member, installed_wheel},
     },
     error::{Context as _, Hint as _, Result, Stop},
+    io::FileAt,
     io::read_small,
     package::DistNames,
     parallel,

@@ -1,6 +1,7 @@
 //! Files on this disk: whether one is still the file that was read, and what is remembered of it; and readers.
 
 mod digest_cache;
+mod file_at;
 mod identity;
 mod tap;
 mod unchanged;
@@ -11,6 +12,7 @@ use std::{
 };
 
 pub use digest_cache::{CachedFile, DigestCache};
+pub use file_at::FileAt;
 pub use identity::{FileIdentity, FileStamp, FileState};
 pub use tap::Tap;
 pub use unchanged::Unchanged;

@@ -23,9 +23,7 @@ use crate::{
     set::{Identity, SetFile},
     target::Scope,
     version::Version,
-    wheel::{
-        Archive, ChangedFile, EditedContent, PackSettings, Record, WheelCompression, WheelEdit,
-    },
+    wheel::{Archive, ChangedFile, PackSettings, Record, Source, WheelCompression, WheelEdit},
 };
 
 /// Writes the packages of a plan into a directory, as a set with the layout of the old one.
@@ -196,7 +194,7 @@ impl PromotionWriter<'_> {
         let name = planned.name.clone();
         let mut wheel = WheelEdit::of(&source, archive, name, dist_info, digest)?;
         for (path, text) in &planned.texts {
-            wheel.replace(path, EditedContent::text(text))?;
+            wheel.replace(path, Source::text(text))?;
         }
         Ok(wheel)
     }

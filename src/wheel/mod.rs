@@ -13,6 +13,7 @@ pub mod name;
 pub mod pack;
 pub mod record;
 mod requirement;
+mod source;
 #[cfg(test)]
 pub(crate) mod specimen;
 pub mod writer;
@@ -21,7 +22,7 @@ pub use archive::{Archive, StoredMember, read_metadata, read_record};
 pub use deflate::{Deflater, WheelCompression};
 pub use directory::{Directory, DirectoryEntry, LocalHeader, MemberKind, ReadRange};
 pub use dist_info::{Metadata, ensure_one_line, entry_point, top_level_text, wheel_text};
-pub use edit::{ChangedFile, EditedContent, TakenMember, WheelEdit};
+pub use edit::{ChangedFile, WheelEdit};
 pub use headers::Headers;
 pub use installed::{InstalledPlace, installed_path, installed_place};
 pub use marker::MarkerVariables;
@@ -29,4 +30,7 @@ pub use name::{DistName, PackageFilename, Tag};
 pub use pack::{FIRST_DAY, PackSettings};
 pub use record::{Record, RecordRow};
 pub use requirement::RequirementLine;
+pub use source::{
+    FileSource, KeptMember, MadeBytes, MemberKeeper, MemberReader, Source, SourceMember,
+};
 pub use writer::{StorageMethod, WheelMember, ZipWriter};

@@ -17,7 +17,7 @@ use itertools::Itertools as _;
 use super::{
     Deflater, Record, StorageMethod, WheelCompression, WheelMember, ZipWriter,
     deflate::{BlockPosition, plain_blocks},
-    edit::TakenMember,
+    source::{KeptMember, MemberReader, SourceMember},
     writer::{FinishedZip, OpenMember},
 };
 use crate::{
@@ -78,9 +78,9 @@ pub struct WheelWork<'a> {
     pub members: &'a [WheelMember],
     /// Opens a member by its index.
     pub open: &'a Open<'a>,
-    /// By index, the members whose compressed bytes are copied from an earlier wheel; they are not
+    /// By index, the members whose compressed bytes are copied from another wheel; they are not
     /// opened. Empty if there are none.
-    pub taken: &'a [Option<TakenMember>],
+    pub kept: &'a [Option<KeptMember>],
     /// Paths and texts of the files in `.dist-info`, without RECORD.
     pub texts: &'a [(RelPath, String)],
     /// The path of RECORD. The pipeline computes its text and writes it as the last member.
@@ -92,15 +92,13 @@ pub struct WheelWork<'a> {
 }
 
 /// Opens a member by its index.
-pub type Open<'a> = dyn Fn(usize) -> Result<OpenedMember> + Sync + 'a;
-
-pub type OpenedMember = Box<dyn Read + Send>;
+pub type Open<'a> = dyn Fn(usize) -> Result<MemberReader> + Sync + 'a;
 
 /// The default block: 4.5 MiB. Larger blocks compress hardly better, see docs/performance.md.
 pub const BLOCK: NonZeroUsize = NonZeroUsize::new(9 << 19).expect("not zero");
 /// The size of the write buffer, which collects headers and small members.
 const BUFFER: usize = 256 << 10;
-/// How much of a member of an earlier wheel is copied at a time.
+/// How much of a member of another wheel is copied at a time.
 const COPIED: usize = 128 << 10;
 
 /// A wheel that was written.
@@ -137,7 +135,48 @@ impl WrittenWheel {
     }
 }
 
-/// Writes a wheel. Each member is opened and read once.
+/// What a wheel consists of, in the order in which it is written.
+#[derive(Clone, Copy, Debug)]
+pub struct WheelContents<'a> {
+    pub members: &'a [SourceMember],
+    /// Paths and texts of the files in `.dist-info`, without RECORD.
+    pub texts: &'a [(RelPath, String)],
+    /// The path of RECORD, which is made of all others and written last.
+    pub record: &'a RelPath,
+}
+
+/// Writes a wheel. Each source is opened and read once.
+pub fn write_contents(
+    out: impl Write + Seek,
+    contents: &WheelContents<'_>,
+    settings: &PackSettings,
+    stop: &Stop,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<WrittenWheel> {
+    let &WheelContents { members: sources, texts, record } = contents;
+    let members: Vec<WheelMember> = sources
+        .iter()
+        .map(|member| WheelMember {
+            path: member.path.clone(),
+            executable: member.executable,
+            len: member.source.member_len(),
+        })
+        .collect();
+    let kept: Vec<_> = sources.iter().map(|member| member.source.as_kept().cloned()).collect();
+    let work = WheelWork {
+        members: &members,
+        open: &|index| sources[index].source.open(),
+        kept: &kept,
+        texts,
+        record,
+        settings,
+        stop,
+        progress,
+    };
+    write_wheel(out, &work)
+}
+
+/// Writes a wheel whose members are opened by their index.
 pub fn write_wheel(out: impl Write + Seek, wheel: &WheelWork<'_>) -> Result<WrittenWheel> {
     let members = wheel.members.iter().map(|member| &member.path);
     let texts = wheel.texts.iter().map(|(path, _)| path);
@@ -148,7 +187,7 @@ pub fn write_wheel(out: impl Write + Seek, wheel: &WheelWork<'_>) -> Result<Writ
     let PackSettings { block, jobs, compression, .. } = *wheel.settings;
     let read = ReadTasks {
         wheel,
-        tasks: Tasks::new(wheel.members, wheel.taken, block),
+        tasks: Tasks::new(wheel.members, wheel.kept, block),
         reader: Box::new(io::empty()),
         hash: Hasher::default(),
     };
@@ -230,7 +269,7 @@ impl WheelWork<'_> {
         Ok((task, pieces))
     }
 
-    fn open(&self, index: usize) -> Result<OpenedMember> {
+    fn open(&self, index: usize) -> Result<MemberReader> {
         let path = &self.members[index].path;
         (self.open)(index).with_context(|| format!("failed to open `{path}`"))
     }
@@ -259,7 +298,7 @@ impl WheelWork<'_> {
 struct ReadTasks<'a> {
     wheel: &'a WheelWork<'a>,
     tasks: Tasks<'a>,
-    reader: OpenedMember,
+    reader: MemberReader,
     hash: Hasher,
 }
 
@@ -322,7 +361,7 @@ struct Block {
 #[derive(Clone, Debug)]
 struct Tasks<'a> {
     members: &'a [WheelMember],
-    taken: &'a [Option<TakenMember>],
+    kept: &'a [Option<KeptMember>],
     block: NonZeroUsize,
     next: usize,
     /// How many blocks of the next member were returned already.
@@ -335,10 +374,10 @@ const BATCH: usize = 256;
 impl<'a> Tasks<'a> {
     fn new(
         members: &'a [WheelMember],
-        taken: &'a [Option<TakenMember>],
+        kept: &'a [Option<KeptMember>],
         block: NonZeroUsize,
     ) -> Self {
-        Self { members, taken, block, next: 0, cut: 0 }
+        Self { members, kept, block, next: 0, cut: 0 }
     }
 
     /// The next block of a large member.
@@ -365,8 +404,8 @@ impl<'a> Tasks<'a> {
         }
     }
 
-    fn is_taken(&self, index: usize) -> bool {
-        self.taken.get(index).is_some_and(Option::is_some)
+    fn is_kept(&self, index: usize) -> bool {
+        self.kept.get(index).is_some_and(Option::is_some)
     }
 
     /// The next members that fit into one block together.
@@ -377,7 +416,7 @@ impl<'a> Tasks<'a> {
             let Some(left) = room.checked_sub(member.len) else {
                 break;
             };
-            if self.is_taken(self.next) {
+            if self.is_kept(self.next) {
                 break;
             }
             room = left;
@@ -392,7 +431,7 @@ impl Iterator for Tasks<'_> {
 
     fn next(&mut self) -> Option<PackTask> {
         let member = self.members.get(self.next)?;
-        if self.is_taken(self.next) {
+        if self.is_kept(self.next) {
             self.next += 1;
             return Some(PackTask::Copy(self.next - 1));
         }
@@ -448,16 +487,18 @@ impl<'a, W: Write + Seek> WheelWriter<'a, W> {
         Ok(())
     }
 
-    /// Copies the compressed bytes of a member from an earlier wheel.
+    /// Copies the compressed bytes of a member of another wheel.
     fn copy(&mut self, index: usize) -> Result<()> {
-        let member = &self.work.members[index];
-        let taken = self.work.taken.get(index).and_then(Option::as_ref);
-        let taken = taken.context("no member to copy")?;
-        let (stored, path) = (&taken.stored, &member.path);
+        let WheelMember { path, len, .. } = &self.work.members[index];
+        let kept = self.work.kept.get(index).and_then(Option::as_ref);
+        let kept = kept.context("no member to copy")?;
+        // RECORD of the new wheel needs it, and only inflating the bytes could tell.
+        let sha256 = kept.sha256.with_context(|| format!("RECORD has no digest of `{path}`"))?;
+        let stored = &kept.stored;
         let mut left = stored.bytes.end - stored.bytes.start;
-        self.zip.announce(member, stored.method, stored.crc, left)?;
-        let context = || format!("failed to take `{path}` over from an earlier wheel");
-        let mut bytes = taken.open().with_context(context)?;
+        self.zip.announce(&self.work.members[index], stored.method, stored.crc, left)?;
+        let context = || format!("failed to take `{path}` over from another wheel");
+        let mut bytes = kept.open_packed().with_context(context)?;
         let mut buffer = vec![0; usize::try_from(left).map_or(COPIED, |len| len.min(COPIED))];
         while left > 0 {
             self.work.stop.check()?;
@@ -466,8 +507,8 @@ impl<'a, W: Write + Seek> WheelWriter<'a, W> {
             self.zip.append(&buffer[..read])?;
             left = left.saturating_sub(read as u64);
         }
-        (self.work.progress)(member.len);
-        self.record.push(path.clone(), Some((taken.sha256, stored.len)));
+        (self.work.progress)(*len);
+        self.record.push(path.clone(), Some((sha256, stored.len)));
         Ok(())
     }
 

@@ -14,9 +14,10 @@ use std::{
 };
 
 use crate::{
-    artifact::{Artifact, ArtifactName, FileAt, FileKind, TreeContent, TreeFile},
+    artifact::{Artifact, ArtifactName, FileKind, TreeContent, TreeFile},
     elf::Patch,
     error::{Context as _, Hint as _, Result, Stop, anyhow},
+    io::FileAt,
     kpack::{
         CodeTarget, SplittableBinary, databases, host,
         split::{ArchiveNames, DeviceCode, FatBinary, archive_path, device_code, home},

@@ -13,10 +13,11 @@ use serde::Serialize;
 
 use super::{ArchivePlace, SplitAction, SplitPlan, prefix};
 use crate::{
-    artifact::{ArtifactOutput, FileAt, FileFacts, TreeContent},
+    artifact::{ArtifactOutput, FileFacts, TreeContent},
     console::{many, size as format_size},
     elf::{Patch, PatchedReader},
     error::{Context as _, Result, Stop},
+    io::FileAt,
     kpack::{
         CodeTarget,
         archive::{self, ArchiveWriter, CodeSource},

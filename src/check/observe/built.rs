@@ -17,8 +17,9 @@ use crate::{
     },
     digest::Sha256,
     error::{Context as _, Result, Stop},
-    package::assemble::{BuiltContent, BuiltMember, MadePackage, SourceBytes},
+    package::assemble::{BuiltMember, MadePackage},
     parallel,
+    wheel::FileSource,
 };
 
 /// The facts of the packages of a build.
@@ -65,14 +66,14 @@ fn observe(
         devel: None,
     };
     for member in members {
-        let BuiltContent::Sdk(archive) = &member.content else {
+        let Some(archive) = &member.tree else {
             continue;
         };
         let entries: Vec<_> = archive.entries().collect();
         wheel.devel.get_or_insert(DevelTree {
             member: member.path.to_string(),
-            entries: parallel::map(&entries, jobs, stop, |(entry, bytes)| {
-                devel_entry(entry, *bytes)
+            entries: parallel::map(&entries, jobs, stop, |(entry, file)| {
+                devel_entry(entry, *file)
             })?,
             fault: None,
         });
@@ -80,17 +81,17 @@ fn observe(
     Ok(wheel)
 }
 
-fn devel_entry(entry: &TarEntry, bytes: Option<&SourceBytes>) -> Result<DevelEntry> {
-    let content = match (&entry.kind, bytes) {
-        (TarKind::File { .. }, Some(bytes)) => Some(in_tree(bytes, entry)?),
+fn devel_entry(entry: &TarEntry, file: Option<&FileSource>) -> Result<DevelEntry> {
+    let content = match (&entry.kind, file) {
+        (TarKind::File { .. }, Some(file)) => Some(in_tree(file, entry)?),
         (TarKind::File { .. }, None) => Some(content::plain((Some(Sha256::of(b"")), 0), None)),
         _ => None,
     };
     Ok(DevelEntry { entry: entry.clone(), content })
 }
 
-fn in_tree(bytes: &SourceBytes, entry: &TarEntry) -> Result<ContentFacts> {
-    let content = bytes
+fn in_tree(file: &FileSource, entry: &TarEntry) -> Result<ContentFacts> {
+    let content = file
         .examine(|file| content::examine(file, None, tarball::keep_in_tree(entry.path.as_str())));
     let content = content.and_then(|it| Ok(it?));
     let content = content.with_context(|| format!("failed to examine `{}`", entry.path))?;
@@ -99,13 +100,12 @@ fn in_tree(bytes: &SourceBytes, entry: &TarEntry) -> Result<ContentFacts> {
 
 fn member_facts(member: &BuiltMember) -> Result<MemberFacts> {
     let (path, sha256) = (member.path.as_str(), Some(member.sha256));
-    let content = match &member.content {
+    let seen = match &member.tree {
         // The archive itself is not examined, only what is in it.
-        BuiltContent::Sdk(_) => content::plain((sha256, member.len), None),
-        BuiltContent::Plain(bytes) => {
-            bytes.examine(|file| content::examine(file, sha256, keep(path)))??
-        }
+        Some(_) => None,
+        None => member.source.examine(|file| content::examine(file, sha256, keep(path)))?,
     };
+    let content = seen.unwrap_or_else(|| Ok(content::plain((sha256, member.len), None)))?;
     Ok(MemberFacts {
         path: path.to_owned(),
         kind: MemberKind::File,

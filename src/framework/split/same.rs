@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{ToSplit, placement::PlacedBinary, plan::SplitWheelPlan};
 use crate::{
-    artifact::FileAt,
     elf::{Patch, PatchedReader},
     error::{Context as _, Result, bail, ensure},
+    io::FileAt,
     kpack::{
         CodeTarget,
         archive::KpackArchive,

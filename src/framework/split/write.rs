@@ -18,12 +18,12 @@ use super::{
     same::ensure_same,
 };
 use crate::{
-    artifact::FileAt,
     console::World,
     digest::Sha256,
     elf::Patch,
     error::{Context as _, Result},
     framework::{ShownFile, read::FrameworkWheel, tie},
+    io::FileAt,
     kpack::{
         CodeTarget,
         archive::{self, ArchiveWriter, CodeSource, KpackArchive},
@@ -31,7 +31,7 @@ use crate::{
     },
     parallel,
     relpath::RelPath,
-    wheel::{ChangedFile, EditedContent, PackSettings, WheelEdit},
+    wheel::{ChangedFile, PackSettings, Source, WheelEdit},
 };
 
 /// A wheel stays whole if a split would save a user of one target less than this, in percent: a
@@ -164,9 +164,9 @@ impl SplitWriter<'_> {
 /// The files of archives and their lengths, by their installed paths.
 type WrittenArchives = BTreeMap<RelPath, (PathBuf, u64)>;
 
-fn archive_content(archives: &WrittenArchives, path: &RelPath) -> Result<EditedContent> {
-    let (file, len) = archives.get(path).context("no such archive")?;
-    Ok(EditedContent::File(file.clone(), *len))
+fn archive_source(archives: &WrittenArchives, path: &RelPath) -> Result<Source> {
+    let (file, _) = archives.get(path).context("no such archive")?;
+    Source::file(file)
 }
 
 fn host_wheel(
@@ -184,10 +184,10 @@ fn host_wheel(
         tie::change_binary(&mut host, wheel, &placed.member.member, patch.clone())?;
     }
     for (path, text) in &plan.texts {
-        host.add(path.parse()?, false, EditedContent::text(text));
+        host.add(path.parse()?, false, Source::text(text));
     }
     for (path, _) in plan.generic() {
-        host.add(path.clone(), false, archive_content(archives, path)?);
+        host.add(path.clone(), false, archive_source(archives, path)?);
     }
     Ok(host)
 }
@@ -200,14 +200,14 @@ fn device_wheel(
     let mut device = WheelEdit::new(plan.name.clone())?;
     for path in &plan.archives {
         let path: RelPath = path.parse()?;
-        let archive = archive_content(archives, &path)?;
+        let archive = archive_source(archives, &path)?;
         device.add(path, false, archive);
     }
     for path in &plan.databases {
-        device.add(path.parse()?, false, wheel.edited_content(path)?);
+        device.add(path.parse()?, false, wheel.member_source(path)?);
     }
     for (path, text) in &plan.texts {
-        device.add(path.parse()?, false, EditedContent::text(text));
+        device.add(path.parse()?, false, Source::text(text));
     }
     Ok(device)
 }

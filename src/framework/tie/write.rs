@@ -14,7 +14,7 @@ use crate::{
         facts, policy::Frameworks, providers::Providers, read::FrameworkWheel, rocm::RocmLibraries,
     },
     loader::{FileContents, InstalledTree, missing_libraries},
-    wheel::{ChangedFile, EditedContent, PackSettings, WheelEdit, installed_path},
+    wheel::{ChangedFile, PackSettings, Source, WheelEdit, installed_path},
 };
 
 /// Writes the wheel of a plan into a directory. What an earlier tie has recorded is left out.
@@ -34,7 +34,7 @@ pub fn write(
         change_binary(&mut edit, wheel, &change.path, patch)?;
     }
     for (path, text) in &plan.texts {
-        edit.add(path.parse()?, false, EditedContent::text(text));
+        edit.add(path.parse()?, false, Source::text(text));
     }
     let progress = world.console.progress("Tying", edit.name(), edit.unpacked_size());
     edit.write(directory, settings, &world.stop, &|bytes| progress.inc(bytes))
@@ -53,7 +53,7 @@ pub(in crate::framework) fn change_binary(
     // Directories with the version in their names are renamed.
     let new = edit.renamed(&wheel.archive, &path.parse()?)?;
     let bytes = wheel.binary(path)?;
-    edit.replace(&new, EditedContent::Patched(Arc::clone(bytes), change))
+    edit.replace(&new, Source::Patched(Arc::clone(bytes), change))
 }
 
 /// Plans the change of one binary, and checks that the loader will read what was wanted.

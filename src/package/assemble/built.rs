@@ -1,20 +1,18 @@
 //! What a build knows of the packages that it has made, so that `check`, `index` and `upload` need
 //! not read them.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use serde::Serialize;
 
-use super::{
-    content::{BuiltContent, SourceBytes},
-    memory::WheelRecipe,
-};
+use super::{content::SdkArchive, memory::WheelRecipe};
 use crate::{
     console::{count, many, size},
     digest::Sha256,
     io::FileIdentity,
     package::split_tree::BuildArchives,
     relpath::RelPath,
+    wheel::Source,
 };
 
 /// The packages of a finished set. The sources of their members stay readable as long as it lives.
@@ -86,7 +84,10 @@ pub struct BuiltMember {
     pub executable: bool,
     pub len: u64,
     pub sha256: Sha256,
-    pub content: BuiltContent,
+    /// Of the development tree as xz, a file that is gone.
+    pub source: Source,
+    /// The development tree, whether it is packed or not.
+    pub tree: Option<Arc<SdkArchive>>,
 }
 
 impl MadePackage {
@@ -108,15 +109,13 @@ impl BuiltMember {
             executable: false,
             len: text.len() as u64,
             sha256: Sha256::of(text.as_bytes()),
-            content: BuiltContent::Plain(SourceBytes::made(text.as_bytes())),
+            source: Source::text(text),
+            tree: None,
         }
     }
 
     /// Its bytes, if they are in memory.
     pub fn as_text(&self) -> Option<&[u8]> {
-        match &self.content {
-            BuiltContent::Plain(bytes) => bytes.text(),
-            BuiltContent::Sdk(_) => None,
-        }
+        self.source.as_bytes()
     }
 }

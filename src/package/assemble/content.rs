@@ -1,10 +1,8 @@
-//! The content of one member: its length, which is known before it is read, a reader of its bytes
-//! for packing, and random access to them for `check`.
+//! [`PlannedMember`]: the source of each member of a wheel, as the plan wants it.
 
 use std::{
-    io::{self, BufReader, Cursor, Read, Write},
+    io::{self, BufReader, Read, Write},
     num::NonZeroUsize,
-    path::PathBuf,
     sync::Arc,
 };
 
@@ -17,258 +15,174 @@ use xz2::{
 use super::memory::ContentKey;
 use crate::{
     archive::{TarEntry, TarKind, TarPlan},
-    artifact::{FileAt, TreeForm},
-    elf::{self, Patch, PatchedReader, ReadAt, Rpath},
+    artifact::TreeForm,
+    elf::{self, Patch, Rpath},
     error::{Context as _, Result},
-    io::{FileState, Unchanged},
+    io::FileState,
     package::{
         devel_manifest,
         plan::{BuildOrigin, MemberSource, SdkEntry, SdkTree, SdkTreePacking},
     },
     relpath::RelPath,
     version::Version,
+    wheel::{FileSource, MadeBytes, MemberReader, Source, SourceMember},
 };
 
-/// The content of a member: its length, and how to read it.
-pub(super) struct MemberContent {
-    /// Of an SDK tree that is still to be packed as xz: the length of its tar.
-    pub(super) len: u64,
+/// A member of a wheel that is planned: its source, and what is known of it.
+pub(super) struct PlannedMember {
+    pub(super) packed: SourceMember,
     /// What it is made of, if that can be remembered.
     pub(super) key: Option<ContentKey>,
-    /// What is still known of it after packing.
-    pub(super) built: BuiltContent,
-    packing: TreePacking,
+    /// Of the development tree, whether it is packed as xz or not.
+    pub(super) tree: Option<Arc<SdkArchive>>,
+    /// Whether [`pack_xz`] must pack the source first. Its length is the length of the tar until then.
+    pub(super) is_to_pack: bool,
+    /// The source, if it was packed. Dropping it removes the file.
+    xz: Option<TempPath>,
 }
 
-/// Whether the content is packed as xz before it becomes a member.
-enum TreePacking {
-    Never,
-    ToCome,
-    /// The xz stream, in a temporary file.
-    Done(TempPath),
-}
-
-impl MemberContent {
-    /// Reads only as much of the source as the length of the content depends on.
-    pub(super) fn of(source: &MemberSource, version: &Version, mtime: u64) -> Result<Self> {
-        Ok(match source {
+impl PlannedMember {
+    /// Reads only as much of the sources as the length of the member depends on.
+    pub(super) fn new(
+        path: &RelPath,
+        planned: &MemberSource,
+        version: &Version,
+        mtime: u64,
+    ) -> Result<Self> {
+        let executable = planned.is_executable();
+        let plain = |source, key| Self {
+            packed: SourceMember { path: path.clone(), executable, source },
+            key,
+            tree: None,
+            is_to_pack: false,
+            xz: None,
+        };
+        Ok(match planned {
             MemberSource::File(origin, rpath) => {
-                let (bytes, key) = SourceFile::of(origin, rpath.as_ref())?;
-                Self { key, ..Self::plain(bytes) }
+                let (file, key) = file_source(origin, rpath.as_ref())?;
+                plain(Source::File(Arc::new(file)), key)
             }
             MemberSource::Launcher(target) => {
-                Self::plain(SourceBytes::made(elf::launcher(target.as_bytes())?))
+                plain(Source::Bytes(elf::launcher(target.as_bytes())?.into()), None)
             }
-            MemberSource::Text(text) => Self::plain(SourceBytes::made(text.as_bytes())),
-            MemberSource::Sdk(tree, packing) => {
-                let (mut entries, mut files, mut keys) = (Vec::new(), Vec::new(), Vec::new());
-                for (path, kind, file) in members(tree)? {
-                    let path = tree.top.join(path);
-                    entries.push(TarEntry { path, kind });
-                    let (bytes, key) = file.unzip();
-                    files.push(bytes);
-                    keys.extend(key);
-                }
-                let (xz, packing) = match packing {
-                    SdkTreePacking::Tar => ("", TreePacking::Never),
-                    SdkTreePacking::TarXz => (XZ, TreePacking::ToCome),
-                };
-                let how = format!("{entries:?} {mtime} {xz}");
-                let keys: Option<Vec<ContentKey>> = keys.into_iter().collect();
-                let tar = TarPlan::new(entries, mtime)?;
-                Self {
-                    len: tar.len,
-                    key: keys.and_then(|keys| ContentKey::derived(&how, &keys)),
-                    built: BuiltContent::Sdk(Arc::new(SdkArchive { tar, files })),
-                    packing,
-                }
-            }
+            MemberSource::Text(text) => plain(Source::text(text), None),
             MemberSource::SdkManifest(tree) => {
-                let members = members(tree)?;
-                let members = members.iter().map(|(path, kind, _)| (*path, kind));
-                let text = devel_manifest::render(&version.to_string(), members);
-                Self::plain(SourceBytes::made(text.into_bytes()))
+                let entries = tree_entries(tree)?;
+                let entries = entries.iter().map(|(path, kind, _)| (*path, kind));
+                let text = devel_manifest::render(&version.to_string(), entries);
+                plain(Source::text(&text), None)
+            }
+            MemberSource::Sdk(tree, packing) => {
+                let (archive, keys) = SdkArchive::plan(tree, mtime)?;
+                let archive = Arc::new(archive);
+                let (how, is_to_pack) = match packing {
+                    SdkTreePacking::Tar => ("", false),
+                    SdkTreePacking::TarXz => (XZ, true),
+                };
+                let how = format!("{:?} {mtime} {how}", archive.tar.entries());
+                let key = keys.and_then(|keys| ContentKey::derived(&how, &keys));
+                let source = Source::Made(Arc::<SdkArchive>::clone(&archive));
+                Self { tree: Some(archive), is_to_pack, ..plain(source, key) }
             }
         })
     }
 
-    fn plain(bytes: SourceBytes) -> Self {
-        let packing = TreePacking::Never;
-        Self { len: bytes.len(), key: None, built: BuiltContent::Plain(bytes), packing }
-    }
-
-    /// Whether [`pack_xz`] must pack what [`open`](Self::open) reads, before it can be a member.
-    pub(super) fn is_to_pack(&self) -> bool {
-        matches!(self.packing, TreePacking::ToCome)
-    }
-
-    /// From now on the content is what was packed: this file, of this length.
-    pub(super) fn set_packed(&mut self, file: TempPath, len: u64) {
-        self.len = len;
-        self.packing = TreePacking::Done(file);
-    }
-
-    pub(super) fn open(&self) -> Result<Box<dyn Read + Send>> {
-        if let TreePacking::Done(file) = &self.packing {
-            return Ok(Box::new(fs_err::File::open(file)?));
-        }
-        Ok(match &self.built {
-            BuiltContent::Plain(bytes) => bytes.open()?,
-            BuiltContent::Sdk(archive) => {
-                let (tar, archive) = (archive.tar.clone(), Arc::clone(archive));
-                Box::new(tar.stream(move |index| match archive.files.get(index) {
-                    Some(Some(bytes)) => bytes.open(),
-                    _ => Ok(Box::new(io::empty())),
-                }))
-            }
-        })
+    /// From now on the source is what was packed.
+    pub(super) fn set_packed(&mut self, xz: TempPath) -> Result<()> {
+        self.packed.source = Source::file(&xz)?;
+        self.xz = Some(xz);
+        self.is_to_pack = false;
+        Ok(())
     }
 }
 
-/// What a member of a finished package was made of.
-#[derive(Clone, Debug)]
-pub enum BuiltContent {
-    Plain(SourceBytes),
-    /// The archive of the SDK tree, whether it is packed or not.
-    Sdk(Arc<SdkArchive>),
-}
-
-/// The archive of the SDK tree.
+/// The archive of the SDK tree, as a tar.
 #[derive(Debug)]
 pub struct SdkArchive {
     tar: TarPlan,
-    /// The contents of the files, by the index of their entry. An empty file may have none.
-    files: Vec<Option<SourceBytes>>,
+    /// The files, by the index of their entry. An empty file may have none.
+    files: Vec<Option<FileSource>>,
 }
 
 impl SdkArchive {
+    /// The archive, and the keys of its files, if all of them can be remembered.
+    fn plan(tree: &SdkTree, mtime: u64) -> Result<(Self, Option<Vec<ContentKey>>)> {
+        let (mut entries, mut files, mut keys) = (Vec::new(), Vec::new(), Vec::new());
+        for (path, kind, file) in tree_entries(tree)? {
+            entries.push(TarEntry { path: tree.top.join(path), kind });
+            let (file, key) = file.unzip();
+            files.push(file);
+            keys.extend(key);
+        }
+        let tar = TarPlan::new(entries, mtime)?;
+        Ok((Self { tar, files }, keys.into_iter().collect()))
+    }
+
     /// The entries of the tar, in its order. Those that are not files, and some empty files, have no
-    /// bytes.
-    pub fn entries(&self) -> impl Iterator<Item = (&TarEntry, Option<&SourceBytes>)> {
-        let files = self.files.iter().map(Option::as_ref);
-        self.tar.entries().iter().zip(files)
+    /// source.
+    pub fn entries(&self) -> impl Iterator<Item = (&TarEntry, Option<&FileSource>)> {
+        self.tar.entries().iter().zip(self.files.iter().map(Option::as_ref))
     }
 }
 
-/// The bytes of a file as a package has them. They are not in memory, except for texts and
-/// launchers.
-#[derive(Clone, Debug)]
-pub enum SourceBytes {
-    Made(Arc<[u8]>),
-    File(Arc<SourceFile>),
-}
-
-/// A file on disk, and the changes that it gets on its way into a package.
-#[derive(Debug)]
-pub struct SourceFile {
-    path: PathBuf,
-    state: FileState,
-    form: TreeForm,
-    /// The new run path. It comes after the change that `form` stands for.
-    edit: Patch,
-}
-
-#[expect(clippy::len_without_is_empty, reason = "no caller asks whether it is empty")]
-impl SourceBytes {
-    pub(super) fn made(bytes: impl Into<Arc<[u8]>>) -> Self {
-        Self::Made(bytes.into())
+impl MadeBytes for SdkArchive {
+    fn member_len(&self) -> u64 {
+        self.tar.len
     }
 
-    pub fn len(&self) -> u64 {
-        match self {
-            Self::Made(bytes) => bytes.len(),
-            Self::File(file) => file.edit.total_len(),
+    fn open(self: Arc<Self>) -> Result<MemberReader> {
+        Ok(Box::new(self.tar.clone().stream(move |index| match self.files.get(index) {
+            Some(Some(file)) => file.open(),
+            _ => Ok(Box::new(io::empty())),
+        })))
+    }
+}
+
+/// A file of an artifact with its changes, and its key.
+fn file_source(
+    origin: &BuildOrigin,
+    rpath: Option<&Rpath>,
+) -> Result<(FileSource, Option<ContentKey>)> {
+    let (path, form) = (origin.path.clone(), &origin.form);
+    // Before anything of the file is read: if it changes from here on, the key is not that of
+    // the next build.
+    let metadata = fs_err::metadata(&path)?;
+    let state = FileState::from_metadata(&metadata);
+    if let Some(scanned) = &origin.state {
+        // What is planned for it follows from its headers, which were read when it was scanned.
+        scanned.ensure_same(&state, &path, "after it was scanned")?;
+    }
+    let (without_code, key) = match form {
+        TreeForm::Whole => {
+            (Patch::nothing(state.stamp.len), ContentKey::of_file(&path, &metadata, rpath))
         }
-    }
-
-    /// The bytes of a text or a launcher, which are in memory.
-    pub fn text(&self) -> Option<&[u8]> {
-        match self {
-            Self::Made(bytes) => Some(bytes),
-            Self::File(_) => None,
-        }
-    }
-
-    /// Gives the bytes to a function, which may read at any offset. Fails if they are not those that
-    /// were packed, because the file has changed since then or meanwhile.
-    pub fn examine<T>(&self, look: impl FnOnce(&dyn ReadAt) -> T) -> Result<T> {
-        let file = match self {
-            Self::Made(bytes) => return Ok(look(bytes)),
-            Self::File(file) => file,
-        };
-        file.ensure_unchanged("after it was packed")?;
-        let seen = look(&file.open()?);
-        file.ensure_unchanged("after it was packed")?;
-        Ok(seen)
-    }
-
-    fn open(&self) -> Result<Box<dyn Read + Send>> {
-        Ok(match self {
-            Self::Made(bytes) => Box::new(Cursor::new(Arc::clone(bytes))),
-            Self::File(file) => Box::new(Unchanged {
-                reader: file.open()?,
-                path: file.path.clone(),
-                state: file.state,
-                left: self.len(),
-            }),
-        })
-    }
+        TreeForm::ToCome => (Patch::nothing(state.stamp.len), None),
+        TreeForm::WithoutCode(removal) => ((**removal).clone(), None),
+    };
+    let run_path = match rpath {
+        // The edit is small, even for a file of gigabytes.
+        Some(rpath) => elf::plan_rpath(&form.open(&path)?, rpath)
+            .with_context(|| format!("failed to plan a new run path for `{}`", path.display()))?
+            .into(),
+        None => Patch::nothing(without_code.total_len()),
+    };
+    Ok((FileSource { path, state, patches: [without_code, run_path] }, key))
 }
 
-impl SourceFile {
-    fn of(
-        origin: &BuildOrigin,
-        rpath: Option<&Rpath>,
-    ) -> Result<(SourceBytes, Option<ContentKey>)> {
-        let (path, form) = (origin.path.clone(), origin.form.clone());
-        // Before anything of the file is read: if it changes from here on, the key is not that of
-        // the next build.
-        let found = fs_err::metadata(&path)?;
-        let state = FileState::from_metadata(&found);
-        if let Some(scanned) = &origin.state {
-            // What is planned for it follows from its headers, which were read when it was scanned.
-            scanned.ensure_same(&state, &path, "after it was scanned")?;
-        }
-        let key = match form {
-            TreeForm::Whole => ContentKey::of_file(&path, &found, rpath),
-            TreeForm::WithoutCode(_) | TreeForm::ToCome => None,
-        };
-        let edit = match rpath {
-            // The edit is small, even for a file of gigabytes.
-            Some(rpath) => elf::plan_rpath(&form.open(&path)?, rpath)
-                .with_context(|| format!("failed to plan a new run path for `{}`", path.display()))?
-                .into(),
-            None if form == TreeForm::ToCome => Patch::nothing(state.stamp.len),
-            None => Patch::nothing(origin.len),
-        };
-        let file = Self { path, state, form, edit };
-        Ok((SourceBytes::File(Arc::new(file)), key))
-    }
+/// The source of a file of the SDK tree, and its key.
+type TreeFileSource = (FileSource, Option<ContentKey>);
 
-    fn open(&self) -> io::Result<PatchedReader<PatchedReader<FileAt>>> {
-        let file = self.form.open(&self.path)?;
-        Ok(PatchedReader::new(file, self.edit.clone()))
-    }
-
-    fn ensure_unchanged(&self, since: &str) -> io::Result<()> {
-        self.state.ensure(&self.path, since)
-    }
-}
-
-/// The bytes of a file of the SDK tree, and its key.
-type TreeFileBytes = (SourceBytes, Option<ContentKey>);
-
-/// The members of the SDK tree as a tar has them, and the contents of its files.
-fn members(tree: &SdkTree) -> Result<Vec<(&RelPath, TarKind, Option<TreeFileBytes>)>> {
-    let member = |(path, entry)| {
+/// The entries of the SDK tree as a tar has them, and the sources of its files.
+fn tree_entries(tree: &SdkTree) -> Result<Vec<(&RelPath, TarKind, Option<TreeFileSource>)>> {
+    let entry = |(path, entry)| {
         let (kind, file) = match entry {
             &SdkEntry::Directory => (TarKind::Directory, None),
             SdkEntry::Shipped(text) | SdkEntry::Link(text) => {
                 (TarKind::Symlink(text.clone()), None)
             }
             SdkEntry::File(origin, rpath) => {
-                let file = SourceFile::of(origin, rpath.as_ref())?;
-                let (len, executable) = (file.0.len(), origin.executable);
+                let file = file_source(origin, rpath.as_ref())?;
+                let (len, executable) = (file.0.member_len(), origin.executable);
                 (TarKind::File { len, executable }, Some(file))
             }
             SdkEntry::Empty => {
@@ -278,7 +192,7 @@ fn members(tree: &SdkTree) -> Result<Vec<(&RelPath, TarKind, Option<TreeFileByte
         };
         Ok((path, kind, file))
     };
-    tree.ordered().into_iter().map(member).collect()
+    tree.ordered().into_iter().map(entry).collect()
 }
 
 /// How [`pack_xz`] packs. What an earlier build packed in another way is another content.
@@ -350,8 +264,9 @@ mod tests {
             state: Some(Box::new(FileState::of(&path).unwrap())),
         };
         let source = MemberSource::File(origin, None);
-        let content = MemberContent::of(&source, &"1".parse().unwrap(), 0).unwrap();
-        let read = || content.open().unwrap().read_to_end(&mut Vec::new());
+        let (member, version) = ("libx.so".parse().unwrap(), "1".parse().unwrap());
+        let planned = PlannedMember::new(&member, &source, &version, 0).unwrap();
+        let read = || planned.packed.source.open().unwrap().read_to_end(&mut Vec::new());
         assert_eq!(read().unwrap(), 15);
         let other = path.with_extension("new");
         fs_err::write(&other, "the other build").unwrap();
@@ -359,7 +274,7 @@ mod tests {
         let said = read().unwrap_err().to_string();
         assert!(said.ends_with("libx.so` changed while it was packed"), "{said}");
         // Its headers were read when it was scanned, and are those of another file now.
-        let said = MemberContent::of(&source, &"1".parse().unwrap(), 0).err();
+        let said = PlannedMember::new(&member, &source, &version, 0).err();
         let said = said.unwrap().to_string();
         assert!(said.ends_with("libx.so` changed after it was scanned"), "{said}");
     }

@@ -13,7 +13,7 @@ use std::{
 use walkdir::WalkDir;
 
 use super::{
-    content::MemberContent,
+    content::PlannedMember,
     memory::{BuildMemory, WheelRecipe},
 };
 use crate::{
@@ -86,9 +86,9 @@ impl EarlierSet {
         self.wheels.iter().filter(|wheel| wheel.path.file_name() == name).collect()
     }
 
-    /// The digest of a content, if the build of the set remembers it.
-    pub(super) fn recall(&self, content: &MemberContent) -> Option<Sha256> {
-        self.memory.recall(content.key.as_ref()?)
+    /// The digest of a member, if the build of the set remembers it.
+    pub(super) fn recall(&self, member: &PlannedMember) -> Option<Sha256> {
+        self.memory.recall(member.key.as_ref()?)
     }
 }
 

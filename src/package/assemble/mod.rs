@@ -28,16 +28,16 @@ use crate::{
     relpath::RelPath,
     version::Version,
     wheel::{
-        PackSettings, Record, WheelCompression, WheelMember,
-        pack::{WheelWork, WrittenWheel, write_wheel},
+        PackSettings, Record, SourceMember, WheelCompression,
+        pack::{WheelContents, WrittenWheel, write_contents},
         read_record,
     },
 };
 
 pub use built::{BuiltMember, MadePackage, MadeSet, ReuseCount};
-pub use content::{BuiltContent, SdkArchive, SourceBytes};
+pub use content::SdkArchive;
 
-use content::{MemberContent, pack_xz};
+use content::{PlannedMember, pack_xz};
 use destination::{ReplacedFiles, bytes, check_space};
 use earlier::EarlierSet;
 use memory::{BuildMemory, WheelRecipe};
@@ -208,17 +208,16 @@ impl Making<'_> {
             PackageForm::Wheel(record) => record,
             PackageForm::Sdist(top) => return self.sdist(package, top, path, &file),
         };
-        let files = package
+        let members = package
             .members
             .ordered()
             .into_iter()
             .map(|(path, source)| {
-                let content = MemberContent::of(source, self.version, self.settings.time)
-                    .with_context(|| format!("failed to prepare `{path}`"))?;
-                Ok(PlannedFile { path, executable: source.is_executable(), content })
+                PlannedMember::new(path, source, self.version, self.settings.time)
+                    .with_context(|| format!("failed to prepare `{path}`"))
             })
             .collect::<Result<_>>()?;
-        let mut wheel = PlannedWheel { files, texts: &package.texts, record };
+        let mut wheel = PlannedWheel { members, texts: &package.texts, record };
         let linked = self.link_earlier(&wheel, path, &file)?;
         let is_linked = linked.is_some();
         let made = match linked {
@@ -318,21 +317,22 @@ impl Making<'_> {
         path: &str,
     ) -> Result<Option<Vec<Sha256>>> {
         let recalled: Vec<_> =
-            wheel.files.iter().map(|it| (it, earlier.recall(&it.content))).collect();
-        if recalled.iter().any(|(it, sha256)| sha256.is_none() && it.content.is_to_pack()) {
+            wheel.members.iter().map(|member| (member, earlier.recall(member))).collect();
+        if recalled.iter().any(|(member, sha256)| sha256.is_none() && member.is_to_pack) {
             return Ok(None);
         }
-        let bytes = recalled.iter().map(|(it, _)| it.content.len).sum();
+        let bytes = recalled.iter().map(|(member, _)| member.packed.source.member_len()).sum();
         let progress = self.world.console.progress("Comparing", path, Some(bytes));
         let (jobs, stop) = (self.settings.jobs, &self.world.stop);
-        let digests = parallel::map(&recalled, jobs, stop, |(file, sha256)| {
-            let content = &file.content;
+        let digests = parallel::map(&recalled, jobs, stop, |(member, sha256)| {
+            let source = &member.packed.source;
+            let len = source.member_len();
             if let Some(sha256) = sha256 {
-                progress.inc(content.len);
+                progress.inc(len);
                 return Ok(*sha256);
             }
-            let source = Tap::new(content.open()?, stop, |bytes| progress.inc(bytes));
-            Ok(Sha256::of_reader(buffered(source, content.len, READ))?.0)
+            let reader = Tap::new(source.open()?, stop, |bytes| progress.inc(bytes));
+            Ok(Sha256::of_reader(buffered(reader, len, READ))?.0)
         });
         digests.map(Some)
     }
@@ -341,16 +341,14 @@ impl Making<'_> {
     ///
     /// A local zip header has the length of its member, and the length of an xz stream is known
     /// only at its end. So `_devel.tar.xz` is packed into a temporary file first.
-    fn pack_tree(&self, file: &mut PlannedFile) -> Result<()> {
+    fn pack_tree(&self, member: &mut PlannedMember) -> Result<()> {
         let (progress, stop) = (&self.progress, &self.world.stop);
-        progress.begin(file.path);
-        let source = Tap::new(file.content.open()?, stop, |bytes| progress.inc(bytes));
-        let mut packed = NamedTempFile::new_in(self.staging)?;
-        pack_xz(source, &mut packed, self.settings.jobs)
+        progress.begin(&member.packed.path);
+        let tar = Tap::new(member.packed.source.open()?, stop, |bytes| progress.inc(bytes));
+        let mut xz = NamedTempFile::new_in(self.staging)?;
+        pack_xz(tar, &mut xz, self.settings.jobs)
             .map_err(|error| stop.check().map_or_else(Into::into, |()| error))?;
-        let len = packed.as_file().metadata()?.len();
-        file.content.set_packed(packed.into_temp_path(), len);
-        Ok(())
+        member.set_packed(xz.into_temp_path())
     }
 
     fn write_wheel(
@@ -359,24 +357,18 @@ impl Making<'_> {
         path: &str,
         file: &Path,
     ) -> Result<WrittenFile> {
-        for file in wheel.files.iter_mut().filter(|file| file.content.is_to_pack()) {
-            self.pack_tree(file).with_context(|| format!("failed to prepare `{}`", file.path))?;
+        for member in wheel.members.iter_mut().filter(|member| member.is_to_pack) {
+            self.pack_tree(member)
+                .with_context(|| format!("failed to prepare `{}`", member.packed.path))?;
         }
-        let members: Vec<WheelMember> = wheel.files.iter().map(PlannedFile::as_member).collect();
+        let members: Vec<SourceMember> =
+            wheel.members.iter().map(|member| member.packed.clone()).collect();
+        let contents =
+            WheelContents { members: &members, texts: wheel.texts, record: wheel.record };
+        let progress = |bytes| self.progress.inc(bytes);
         let mut out = created(file)?;
-        let written = write_wheel(
-            &mut out,
-            &WheelWork {
-                members: &members,
-                open: &|index| wheel.files[index].content.open(),
-                taken: &[],
-                texts: wheel.texts,
-                record: wheel.record,
-                settings: self.settings,
-                stop: &self.world.stop,
-                progress: &|bytes| self.progress.inc(bytes),
-            },
-        )?;
+        let written =
+            write_contents(&mut out, &contents, self.settings, &self.world.stop, &progress)?;
         // RECORD begins with the files.
         let digests: Vec<Sha256> =
             written.record.rows().iter().filter_map(|row| row.digest).collect();
@@ -396,8 +388,8 @@ impl Making<'_> {
 
     /// Remembers the digests of the sources, which have the order of the files.
     fn learn(&mut self, wheel: &PlannedWheel, digests: &[Sha256]) {
-        for (file, sha256) in wheel.files.iter().zip(digests) {
-            if let Some(key) = &file.content.key {
+        for (member, sha256) in wheel.members.iter().zip(digests) {
+            if let Some(key) = &member.key {
                 self.memory.learn(key, *sha256);
             }
         }
@@ -409,34 +401,22 @@ const READ: usize = 256 << 10;
 
 /// What a wheel is made of.
 struct PlannedWheel<'a> {
-    files: Vec<PlannedFile<'a>>,
+    members: Vec<PlannedMember>,
     texts: &'a [(RelPath, String)],
     record: &'a RelPath,
-}
-
-struct PlannedFile<'a> {
-    path: &'a RelPath,
-    executable: bool,
-    content: MemberContent,
-}
-
-impl PlannedFile<'_> {
-    fn as_member(&self) -> WheelMember {
-        let Self { path, executable, content } = self;
-        WheelMember { path: (*path).clone(), executable: *executable, len: content.len }
-    }
 }
 
 impl PlannedWheel<'_> {
     /// The members of the finished wheel. The rows of its RECORD have the same order.
     fn built(&self, record: &Record) -> Vec<BuiltMember> {
-        let files = self.files.iter().zip(record.rows()).filter_map(|(file, row)| {
+        let files = self.members.iter().zip(record.rows()).filter_map(|(member, row)| {
             Some(BuiltMember {
-                path: file.path.clone(),
-                executable: file.executable,
+                path: member.packed.path.clone(),
+                executable: member.packed.executable,
                 len: row.len?,
                 sha256: row.digest?,
-                content: file.content.built.clone(),
+                source: member.packed.source.clone(),
+                tree: member.tree.clone(),
             })
         });
         let texts = self.texts.iter().map(|(path, text)| BuiltMember::text(path, text));
@@ -446,8 +426,11 @@ impl PlannedWheel<'_> {
 
     /// `digests` begins with the digests of the files, in their order.
     fn recipe(&self, digests: &[Sha256], settings: &PackSettings) -> WheelRecipe {
-        let files = self.files.iter().zip(digests);
-        let files = files.map(|(file, sha256)| (file.path, file.executable, *sha256));
+        let files = self
+            .members
+            .iter()
+            .zip(digests)
+            .map(|(member, sha256)| (&member.packed.path, member.packed.executable, *sha256));
         let texts =
             self.texts.iter().map(|(path, text)| (path, false, Sha256::of(text.as_bytes())));
         WheelRecipe::new(files.chain(texts), settings)

@@ -98,7 +98,7 @@ impl Fixture {
         WheelWork {
             members: &self.members,
             open,
-            taken: &[],
+            kept: &[],
             texts: &self.texts,
             record: &self.record,
             settings,

@@ -10,13 +10,13 @@ use rocwheel::{
     error::Stop,
     package::{
         BuildOptions, SdkTreePacking,
-        assemble::{BuiltContent, BuiltMember, MadePackage, MadeSet, Reuse, SourceBytes},
+        assemble::{BuiltMember, MadePackage, MadeSet, Reuse},
         build::{Build, BuildSelection},
     },
     run::Platform,
     run::Provenance,
     set::LocalSet,
-    wheel::WheelCompression,
+    wheel::{Source, WheelCompression},
 };
 use zip::ZipArchive;
 
@@ -43,16 +43,13 @@ pub(crate) fn make(
     build.make(dest, reuse, &world).unwrap()
 }
 
-fn whole(bytes: &SourceBytes) -> Vec<u8> {
-    let read = |source: &dyn ReadAt| {
-        let len = usize::try_from(source.len()).unwrap();
-        let (mut whole, mut at) = (vec![0; len], 0);
-        while at < len {
-            at += source.read_at(at as u64, &mut whole[at..]).unwrap();
-        }
-        whole
-    };
-    bytes.examine(read).unwrap()
+fn whole(source: &dyn ReadAt) -> Vec<u8> {
+    let len = usize::try_from(source.len()).unwrap();
+    let (mut whole, mut at) = (vec![0; len], 0);
+    while at < len {
+        at += source.read_at(at as u64, &mut whole[at..]).unwrap();
+    }
+    whole
 }
 
 fn wheel_has(file: &[u8], made: &MadePackage) {
@@ -67,15 +64,17 @@ fn wheel_has(file: &[u8], made: &MadePackage) {
         found.read_to_end(&mut bytes).unwrap();
         assert_eq!(Sha256::of(&bytes), member.sha256, "{}", member.path);
         assert_eq!(bytes.len() as u64, member.len);
-        match &member.content {
-            BuiltContent::Plain(content) => assert!(whole(content) == bytes, "{}", member.path),
-            BuiltContent::Sdk(_) => tree_has(&bytes, member),
+        if member.tree.is_some() {
+            tree_has(&bytes, member);
+        } else {
+            let source = member.source.examine(whole).unwrap().unwrap();
+            assert!(source == bytes, "{}", member.path);
         }
     }
 }
 
 fn tree_has(bytes: &[u8], member: &BuiltMember) {
-    let BuiltContent::Sdk(tree) = &member.content else { panic!("{member:?}") };
+    let tree = member.tree.as_ref().unwrap();
     let plain: Box<dyn Read> = if member.path.as_str().ends_with(".xz") {
         Box::new(xz2::read::XzDecoder::new(bytes))
     } else {
@@ -86,11 +85,12 @@ fn tree_has(bytes: &[u8], member: &BuiltMember) {
     for found in tar.entries().unwrap() {
         let mut found = found.unwrap();
         let path = String::from_utf8(found.path_bytes().into_owned()).unwrap();
-        let (entry, bytes) = entries.next().unwrap();
+        let (entry, file) = entries.next().unwrap();
         assert_eq!(path.trim_end_matches('/'), entry.path.as_str());
         let mut content = Vec::new();
         found.read_to_end(&mut content).unwrap();
-        assert!(bytes.map(whole).unwrap_or_default() == content, "{path}");
+        let source = file.map(|file| file.examine(whole).unwrap());
+        assert!(source.unwrap_or_default() == content, "{path}");
     }
     assert!(entries.next().is_none());
 }
@@ -192,11 +192,11 @@ fn a_source_that_changed_since_it_was_packed_is_refused() {
     copy_tree(&sets()[0].artifacts(), &artifacts);
     let made = make(&artifacts, &dest, &Reuse::default(), &options());
     let members = made.packages.iter().flat_map(|package| &package.members);
-    let mut plain = members.filter_map(|member| match &member.content {
-        BuiltContent::Plain(bytes @ SourceBytes::File(_)) => Some(bytes),
+    let mut files = members.filter_map(|member| match &member.source {
+        Source::File(file) => Some(file),
         _ => None,
     });
-    let bytes = plain.next().unwrap();
+    let file = files.next().unwrap();
     let change = || {
         for entry in walkdir::WalkDir::new(&artifacts) {
             let entry = entry.unwrap();
@@ -207,9 +207,9 @@ fn a_source_that_changed_since_it_was_packed_is_refused() {
             }
         }
     };
-    let said = bytes.examine(|_| change()).unwrap_err().to_string();
+    let said = file.examine(|_| change()).unwrap_err().to_string();
     assert!(said.ends_with("` changed after it was packed"), "{said}");
     // And before it is looked at.
-    let said = bytes.examine(|_| ()).unwrap_err().to_string();
+    let said = file.examine(|_| ()).unwrap_err().to_string();
     assert!(said.ends_with("` changed after it was packed"), "{said}");
 }

@@ -66,7 +66,7 @@ fn a_large_file_takes_five_blocks_for_each_thread() {
             let source = Arc::clone(&source);
             Ok(Box::new(Repeated { source, at: 0 }.take(member.len)))
         },
-        taken: &[],
+        kept: &[],
         texts: &[],
         record: &record,
         settings: &settings,
