@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     elf::{ElfFacts, ElfKind, Machine},
-    error::Result,
+    error::{Context as _, Result},
     relpath,
     run::Platform,
 };
@@ -151,11 +151,11 @@ pub(super) fn init(wheel: &FrameworkWheel, policy: &Frameworks) -> Result<Option
             None => Ok(None),
         };
         let hook = match text("__init__.py")? {
-            Some(source) => init_module::hook(&source)?,
+            Some(source) => init_module::hook(&source)
+                .with_context(|| format!("failed to read `{root}/__init__.py`"))?,
             None => None,
         };
-        let module = text(init_module::FILE)?;
-        let module = module.map(|it| InitModule::parse(&it)).transpose()?;
+        let module = text(init_module::FILE)?.map(|it| InitModule::parse(&it));
         if hook.is_some() || module.is_some() {
             return Ok(Some(FoundInit { root, module, hook }));
         }

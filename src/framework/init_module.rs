@@ -2,13 +2,10 @@
 //! and the hook in `__init__.py` that calls it. Both are read without running Python.
 
 use itertools::Itertools as _;
-use ruff_python_ast::{ExceptHandler, Expr, ModModule, Stmt};
 use serde::Serialize;
 
-use crate::{
-    error::{Context as _, Result, ensure},
-    package::python_source,
-};
+use super::python_statements::{Statement, Statements, is_docstring, plain_text};
+use crate::error::{Context as _, Result, ensure};
 
 /// The file name of the module.
 pub(super) const FILE: &str = "_rocm_init.py";
@@ -48,11 +45,10 @@ pub(super) struct InitHook {
 }
 
 impl InitModule {
-    pub(super) fn parse(source: &str) -> Result<Self> {
-        let call = python_source::parse(source, |parsed| {
-            parsed.errors().is_empty().then(|| call(parsed.syntax())).flatten()
-        })?;
-        Ok(call.map_or(Self::Opaque, Self::Known))
+    pub(super) fn parse(source: &str) -> Self {
+        let statements: Result<Vec<_>> = Statements::new(source).collect();
+        let call = statements.ok().and_then(|statements| call(&statements));
+        call.map_or(Self::Opaque, Self::Known)
     }
 }
 
@@ -83,55 +79,80 @@ impl InitCall {
 
 /// The call in a module of a known form: a function `initialize` without parameters that imports
 /// `rocm_sdk` and calls it, and nothing else.
-fn call(module: &ModModule) -> Option<InitCall> {
-    let [Stmt::FunctionDef(function)] = &module.body[..] else {
-        return None;
-    };
-    let takes_nothing = function.parameters.iter().next().is_none();
-    if function.name.as_str() != "initialize" || !takes_nothing {
-        return None;
-    }
-    let is_import = |it: &Stmt| match it {
-        Stmt::Import(it) => it.names.iter().all(|it| it.name.as_str() == "rocm_sdk"),
-        Stmt::Try(it) => it.body.iter().all(|it| matches!(it, Stmt::Import(_))),
-        Stmt::Expr(it) => matches!(*it.value, Expr::StringLiteral(_)),
-        _ => false,
-    };
-    let (statement, before) = function.body.split_last()?;
-    let Stmt::Expr(expression) = statement else {
-        return None;
-    };
-    let Expr::Call(call) = &*expression.value else {
-        return None;
-    };
-    let Expr::Attribute(called) = &*call.func else {
-        return None;
-    };
-    let is_ours = matches!(&*called.value, Expr::Name(it) if it.id.as_str() == "rocm_sdk")
-        && called.attr.as_str() == "initialize_process";
-    if !is_ours || !before.iter().all(is_import) || !call.arguments.args.is_empty() {
-        return None;
-    }
-    let mut found = InitCall::default();
-    for keyword in &call.arguments.keywords {
-        match (keyword.arg.as_ref()?.as_str(), &keyword.value) {
-            ("preload_shortnames", Expr::List(list)) => {
-                let names = list.elts.iter().map(|it| match it {
-                    Expr::StringLiteral(text) => Some(text.value.to_str().to_owned()),
-                    _ => None,
-                });
-                found.preload = names.collect::<Option<_>>()?;
+fn call(statements: &[Statement<'_>]) -> Option<InitCall> {
+    let (function, body) = statements.split_first()?;
+    let is_function = matches!(
+        function.tokens[..],
+        ["def", "initialize", "(", ")", ":"] | ["def", "initialize", "(", ")", "-", ">", _, ":"]
+    );
+    let indent = body.first()?.indent;
+    let is_inside = |it: &Statement<'_>| !indent.is_empty() && it.indent.starts_with(indent);
+    let (last, before) = body.split_last()?;
+    let is_form = is_function
+        && body.iter().all(is_inside)
+        && last.indent == indent
+        && only_imports(before, indent);
+    let start = ["rocm_sdk", ".", "initialize_process", "("];
+    let arguments = last.tokens.strip_prefix(&start[..]).filter(|_| is_form)?;
+    arguments_of(arguments.strip_suffix(&[")"][..])?)
+}
+
+/// Whether the statements of a block are a docstring, imports of `rocm_sdk`, and `try` around such an import.
+fn only_imports(statements: &[Statement<'_>], indent: &str) -> bool {
+    // The part of a `try` that deeper statements belong to.
+    let mut part = "";
+    statements.iter().all(|statement| {
+        let is_import = statement.tokens == ["import", "rocm_sdk"];
+        if statement.indent != indent {
+            return part == "except" || (part == "try" && is_import);
+        }
+        part = match statement.tokens[..] {
+            ["try", ":"] => "try",
+            ["except", .., ":"] => "except",
+            _ => "",
+        };
+        let is_text = matches!(statement.tokens[..], [text] if is_docstring(text));
+        is_import || is_text || !part.is_empty()
+    })
+}
+
+/// The arguments of `rocm_sdk.initialize_process`, if each is a literal.
+fn arguments_of(tokens: &[&str]) -> Option<InitCall> {
+    let mut call = InitCall::default();
+    let mut rest = tokens;
+    while let [name, "=", value, after @ ..] = rest {
+        rest = after;
+        match (*name, *value) {
+            ("preload_shortnames", "[") => {
+                let end = rest.iter().position(|it| *it == "]")?;
+                call.preload = texts(&rest[..end])?;
+                rest = &rest[end + 1..];
             }
-            ("check_version", Expr::StringLiteral(text)) => {
-                found.check_version = Some(text.value.to_str().to_owned());
-            }
-            ("fail_on_version_mismatch", Expr::BooleanLiteral(it)) => {
-                found.fail_on_version_mismatch = it.value;
-            }
+            ("check_version", text) => call.check_version = Some(plain_text(text)?.to_owned()),
+            ("fail_on_version_mismatch", "True") => call.fail_on_version_mismatch = true,
+            ("fail_on_version_mismatch", "False") => call.fail_on_version_mismatch = false,
+            _ => return None,
+        }
+        match rest {
+            [] => {}
+            [",", after @ ..] => rest = after,
             _ => return None,
         }
     }
-    Some(found)
+    rest.is_empty().then_some(call)
+}
+
+/// The strings of a list, without its brackets.
+fn texts(tokens: &[&str]) -> Option<Vec<String>> {
+    let items = tokens.strip_suffix(&[","][..]).unwrap_or(tokens);
+    if items.is_empty() {
+        return tokens.is_empty().then(Vec::new);
+    }
+    let texts = items.split(|it| *it == ",").map(|item| match item {
+        [text] => plain_text(text).map(str::to_owned),
+        _ => None,
+    });
+    texts.collect()
 }
 
 /// The hook in the source of an `__init__.py`. `None` if nothing there imports the module.
@@ -139,49 +160,86 @@ pub(super) fn hook(source: &str) -> Result<Option<InitHook>> {
     if !source.contains(MODULE) {
         return Ok(None);
     }
-    python_source::parse(source, |parsed| find(&parsed.syntax().body, false))
+    let mut statements = Statements::new(source);
+    // The blocks around a statement: the indentation of each, and its keyword.
+    let mut blocks: Vec<(&str, &str)> = Vec::new();
+    while let Some(statement) = statements.next().transpose()? {
+        if !statement.is_continued {
+            blocks.retain(|(indent, _)| indent.len() < statement.indent.len());
+        }
+        let (keyword, inside) = split_header(&statement.tokens);
+        blocks.extend(keyword.map(|keyword| (statement.indent, keyword)));
+        // What is in a function or a loop may never run.
+        let runs = blocks.iter().all(|(_, it)| matches!(*it, "try" | "if" | "elif" | "else"));
+        if !runs || !imports_module(inside) {
+            continue;
+        }
+        let tries = blocks.iter().filter(|(_, keyword)| *keyword == "try");
+        let tries: Vec<&str> = tries.map(|(indent, _)| *indent).collect();
+        return Ok(Some(InitHook { catches_absence: catches_absence(statements, &tries)? }));
+    }
+    Ok(None)
 }
 
-fn find(body: &[Stmt], catches_absence: bool) -> Option<InitHook> {
-    let end = format!(".{MODULE}");
-    let hook = || InitHook { catches_absence };
-    body.iter().find_map(|statement| match statement {
-        Stmt::ImportFrom(it) => {
-            let module = it.module.as_deref().unwrap_or_default();
-            let is_module = module == MODULE || module.ends_with(&end);
-            let mut names = it.names.iter();
-            (is_module || names.any(|it| it.name.as_str() == MODULE)).then(hook)
+/// The keyword of a compound statement, and the statement that follows it on its line, if any; or no keyword,
+/// and the tokens of a simple statement.
+fn split_header<'a, 'b>(tokens: &'b [&'a str]) -> (Option<&'a str>, &'b [&'a str]) {
+    const KEYWORDS: [&str; 12] = [
+        "async", "class", "def", "elif", "else", "except", "finally", "for", "if", "try", "while",
+        "with",
+    ];
+    let keyword = tokens.first().copied().filter(|it| KEYWORDS.contains(it));
+    let mut depth = 0_usize;
+    let colon = tokens.iter().position(|token| {
+        match *token {
+            "(" | "[" | "{" => depth += 1,
+            ")" | "]" | "}" => depth -= 1,
+            _ => {}
         }
-        Stmt::Import(it) => {
-            let mut names = it.names.iter();
-            names.any(|it| it.name.as_str().ends_with(&end)).then(hook)
+        *token == ":" && depth == 0
+    });
+    match (keyword, colon) {
+        (Some(_), Some(colon)) => (keyword, &tokens[colon + 1..]),
+        _ => (None, tokens),
+    }
+}
+
+/// Whether a statement imports the init module, or something of it.
+fn imports_module(tokens: &[&str]) -> bool {
+    let mut pairs = tokens.windows(2);
+    match tokens.first() {
+        Some(&"from") => pairs.any(|pair| pair[0] != "as" && pair[1] == MODULE),
+        Some(&"import") => pairs.any(|pair| pair == [".", MODULE]),
+        _ => false,
+    }
+}
+
+/// Whether one of the `try` blocks with these indentations catches that a module is absent. The statements are
+/// those behind the import.
+fn catches_absence(mut statements: Statements<'_>, tries: &[&str]) -> Result<bool> {
+    let mut open = tries.to_vec();
+    while let Some(statement) = statements.next().transpose()? {
+        let is_handler = statement.tokens.first() == Some(&"except");
+        // A block ends before a statement that is not deeper, except for its own handlers.
+        open.retain(|indent| {
+            let deeper = statement.is_continued || statement.indent.len() > indent.len();
+            deeper || (is_handler && statement.indent == *indent)
+        });
+        let Some(innermost) = open.last() else { break };
+        if is_handler && statement.indent == *innermost && is_enough(&statement.tokens) {
+            return Ok(true);
         }
-        Stmt::Try(it) => {
-            let is_caught = it.handlers.iter().any(catches_import_error);
-            find(&it.body, is_caught).or_else(|| find(&it.orelse, catches_absence))
-        }
-        Stmt::If(it) => {
-            let mut clauses = it.elif_else_clauses.iter();
-            find(&it.body, catches_absence)
-                .or_else(|| clauses.find_map(|it| find(&it.body, catches_absence)))
-        }
-        _ => None,
-    })
+    }
+    Ok(false)
 }
 
 /// Whether a handler catches that a module is absent: `from . import x` raises `ImportError` itself and not
 /// its subclass `ModuleNotFoundError`. A handler without a type catches everything.
-fn catches_import_error(handler: &ExceptHandler) -> bool {
-    let ExceptHandler::ExceptHandler(handler) = handler;
-    let is_enough = |it: &Expr| {
-        let enough = ["ImportError", "Exception", "BaseException"];
-        matches!(it, Expr::Name(it) if enough.contains(&it.id.as_str()))
-    };
-    match handler.type_.as_deref() {
-        None => true,
-        Some(Expr::Tuple(it)) => it.elts.iter().any(is_enough),
-        Some(one) => is_enough(one),
-    }
+fn is_enough(handler: &[&str]) -> bool {
+    let enough = ["ImportError", "Exception", "BaseException"];
+    let alias = handler.iter().position(|it| *it == "as").unwrap_or(handler.len());
+    let mut pairs = handler[..alias].windows(2);
+    handler.get(1) == Some(&":") || pairs.any(|pair| pair[0] != "." && enough.contains(&pair[1]))
 }
 
 const HOOK: [&str; 7] = [
@@ -197,38 +255,51 @@ const HOOK: [&str; 7] = [
 /// The source of an `__init__.py` with a hook: behind the docstring, the comments and the imports from
 /// `__future__` at its beginning, before everything else.
 pub(super) fn with_hook(source: &str) -> Result<String> {
-    let end = python_source::parse(source, |parsed| {
-        ensure!(parsed.errors().is_empty(), "its Python cannot be parsed");
-        let body = parsed.syntax().body.iter().enumerate();
-        let head = body.map_while(|(index, it)| match it {
-            Stmt::Expr(it) if index == 0 && matches!(*it.value, Expr::StringLiteral(_)) => {
-                Some(usize::from(it.range.end()))
-            }
-            Stmt::ImportFrom(it) if it.module.as_deref() == Some("__future__") => {
-                Some(usize::from(it.range.end()))
-            }
-            _ => None,
-        });
-        Ok(head.last())
-    })??;
-    let at = match end {
-        // The rest of the line of the last such statement.
-        Some(end) => {
-            let rest = source.get(end..).context("a statement beyond the end of its source")?;
-            end + rest.find('\n').map_or(rest.len(), |it| it + 1)
-        }
-        None => source
-            .split_inclusive('\n')
-            .take_while(|line| line.starts_with('#'))
-            .map(str::len)
-            .sum(),
-    };
-    let (before, after) = source.split_at(at);
+    let has_old_lines = source.replace("\r\n", "").contains('\r');
+    ensure!(!has_old_lines, "its lines end in a carriage return alone");
+    let (before, after) = source.split_at(end_of_head(source)?);
     let newline = if source.contains("\r\n") { "\r\n" } else { "\n" };
-    let is_line_open = !before.is_empty() && !before.ends_with('\n');
+    let is_line_open = !before.is_empty() && !before.ends_with(['\n', '\u{feff}']);
     let gap = if is_line_open { newline } else { "" };
     let hook = HOOK.join(newline);
     Ok(format!("{before}{gap}{hook}{newline}{after}"))
+}
+
+/// Where the statements begin that a hook has to come before.
+fn end_of_head(source: &str) -> Result<usize> {
+    let mut head = None;
+    for (index, statement) in Statements::new(source).enumerate() {
+        let statement = statement.context("its Python is not understood")?;
+        let tokens = &statement.tokens;
+        let is_text = |it: &&str| is_docstring(it) || matches!(*it, "(" | ")");
+        let is_docstring = index == 0 && tokens.iter().all(is_text);
+        if !is_docstring && !tokens.starts_with(&["from", "__future__", "import"]) {
+            ensure!(
+                !statement.is_continued,
+                "a statement begins on the last line of its docstring"
+            );
+            break;
+        }
+        head = statement.end;
+    }
+    Ok(head.unwrap_or_else(|| end_of_comments(source)))
+}
+
+/// Where the comments end at the beginning of a source. A line that names its encoding is one of its first two.
+fn end_of_comments(source: &str) -> usize {
+    let mut end = if source.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+    let mut at = end;
+    let mut is_first = true;
+    for (index, line) in source[end..].split_inclusive('\n').enumerate() {
+        at += line.len();
+        is_first &= line.starts_with('#');
+        let names_encoding =
+            index < 2 && line.trim_start().starts_with('#') && line.contains("coding");
+        if is_first || names_encoding {
+            end = at;
+        }
+    }
+    end
 }
 
 #[cfg(test)]
@@ -264,17 +335,17 @@ mod tests {
                 fail_on_version_mismatch=True,
             )
         "#);
-        assert_eq!(InitModule::parse(&text).unwrap(), InitModule::Known(ours()));
+        assert_eq!(InitModule::parse(&text), InitModule::Known(ours()));
         let nothing = InitCall::default();
         let text = nothing.render("rocm==7.14.0");
-        assert_eq!(InitModule::parse(&text).unwrap(), InitModule::Known(nothing));
+        assert_eq!(InitModule::parse(&text), InitModule::Known(nothing));
     }
 
     #[test]
     fn the_module_of_pytorch_is_understood_and_any_other_is_opaque() {
         let upstream = "\ndef initialize():\n    import rocm_sdk\n    rocm_sdk.initialize_process(\n        \
                         preload_shortnames=['amd_comgr', 'amdhip64'],\n        check_version='7.14.0a20260812')\n";
-        let InitModule::Known(call) = InitModule::parse(upstream).unwrap() else {
+        let InitModule::Known(call) = InitModule::parse(upstream) else {
             panic!("opaque");
         };
         assert_eq!(call.preload, ["amd_comgr", "amdhip64"]);
@@ -286,8 +357,16 @@ mod tests {
             "def initialize():\n    import rocm_sdk\n    rocm_sdk.initialize_process(check_version=V)\n",
             "def initialize(x):\n    rocm_sdk.initialize_process()\n",
             "def broken(:\n",
+            "def initialize():\n  try:\n    rocm_sdk.initialize_process()\n",
+            "def initialize():\n  try:\n    import os\n  except ImportError:\n    pass\n  rocm_sdk.initialize_process()\n",
+            "def initialize():\n  rocm_sdk.initialize_process(preload_shortnames=['a' 'b'])\n",
+            "def initialize():\n  rocm_sdk.initialize_process(check_version='a', *b)\n",
+            "def initialize():\n  rocm_sdk.initialize_process(check_version=f'{v}')\n",
+            "def initialize():\n  rocm_sdk.initialize_process('a')\n",
+            "def initialize():\n  rocm_sdk.initialize_process()\nx = 1\n",
+            "def initialize():\n  rocm_sdk.initialize_process(); x = 1\n",
         ] {
-            assert_eq!(InitModule::parse(other).unwrap(), InitModule::Opaque, "{other}");
+            assert_eq!(InitModule::parse(other), InitModule::Opaque, "{other}");
         }
     }
 
@@ -305,6 +384,36 @@ mod tests {
         };
         assert!(tried("ImportError") && tried("(OSError, ImportError)") && tried("Exception"));
         assert!(!tried("ModuleNotFoundError"));
+        assert!(tried("(a.ImportError, ImportError) as error") && tried("Exception as e"));
+        assert!(!tried("a.ImportError") && !tried("OSError as Exception"));
+        for (source, catches) in [
+            ("try: import os; from . import _rocm_init\nexcept ImportError: pass\n", Some(true)),
+            (
+                "try:\n  from . import _rocm_init\nexcept OSError:\n  pass\nexcept:\n  pass\n",
+                Some(true),
+            ),
+            ("try:\n  pass\nexcept ImportError:\n  from . import _rocm_init\n", None),
+            (
+                "try:\n  pass\nexcept ImportError:\n  pass\nelse:\n  from . import _rocm_init\n",
+                Some(false),
+            ),
+            (
+                "try:\n  try:\n    from . import _rocm_init\n  finally:\n    pass\nexcept ImportError:\n  pass\n",
+                Some(true),
+            ),
+            (
+                "try:\n  from . import _rocm_init\nfinally:\n  pass\ntry:\n  a\nexcept ImportError:\n  pass\n",
+                Some(false),
+            ),
+            ("def f():\n  from . import _rocm_init\n", None),
+            ("if a:\n  pass\nelse: from . import _rocm_init\n", Some(false)),
+            ("'''\nfrom . import _rocm_init\n'''\n", None),
+            ("from . import (\n  a,\n  _rocm_init,\n)\n", Some(false)),
+            ("from . import a as _rocm_init\n", None),
+        ] {
+            assert_eq!(caught(source), catches, "{source}");
+        }
+        assert!(hook("a = '\nfrom . import _rocm_init\n").is_err());
         assert!(caught("import x._rocm_init\n").is_some());
         assert!(caught("from ._rocm_init import initialize\n").is_some());
     }
@@ -388,6 +497,25 @@ mod tests {
             del _rocm_init<CR>
         import os<CR>
         "#);
-        assert!(with_hook("import (\n").is_err());
+        for refused in ["import (\n", "'doc'; import os\n", "'doc\n", "# a\rimport os\r"] {
+            assert!(with_hook(refused).is_err(), "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn a_hook_leaves_the_encoding_where_python_looks_for_it() {
+        for head in [
+            "\u{feff}",
+            "\u{feff}# one\n",
+            "\n# -*- coding: utf-8 -*-\n",
+            "  # coding=utf-8\n",
+            "# one\n\u{20}# coding=utf-8\n",
+            "r'doc' \\\n  'more'  # why\n",
+            "('doc')\nfrom __future__ import (\n  a,\n  b)\n",
+            "'doc'; from __future__ import a;\n",
+        ] {
+            let text = with_hook(&format!("{head}import os\n")).unwrap();
+            assert!(text.starts_with(&format!("{head}try:\n")), "{text}");
+        }
     }
 }
