@@ -79,16 +79,6 @@ pub fn try_each<I: Sync, T: Send>(
     all_failures(failed, items.len())
 }
 
-/// Does work that calls itself for each level of its input, on a thread of its own.
-pub fn with_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T> {
-    // It is address space; memory is what the work really uses.
-    let thread = thread::Builder::new().stack_size(64 << 20);
-    thread::scope(|scope| match thread.spawn_scoped(scope, work)?.join() {
-        Ok(done) => Ok(done),
-        Err(panic) => std::panic::resume_unwind(panic),
-    })
-}
-
 /// Runs the work, and returns the results and the failures, both in the order of the items.
 fn collect<I: Sync, T: Send>(
     items: &[I],

@@ -20,6 +20,7 @@ use crate::{
     package::{
         DistributionMode,
         catalog::{CATALOG, PackageKind, PackageSpec},
+        dist_info,
     },
     set::{KnownPackage, KnownPackages, PublishedFacts, is_of_others, is_ours},
     target::Target,
@@ -236,18 +237,28 @@ pub struct SdistContents {
     pub escapes: Vec<String>,
 }
 
-/// The class of the tables in `_dist_info.py` that our builds write.
-const TABLES: &str = "\nclass FileEntry";
+/// The class in `_dist_info.py` for the required files. Only ours has it.
+const CLASS: &str = "\nclass FileEntry";
+
+/// What a package says of its set: the texts of `_dist_info.py` and, in our packages, `_dist_info.json`.
+#[derive(Clone, Copy, Debug)]
+pub struct DistInfoTexts<'a> {
+    pub module: &'a str,
+    pub tables: Option<&'a str>,
+}
 
 impl SdistFile {
-    /// Whether its `_dist_info.py` has the tables that our builds write.
+    /// Whether our builder made it, as its `_dist_info.py` shows.
     pub fn is_built_by_us(&self) -> bool {
-        self.dist_info().is_some_and(|text| text.contains(TABLES))
+        self.dist_info().is_some_and(|texts| texts.module.contains(CLASS))
     }
 
-    pub fn dist_info(&self) -> Option<&str> {
-        let file = self.contents.files.get("src/rocm_sdk/_dist_info.py")?;
-        str::from_utf8(file.kept.as_deref()?).ok()
+    pub fn dist_info(&self) -> Option<DistInfoTexts<'_>> {
+        let text = |name| {
+            let file = self.contents.files.get(&format!("src/rocm_sdk/{name}"))?;
+            str::from_utf8(file.kept.as_deref()?).ok()
+        };
+        Some(DistInfoTexts { module: text(dist_info::MODULE)?, tables: text(dist_info::TABLES) })
     }
 }
 
@@ -282,20 +293,19 @@ impl WheelFile {
         Some(self.kept(|it| it == path)?.1)
     }
 
-    /// The text of its `_dist_info.py`, if it has the tables of files that our builds write. Other
-    /// builders write no such tables, and their sets are known to lack files.
-    pub fn tables(&self) -> Option<&str> {
-        self.dist_info_py().filter(|text| text.contains(TABLES))
+    /// Whether its `_dist_info.py` is ours. Other builders write no tables of files, and their sets are known
+    /// to lack files.
+    pub fn is_built_by_us(&self) -> bool {
+        self.dist_info_texts().is_some_and(|texts| texts.module.contains(CLASS))
     }
 
-    fn dist_info_py(&self) -> Option<&str> {
-        let (_, bytes) = self.kept(|path| path.ends_with("/_dist_info.py"))?;
-        str::from_utf8(bytes).ok()
-    }
-
-    /// The text of its `_dist_info.py`, if rocwheel made the wheel. Device wheels have none.
-    pub fn own_dist_info(&self) -> Option<&str> {
-        self.dist_info_py().filter(|text| text.contains(TABLES) || !self.is_made_by_others())
+    /// What it says of its set. Device wheels say nothing.
+    pub fn dist_info_texts(&self) -> Option<DistInfoTexts<'_>> {
+        let text = |name: &str| {
+            let is_it = |path: &str| path.rsplit_once('/').is_some_and(|(_, file)| file == name);
+            str::from_utf8(self.kept(is_it)?.1).ok()
+        };
+        Some(DistInfoTexts { module: text(dist_info::MODULE)?, tables: text(dist_info::TABLES) })
     }
 
     /// Whether another program than rocwheel made it, according to its WHEEL. TheRock's builder does
@@ -462,10 +472,11 @@ impl SetFacts {
         sdists.find(|sdist| sdist.identity().is_some_and(is_named))
     }
 
-    /// The `_dist_info.py` of each package that rocwheel built.
-    pub fn dist_infos(&self) -> impl Iterator<Item = (&CheckedPackage, &str)> {
+    /// What each package that rocwheel built says of its set.
+    pub fn dist_infos(&self) -> impl Iterator<Item = (&CheckedPackage, DistInfoTexts<'_>)> {
         let wheels = self.wheels.iter();
-        let wheels = wheels.filter_map(|it| Some((&it.package, it.own_dist_info()?)));
+        let wheels = wheels.filter(|it| it.is_built_by_us() || !it.is_made_by_others());
+        let wheels = wheels.filter_map(|it| Some((&it.package, it.dist_info_texts()?)));
         let sdists = self.sdists.iter().filter(|it| it.is_built_by_us());
         let sdists = sdists.filter_map(|it| Some((&it.package, it.dist_info()?)));
         wheels.chain(sdists)

@@ -1,166 +1,47 @@
-//! [`PythonModule`]: the names that a Python source file defines and imports.
+//! [`PythonModules`]: the Python files of a package or an sdist, and which names their lines give a meaning.
+//! They are not parsed: their builders test that.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use itertools::Itertools as _;
-use ruff_python_ast::{Expr, Stmt, StmtImportFrom};
+/// The Python files by their paths, with their bytes if those were kept.
+pub(super) type PythonModules<'a> = BTreeMap<&'a str, Option<&'a [u8]>>;
 
-use crate::package::python_source;
-
-#[derive(Debug, Default)]
-pub(super) struct PythonModule {
-    /// The names that it defines or imports at its top level.
-    names: BTreeSet<String>,
-    /// Strings assigned to names at its top level; for each name the last one.
-    texts: BTreeMap<String, String>,
-    /// Its imports from its own package.
-    relative: Vec<RelativeImport>,
-    /// Whether it has `from … import *`, so that its names are not all known.
-    has_star: bool,
-}
-
-/// `from ..a import b`: two levels, `a`, and `b`. Modules are written as paths: `a/b`.
-type RelativeImport = (usize, String, Vec<String>);
-
-/// The modules of a package or an sdist, by their paths.
-pub(super) type PythonModules<'a> = BTreeMap<&'a str, PythonModule>;
-
-impl PythonModule {
-    /// Parses a source file. The error says why it is not valid Python.
-    pub(super) fn parse(source: &[u8]) -> Result<Self, String> {
-        let text = std::str::from_utf8(source).map_err(|error| format!("not UTF-8: {error}"))?;
-        python_source::parse(text, |parsed| {
-            if let Some(error) = parsed.errors().first() {
-                let before = text.get(..usize::from(error.location.start()));
-                let line = before.unwrap_or_default().lines().count().max(1);
-                return Err(format!("line {line}: {}", error.error));
-            }
-            let mut module = Self::default();
-            module.read(&parsed.syntax().body);
-            Ok(module)
-        })
-        .unwrap_or_else(|error| Err(format!("{error:#}")))
-    }
-
-    pub(super) fn defines(&self, name: &str) -> bool {
-        self.has_star || self.names.contains(name)
-    }
-
-    pub(super) fn text(&self, name: &str) -> Option<&str> {
-        self.texts.get(name).map(String::as_str)
-    }
-
-    fn read(&mut self, body: &[Stmt]) {
-        for statement in body {
-            match statement {
-                Stmt::FunctionDef(it) => self.define(&it.name),
-                Stmt::ClassDef(it) => self.define(&it.name),
-                Stmt::Assign(it) => {
-                    for target in &it.targets {
-                        self.assign(target, Some(&it.value));
-                    }
-                }
-                Stmt::AnnAssign(it) => self.assign(&it.target, it.value.as_deref()),
-                Stmt::Import(it) => {
-                    for alias in &it.names {
-                        let top = alias.name.split('.').next().unwrap_or_default();
-                        self.define(alias.asname.as_deref().unwrap_or(top));
-                    }
-                }
-                Stmt::ImportFrom(it) => self.import(it),
-                Stmt::If(it) => {
-                    self.read(&it.body);
-                    for clause in &it.elif_else_clauses {
-                        self.read(&clause.body);
-                    }
-                }
-                Stmt::Try(it) => {
-                    self.read(&it.body);
-                    self.read(&it.orelse);
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn define(&mut self, name: &str) {
-        self.names.insert(name.to_owned());
-    }
-
-    fn assign(&mut self, target: &Expr, value: Option<&Expr>) {
-        let Expr::Name(name) = target else { return };
-        self.define(&name.id);
-        if let Some(Expr::StringLiteral(text)) = value {
-            let text = text.value.to_str().to_owned();
-            self.texts.insert(name.id.to_string(), text);
-        }
-    }
-
-    fn import(&mut self, import: &StmtImportFrom) {
-        let mut names = Vec::new();
-        for alias in &import.names {
-            if alias.name.as_str() == "*" {
-                self.has_star = true;
-            } else {
-                self.define(alias.asname.as_deref().unwrap_or(&alias.name));
-                names.push(alias.name.to_string());
-            }
-        }
-        if import.level > 0 {
-            let level = usize::try_from(import.level).unwrap_or(usize::MAX);
-            let module = import.module.as_deref().unwrap_or_default();
-            self.relative.push((level, module.replace('.', "/"), names));
-        }
-    }
-}
-
-/// The file of a module: `a/b.py` or `a/b/__init__.py` for `a/b`.
-fn file_of<'a>(modules: &'a PythonModules<'_>, place: &str) -> Option<&'a PythonModule> {
-    let file = modules.get(format!("{place}.py").as_str());
-    file.or_else(|| modules.get(format!("{place}/__init__.py").as_str()))
-}
-
-/// Why the entry point `a.b:c` cannot be resolved below the directory `top`. `None` if it can.
+/// Why the entry point `a.b:c` cannot be resolved below the directory `top`. `None` if nothing speaks against it.
 pub(super) fn unresolved(modules: &PythonModules<'_>, top: &str, call: &str) -> Option<String> {
     let (module, function) = call.split_once(':').unwrap_or((call, ""));
-    let place = format!("{top}{}", module.trim().replace('.', "/"));
+    let module = module.trim();
+    let place = format!("{top}{}", module.replace('.', "/"));
+    let mut files = [format!("{place}.py"), format!("{place}/__init__.py")].into_iter();
+    let Some(source) = files.find_map(|file| modules.get(file.as_str())) else {
+        return Some(format!("there is no module `{module}`"));
+    };
     // The object may be followed by extras: `main [extra]`.
-    let function = function.split('[').next().unwrap_or_default().trim();
-    let function = function.split('.').next().unwrap_or_default();
-    match file_of(modules, &place) {
-        None => Some(format!("there is no module `{}`", module.trim())),
-        Some(found) if !function.is_empty() && !found.defines(function) => {
-            Some(format!("`{}` has no `{function}`", module.trim()))
-        }
-        Some(_) => None,
-    }
+    let function = function.split(['[', '.']).next().unwrap_or_default().trim();
+    let is_missing = !function.is_empty() && source.is_some_and(|it| !binds(it, function));
+    is_missing.then(|| format!("`{module}` has no `{function}`"))
 }
 
-/// The relative imports that fail, each with the path of its module.
-pub(super) fn broken_imports<'a>(modules: &PythonModules<'a>) -> Vec<(&'a str, String)> {
-    let mut found = Vec::new();
-    for (path, module) in modules {
-        for (level, module, names) in &module.relative {
-            let parts: Vec<&str> = path.split('/').collect();
-            let parts = &parts[..parts.len().saturating_sub(*level)];
-            let named = Some(module.as_str()).filter(|it| !it.is_empty());
-            let place = parts.iter().copied().chain(named).join("/");
-            let Some(from) = file_of(modules, &place) else {
-                let fact = format!("it imports from `{place}.py`, which is not there");
-                found.push((*path, fact));
-                continue;
-            };
-            for name in names {
-                let is_module = || file_of(modules, &format!("{place}/{name}")).is_some();
-                if !from.defines(name) && !is_module() {
-                    let fact =
-                        format!("it imports `{name}` from `{place}`, which has no such name");
-                    found.push((*path, fact));
-                }
-            }
+/// Whether a line may bind a name: one that defines, imports or assigns it, at any depth. A line of a text may
+/// look like one; then nothing is found, and never something that is not so.
+fn binds(source: &[u8], name: &str) -> bool {
+    let text = String::from_utf8_lossy(source);
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    let has_name = |text: &str| text.split(|c| !is_part(c)).any(|word| word == name);
+    text.lines().map(str::trim).any(|line| {
+        let mut keywords = ["def ", "async def ", "class "].into_iter();
+        let defined = keywords.find_map(|keyword| line.strip_prefix(keyword));
+        if let Some(defined) = defined {
+            // With `__getattr__` a module has every name.
+            let defined = defined.trim_start().split(|c| !is_part(c)).next().unwrap_or_default();
+            return defined == name || defined == "__getattr__";
         }
-    }
-    found
+        let is_import = line.split_whitespace().any(|word| word == "import");
+        let assigned = line.split_once('=').map_or("", |(assigned, _)| assigned);
+        // One of several names that are imported, each on a line.
+        let listed = line.trim_end_matches([',', ')', ' ']).rsplit(" as ").next();
+        let is_listed = listed == Some(name);
+        is_listed || has_name(assigned) || (is_import && (has_name(line) || line.ends_with('*')))
+    })
 }
 
 #[cfg(test)]
@@ -168,44 +49,47 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_source_that_is_not_python_is_reported_with_its_line() {
-        let refused = [&b"import os\n\ndef (:\n"[..], b"\xff"];
-        let why = refused.map(|source| PythonModule::parse(source).unwrap_err());
-        insta::assert_snapshot!(why.join("\n"), @"
-        line 3: Expected an identifier
-        not UTF-8: invalid utf-8 sequence of 1 bytes from index 0
-        ");
-    }
-
-    #[test]
-    fn calls_and_imports_are_followed() {
-        let sources = [
-            ("a/__init__.py", "__version__ = '1'\n__version__ = '2'\n"),
+    fn calls_are_followed() {
+        let modules = PythonModules::from([
+            ("a/__init__.py", Some(&b"__version__: str = '1'\nfrom .c import (\n    f,\n    g as h,\n)\n"[..])),
             (
-                "a/b.py",
-                "from . import __version__, c, gone\nfrom .lost import x\nfrom .c import f, g\n",
+                "a/c.py",
+                Some(
+                    b"try:\n    import os.path, re\nexcept ImportError:\n    pass\n\
+                      def f(): ...\nasync  def k(): ...\nclass C(B): pass\nx, y = 1, 2\nf2(1)\nprint('z')\n",
+                ),
             ),
-            ("a/c.py", "try:\n    import os.path\nexcept ImportError:\n    pass\ndef f(): ...\n"),
-        ];
-        let modules: PythonModules<'_> = sources
-            .iter()
-            .map(|(path, text)| (*path, PythonModule::parse(text.as_bytes()).unwrap()))
-            .collect();
-        assert_eq!(modules["a/__init__.py"].text("__version__"), Some("2"));
-        let calls = ["a.c:f", "a.c:os", "a.c:g", "a.d:f", "a:__version__"];
-        let why: Vec<String> =
-            calls.iter().filter_map(|call| unresolved(&modules, "", call)).collect();
+            ("a/e.py", Some(b"from .c import *\n")),
+            ("a/g.py", Some(b"def __getattr__(name): ...\n")),
+            ("a/far.py", None),
+        ]);
+        for call in [
+            "a:__version__",
+            "a:f",
+            "a:h",
+            "a.c:f",
+            "a.c:C",
+            "a.c:C.run",
+            "a.c:re",
+            "a.c:os",
+            "a.c:y",
+            "a.c",
+            "a.c:f [extra]",
+            "a.e:any",
+            "a.g:any",
+            "a.far:any",
+        ] {
+            assert_eq!(unresolved(&modules, "", call), None, "{call}");
+        }
+        let calls = ["a.c:g", "a.c:f2", "a.c:z", "a.d:f", "a.d", "b:f"];
+        let why = calls.map(|call| unresolved(&modules, "", call).unwrap_or_default());
         insta::assert_snapshot!(why.join("\n"), @"
         `a.c` has no `g`
+        `a.c` has no `f2`
+        `a.c` has no `z`
         there is no module `a.d`
-        ");
-        let broken = broken_imports(&modules);
-        let broken: Vec<String> =
-            broken.iter().map(|(path, why)| format!("{path}: {why}")).collect();
-        insta::assert_snapshot!(broken.join("\n"), @"
-        a/b.py: it imports `gone` from `a`, which has no such name
-        a/b.py: it imports from `a/lost.py`, which is not there
-        a/b.py: it imports `g` from `a/c`, which has no such name
+        there is no module `a.d`
+        there is no module `b`
         ");
     }
 }

@@ -83,8 +83,6 @@ rules! {
     SHARED_PATH = Warning "RW114" "shared-path";
     CASE_CLASH = Warning "RW115" "case-clash";
     LONG_PATH = Error "RW116" "long-path";
-    BROKEN_PYTHON = Error "RW117" "broken-python";
-    BROKEN_IMPORT = Error "RW118" "broken-import";
     BROKEN_SDIST = Error "RW119" "broken-sdist";
     FOREIGN_FILE = Error "RW120" "foreign-file" damage;
     NOT_EXECUTABLE = Error "RW121" "not-executable";

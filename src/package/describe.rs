@@ -131,7 +131,7 @@ impl Describer<'_> {
             Some(scope) => format!("{}_{}", spec.python, scope.to_string().replace('-', "_")),
             None => spec.python.clone(),
         };
-        for (name, text) in templates::files(&self.info, spec, scope) {
+        for (name, text) in templates::files(&self.info, spec, scope)? {
             let text = MemberSource::Text(text);
             members.insert(format!("{import}/{name}").parse()?, text)?;
         }

@@ -1,27 +1,26 @@
-//! Writes and reads `_dist_info.py`: a static text, then generated lines with the version, the targets and
-//! the tables of `packages.toml`.
+//! Writes the two files that say what a set has, in every package: `_dist_info.json` has the tables of
+//! `packages.toml`; `_dist_info.py` is a static text that reads them, then generated lines with the version
+//! and the targets.
 //!
-//! Every value is written as a Python literal, so no text in a version, a suffix or a target can
-//! become code.
+//! Every value in those lines is written as a Python literal, so no text in a version, a suffix or a target
+//! can become code.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+mod tables;
+
+use std::fmt::Write as _;
 
 use itertools::Itertools as _;
-use ruff_python_ast::{Expr, ExprCall, Stmt};
 
+pub use self::tables::Tables;
 use crate::{
-    error::{Context as _, Result, bail},
-    glob::Glob,
-    package::{
-        catalog::{Catalog, PackageSpec},
-        naming::DistributionMode,
-        python_source,
-        required_file::{self, RequiredFile, RequiredFileKind},
-    },
-    run::Platform,
-    target::{PlatformView, Scope, Target, TargetTable},
+    error::Result,
+    package::{catalog::Catalog, naming::DistributionMode},
+    target::{PlatformView, Scope, Target},
 };
 
+/// The names of the two files.
+pub const MODULE: &str = "_dist_info.py";
+pub const TABLES: &str = "_dist_info.json";
 /// The static part; `render` adds the rest.
 pub(super) const DIST_INFO: &str = include_str!("python/_dist_info.py");
 
@@ -40,24 +39,38 @@ pub struct DistInfo<'a> {
     pub only: Option<Scope>,
 }
 
-/// Renders the text of `_dist_info.py` for a package, and the target or family that it is for.
-pub(super) fn render(info: &DistInfo<'_>, package: &str, target: Option<&Scope>) -> String {
-    let lines = [tables(info), generated(info, package, target)].concat();
-    format!("{DIST_INFO}{}\n", lines.join("\n"))
+/// The two files of a package, and the target or family that it is for.
+pub(super) fn render(
+    info: &DistInfo<'_>,
+    package: &str,
+    target: Option<&Scope>,
+) -> Result<[(&'static str, String); 2]> {
+    let tables = Tables::of_packages(info.catalog.packages(), info.mode);
+    both(&tables, &generated(info, package, target))
 }
 
-/// The text of `_dist_info.py` for device wheels of another package, whose names begin with `prefix`.
-pub(super) fn of_devices(prefix: &str, version: &str, targets: &[Target]) -> String {
-    let template = format!("{prefix}{{target_family}}");
-    let module = [("pure_py_package_name", Some(""))];
-    let mut lines = vec![call("PackageEntry", &["device", &template], &module, None)];
-    lines.extend(known_targets());
-    lines.push(format!("__version__ = {}", literal(version)));
+/// The two files for device wheels of another package, whose names begin with `prefix`.
+pub(super) fn of_devices(
+    prefix: &str,
+    version: &str,
+    targets: &[Target],
+) -> Result<[(&'static str, String); 2]> {
+    let mut lines = vec![format!("__version__ = {}", literal(version))];
     let names = targets.iter().map(|it| literal(it.as_str())).collect_vec();
     lines.extend(names.first().map(|it| format!("DEFAULT_TARGET_FAMILY = {it}")));
-    let names = names.iter();
-    lines.extend(names.map(|it| format!("AVAILABLE_TARGET_FAMILIES.append({it})")));
-    format!("{DIST_INFO}{}\n", lines.join("\n"))
+    lines.extend(names.iter().map(|it| format!("AVAILABLE_TARGET_FAMILIES.append({it})")));
+    both(&Tables::of_devices(prefix), &lines)
+}
+
+fn both(tables: &Tables, lines: &[String]) -> Result<[(&'static str, String); 2]> {
+    let module = format!("{DIST_INFO}{}\n", lines.join("\n"));
+    Ok([(TABLES, tables.render()?), (MODULE, module)])
+}
+
+/// The version that a line `__version__ = '7.14.0'` assigns.
+pub fn assigned_version(line: &str) -> Option<&str> {
+    let value = line.strip_prefix("__version__ = ")?;
+    Some(value.trim_end().trim_matches(['\'', '"']))
 }
 
 /// The generated lines, in their order.
@@ -94,75 +107,6 @@ fn generated(info: &DistInfo<'_>, package: &str, target: Option<&Scope>) -> Vec<
     lines
 }
 
-/// The tables of the policy: packages, libraries and files, and the families of each target.
-fn tables(info: &DistInfo<'_>) -> Vec<String> {
-    let packages = info.catalog.packages();
-    let entries = packages.iter().map(|package| {
-        let template = package.dist_template(info.mode).python_template();
-        let platform = package.only_platform().map(Platform::sys_platform);
-        let module = ("pure_py_package_name", Some(&*package.python));
-        let named = [module, ("sys_platform", platform)];
-        let flag = package.required.then_some("required");
-        call("PackageEntry", &[&package.name, &template], &named, flag)
-    });
-    let libraries = packages.iter().flat_map(|package| {
-        package.libraries.iter().map(|it| {
-            let texts = [&*it.name, &*package.name, &*it.linux, &*it.windows];
-            let directory = Some(it.directory.as_str()).filter(|it| *it != "lib");
-            let named = [("posix_relpath", directory)];
-            let flag = it.optional.then_some("optional");
-            call("LibraryEntry", &texts, &named, flag)
-        })
-    });
-    let files = packages.iter().flat_map(files);
-    entries.chain(libraries).chain(files).chain(known_targets()).collect()
-}
-
-/// What is known of targets: their families, versions and code names.
-fn known_targets() -> impl Iterator<Item = String> {
-    let table = TargetTable::builtin();
-    let families = table.known().map(|target| {
-        let families = table.families_of(target).iter();
-        let families = families.map(|one| literal(&one.to_string())).join(", ");
-        let target = literal(&target.to_string());
-        format!("_FAMILIES[{target}] = ({families},)")
-    });
-    let versions = by_target("_IP_VERSIONS", table.ip());
-    let names = by_target("_CODE_NAMES", table.code_names());
-    families.chain(versions).chain(names)
-}
-
-/// Lines that give each target its names in a table.
-fn by_target<'a>(
-    variable: &str,
-    names: impl Iterator<Item = (&'a str, &'a Target)>,
-) -> impl Iterator<Item = String> {
-    let by_target = names.map(|(name, target)| (target, literal(name)));
-    let by_target: BTreeMap<&Target, Vec<String>> =
-        by_target.into_group_map().into_iter().collect();
-    by_target.into_iter().map(move |(target, names)| {
-        let (target, names) = (literal(target.as_str()), names.join(", "));
-        format!("{variable}[{target}] = ({names},)")
-    })
-}
-
-/// The programs of the console scripts of a package, and its other files.
-fn files(package: &PackageSpec) -> Vec<String> {
-    let entry = |path: &str, command, platform: Option<Platform>, is_optional: bool| {
-        let platform = platform.map(Platform::sys_platform);
-        let named = [("command", command), ("sys_platform", platform)];
-        let flag = is_optional.then_some("optional");
-        call("FileEntry", &[&package.name, path], &named, flag)
-    };
-    let programs = package.scripts.iter().filter_map(|it| {
-        let path = it.runs.as_ref()?.as_str();
-        Some(entry(path, Some(&*it.name), it.platform, it.if_present))
-    });
-    let files = package.files.iter();
-    let files = files.map(|it| entry(&it.path, None, it.platform, false));
-    programs.chain(files).collect()
-}
-
 /// The Python string literal for a value, nearly as `repr` writes it.
 ///
 /// `repr` keeps all non-ASCII characters that the Unicode version of Python calls printable. Here
@@ -185,81 +129,6 @@ pub(super) fn literal(value: &str) -> String {
     }
     out.push(quote);
     out
-}
-
-/// A call on one line: `Name('a', 'b', key='c', flag=True)`.
-fn call(
-    function: &str,
-    texts: &[&str],
-    named: &[(&str, Option<&str>)],
-    flag: Option<&str>,
-) -> String {
-    let texts = texts.iter().map(|text| literal(text));
-    let named = named.iter();
-    let named = named.filter_map(|(name, text)| Some(format!("{name}={}", literal((*text)?))));
-    let flag = flag.map(|flag| format!("{flag}=True"));
-    format!("{function}({})", texts.chain(named).chain(flag).join(", "))
-}
-
-/// Reads the required files for a platform from a `_dist_info.py`. They are those of all packages of the
-/// set.
-pub fn read(dist_info: &str, platform: Platform) -> Result<Vec<RequiredFile>> {
-    // Python with errors is parsed as far as possible: other checks report the errors.
-    python_source::parse(dist_info, |parsed| {
-        let mut required_files = Vec::new();
-        for statement in &parsed.syntax().body {
-            if let Stmt::Expr(statement) = statement
-                && let Expr::Call(call) = &*statement.value
-            {
-                let file = of_call(call, platform);
-                let context = || format!("failed to read `{}`", &dist_info[call.range]);
-                required_files.extend(file.with_context(context)?);
-            }
-        }
-        Ok(required_files)
-    })?
-}
-
-/// The file of `LibraryEntry('x', 'libraries', 'libx.so*', '')` or `FileEntry('core', 'bin/x')`,
-/// if it is for this platform.
-fn of_call(call: &ExprCall, platform: Platform) -> Result<Option<RequiredFile>> {
-    let function = call.func.as_name_expr().map_or("", |name| name.id.as_str());
-    let texts = call.arguments.args.iter().filter_map(text).collect_vec();
-    let named = |name| Some(&call.arguments.find_keyword(name)?.value);
-    let (package, kind, pattern) = match (function, &texts[..]) {
-        ("LibraryEntry", [name, package, linux, windows]) => {
-            let directory = named("posix_relpath").and_then(text).unwrap_or("lib");
-            let pattern = required_file::library(platform, directory, [linux, windows]);
-            (package, RequiredFileKind::Library((*name).to_owned()), pattern)
-        }
-        ("FileEntry", [package, path]) => {
-            let (kind, path) = match named("command").and_then(text) {
-                Some(name) => (
-                    RequiredFileKind::Command(name.to_owned()),
-                    required_file::program(path, platform),
-                ),
-                None => (RequiredFileKind::File, (*path).to_owned()),
-            };
-            let only = named("sys_platform").and_then(text);
-            let is_here = only.is_none_or(|only| only == platform.sys_platform());
-            (package, kind, is_here.then(|| Glob::new(path)))
-        }
-        ("LibraryEntry" | "FileEntry", _) => bail!("unexpected arguments"),
-        _ => return Ok(None),
-    };
-    let is_true = |value: &Expr| matches!(value, Expr::BooleanLiteral(literal) if literal.value);
-    let required = pattern.filter(|_| !named("optional").is_some_and(is_true));
-    Ok(required.map(|pattern| RequiredFile {
-        package: (*package).to_owned(),
-        kind,
-        pattern,
-        artifact: None,
-    }))
-}
-
-fn text(expression: &Expr) -> Option<&str> {
-    let literal = expression.as_string_literal_expr()?;
-    Some(literal.value.to_str())
 }
 
 #[cfg(test)]

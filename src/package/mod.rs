@@ -15,7 +15,6 @@ pub mod document;
 pub mod naming;
 pub mod plan;
 pub mod planner;
-pub mod python_source;
 mod request;
 pub mod required_file;
 mod runtime;

@@ -30,7 +30,7 @@ type Extra = (String, Vec<(String, Option<String>)>);
 /// The files of the sdist, relative to its top directory, in the order of the archive.
 pub fn files(info: &DistInfo<'_>) -> Result<Vec<(RelPath, String)>> {
     let package = info.catalog.only(PackageKind::Selector)?;
-    let python = templates::files(info, package, None).into_iter();
+    let python = templates::files(info, package, None)?.into_iter();
     let mut texts: Vec<(String, String)> =
         python.map(|(name, text)| (format!("src/rocm_sdk/{name}"), text)).collect();
     let mut add = |path: &str, text: &str| texts.push((path.to_owned(), text.to_owned()));
@@ -212,10 +212,11 @@ impl DeviceSelector<'_> {
              Summary: Device code of {host} for the GPU of this machine\nDynamic: Requires-Dist\n"
         );
         let version = version.to_string();
-        let tables = dist_info::of_devices(&format!("{name}-"), &version, self.targets);
+        let [tables, module] = dist_info::of_devices(&format!("{name}-"), &version, self.targets)?;
         let files = [
             ("PKG-INFO", facts),
-            ("_dist_info.py", tables),
+            tables,
+            module,
             ("device_build.py", BUILD.to_owned()),
             ("pyproject.toml", PYPROJECT.to_owned()),
         ];

@@ -4,11 +4,14 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use crate::package::{
-    catalog::{PackageKind, PackageSpec},
-    dist_info::{self, DistInfo, literal},
+use crate::{
+    error::Result,
+    package::{
+        catalog::{PackageKind, PackageSpec},
+        dist_info::{self, DistInfo, literal},
+    },
+    target::Scope,
 };
-use crate::target::Scope;
 
 /// A file of a package: its name and its text.
 type Text = (&'static str, &'static str);
@@ -73,7 +76,7 @@ pub fn files(
     info: &DistInfo<'_>,
     package: &PackageSpec,
     target: Option<&Scope>,
-) -> Vec<(&'static str, String)> {
+) -> Result<Vec<(&'static str, String)>> {
     let module = |text: &str| vec![("__init__.py", text.to_owned()), ("py.typed", String::new())];
     let mut files = match package.name.as_str() {
         "meta" => ROCM_SDK.iter().map(|(name, text)| (*name, (*text).to_owned())).collect(),
@@ -88,10 +91,9 @@ pub fn files(
     };
     files.extend(console_scripts(package).map(|text| ("_cli.py", text)));
     if !files.is_empty() {
-        let dist_info = dist_info::render(info, &package.name, target);
-        files.push(("_dist_info.py", dist_info));
+        files.extend(dist_info::render(info, &package.name, target)?);
     }
-    files
+    Ok(files)
 }
 
 /// `_cli.py`: code that runs a program of the package, and a function for each console script. It
@@ -139,18 +141,19 @@ mod tests {
             absent: Vec::new(),
             only: None,
         };
-        files(&info, package, None)
+        files(&info, package, None).unwrap()
     }
 
     #[test]
     fn every_pure_package_is_typed_and_starts_with_its_purpose() {
         let catalog = Catalog::built_in().unwrap();
+        let data = ["py.typed", dist_info::TABLES];
         for package in catalog.packages() {
             let (logical, files) = (&package.name, python(&catalog, package));
             assert_eq!(files.is_empty(), package.kind == PackageKind::Device, "{logical}");
             let is_typed = files.iter().any(|(name, _)| *name == "py.typed");
             assert!(is_typed || files.is_empty(), "{logical}");
-            for (name, text) in files.iter().filter(|(name, _)| *name != "py.typed") {
+            for (name, text) in files.iter().filter(|(name, _)| !data.contains(name)) {
                 assert!(text.starts_with("\"\"\""), "{logical}: {name}");
                 assert!(text.ends_with('\n'), "{logical}: {name}");
                 assert!(!text.contains('\r'), "{logical}: {name}");

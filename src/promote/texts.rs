@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::{
     error::{Context as _, Result, ensure},
     glob::Glob,
-    package::DistNames,
+    package::{DistNames, dist_info::assigned_version},
     set::is_ours,
     target::{Scope, Target},
     version::Version,
@@ -294,12 +294,6 @@ impl VersionChange {
         ensure!(is_same, "a document that names `version` more than once");
         Ok(changed)
     }
-}
-
-/// The version in a line `__version__ = '7.14.0'`.
-fn assigned_version(line: &str) -> Option<&str> {
-    let value = line.strip_prefix("__version__ = ")?;
-    Some(value.trim_end().trim_matches(['\'', '"']))
 }
 
 /// The name in a line `AVAILABLE_TARGET_FAMILIES.append('gfx942')`.

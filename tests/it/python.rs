@@ -59,7 +59,7 @@ fn write_package(packages: &Path, logical: &str) {
         _ => format!("rocm_sdk_{logical}"),
     };
     let info = info(&[], &[], &[], &[]);
-    for (file, text) in templates::files(&info, info.catalog.get(logical).unwrap(), None) {
+    for (file, text) in templates::files(&info, info.catalog.get(logical).unwrap(), None).unwrap() {
         write(&packages.join(&name).join(file), text.as_bytes());
     }
 }

@@ -30,12 +30,9 @@ def stage() -> Path:
     return Path(path)
 
 
-def tables() -> list[str]:
-    """The lines that say which packages, libraries and files a distribution has."""
-    text = (stage() / "none/src/rocm_sdk/_dist_info.py").read_text("utf-8")
-    entries = ("PackageEntry(", "LibraryEntry(", "FileEntry(")
-    starts = (*entries, "_FAMILIES[", "_IP_VERSIONS[", "_CODE_NAMES[")
-    return [line for line in text.splitlines() if line.startswith(starts)]
+def tables() -> bytes:
+    """What says which packages, libraries and files a distribution has."""
+    return (stage() / "none/src/rocm_sdk/_dist_info.json").read_bytes()
 
 
 @dataclass
@@ -51,8 +48,7 @@ class Sdk:
     default: str | None = None
 
     def dist_info(self, package: str, *extra: str) -> bytes:
-        lines = tables()
-        lines += [f"__version__ = {self.version!r}", f"PY_PACKAGE_SUFFIX_NONCE = {self.nonce!r}"]
+        lines = [f"__version__ = {self.version!r}", f"PY_PACKAGE_SUFFIX_NONCE = {self.nonce!r}"]
         if not self.split:
             family = "rocm-sdk-libraries-{target_family}"
             lines.append(f"ALL_PACKAGES['libraries'].dist_package_template = {family!r}")
@@ -79,6 +75,7 @@ class Sdk:
             if path.suffix == ".py" or path.name == "py.typed"
         }
         files[f"{name}/_dist_info.py"] = self.dist_info(package)
+        files[f"{name}/_dist_info.json"] = tables()
         if f"{name}/_cli.py" in files:
             files[f"{name}/_cli.py"] = (stage() / "packages" / name / "_cli.py").read_bytes()
         return files

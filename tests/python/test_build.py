@@ -207,6 +207,7 @@ def test_setuptools_alone_builds_it_too(both: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     assert "rocm_sdk/__main__.py" in names
+    assert "rocm_sdk/_dist_info.json" in names
     assert "rocm_sdk/py.typed" in names
     assert "rocm_sdk/tests/runner.py" in names
     assert not any(name.startswith("rocm_build") for name in names)
@@ -224,3 +225,4 @@ def test_build_makes_the_same_sdist_again(both: Path, tmp_path: Path) -> None:
         assert content is not None
         assert content.read() == (both / "PKG-INFO").read_bytes()
         assert "rocm-10.1.0/src/rocm_sdk/_dist_info.py" in tar.getnames()
+        assert "rocm-10.1.0/src/rocm_sdk/_dist_info.json" in tar.getnames()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sdk import ROOT, Archive, Sdk, echo, module, run
+from sdk import ROOT, Archive, Sdk, echo, module, run, tables
 
 SDK = Sdk(available=("gfx1100", "gfx942"))
 
@@ -25,8 +25,10 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     site = tmp_path_factory.mktemp("whole") / "site-packages"
     library = loadable()
     names: dict[str, dict[str, bytes]] = {"core": {}, "libraries": {}}
-    facts: dict[str, Any] = {"__name__": "facts"}
-    exec(compile(SDK.dist_info("meta"), "_dist_info.py", "exec"), facts)
+    source = site.parent / "_dist_info.py"
+    source.with_suffix(".json").write_bytes(tables())
+    facts: dict[str, Any] = {"__name__": "facts", "__file__": str(source)}
+    exec(compile(SDK.dist_info("meta"), source, "exec"), facts)
     for entry in facts["ALL_LIBRARIES"].values():
         path = f"{entry.posix_relpath}/{entry.so_pattern.partition('.')[0].rstrip('*')}.so.1"
         names[entry.package.logical_name][path] = library

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from sdk import Sdk
+from sdk import Sdk, tables
 
 Loader = Callable[[Sdk], ModuleType]
 
@@ -25,6 +25,7 @@ def info(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Loader:
     def load(sdk: Sdk) -> ModuleType:
         path = tmp_path / "_dist_info.py"
         path.write_bytes(sdk.dist_info("meta"))
+        path.with_suffix(".json").write_bytes(tables())
         spec = importlib.util.spec_from_file_location("dist_info_under_test", path)
         assert spec is not None
         assert spec.loader is not None

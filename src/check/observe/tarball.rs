@@ -37,7 +37,7 @@ const ENTRY: u64 = size_of::<DevelEntry>() as u64;
 const LONGEST_SDIST: u64 = 256 << 20;
 /// The longest file that is kept for the rules: Python, and files that describe the package.
 const LONGEST_TEXT: u64 = 16 << 20;
-const TEXTS: [&str; 5] = [".md", ".py", ".toml", ".txt", "PKG-INFO"];
+const TEXTS: [&str; 6] = [".json", ".md", ".py", ".toml", ".txt", "PKG-INFO"];
 
 /// Whether a file of an sdist is kept for the rules.
 pub(super) fn is_text(path: &str) -> bool {

@@ -30,6 +30,7 @@ use crate::{
     digest::{InspectReader, Sha256},
     error::{Context as _, Interrupted, Result, bail, ensure},
     io::buffered,
+    package::dist_info,
     parallel::ahead,
     set::is_of_others,
     wheel::{Directory, DirectoryEntry, LocalHeader, StorageMethod},
@@ -429,7 +430,8 @@ pub(super) fn keep(path: &str) -> Keep {
     let is_list = name == "RECORD" || name == "_devel_manifest.json" || parent == ".devel_links";
     // Our Python files are directly in a top-level directory. Python below `_rocm_sdk_core` and
     // the like belongs to ROCm's own tools.
-    let is_own = has_extension(name, "py") && !parent.starts_with('_') && parts.next().is_none();
+    let is_source = has_extension(name, "py") || name == dist_info::TABLES;
+    let is_own = is_source && !parent.starts_with('_') && parts.next().is_none();
     match parent.ends_with(".dist-info") || is_own {
         _ if is_list => Keep::List,
         true => Keep::Text,

@@ -12,7 +12,7 @@ use crate::{
         facts::{CheckedPackage, NAMES, SetFacts},
         rule::{self, Findings},
     },
-    package::{DistributionMode, catalog::CATALOG},
+    package::{DistributionMode, catalog::CATALOG, dist_info},
     relpath::join,
     set::{identity, is_ours},
     target::{Target, TargetTable},
@@ -178,7 +178,7 @@ fn needed(set: &SetFacts, findings: &mut Findings) {
         if let Some(Ok(_)) = wheel.device_target() {
             wanted.insert(&NAMES.overlaid, "which its code is for");
         }
-        for devel in wheel.unpacked().filter(|_| wheel.tables().is_some()) {
+        for devel in wheel.unpacked().filter(|_| wheel.is_built_by_us()) {
             if let TarKind::Symlink(text) = &devel.entry.kind
                 && let Some(place) = join(devel.entry.path.as_str(), text)
                 && let Some(owner) = owners.get(place.split('/').next().unwrap_or_default())
@@ -261,9 +261,10 @@ fn versions(set: &SetFacts, findings: &mut Findings) {
 /// Our `rocm` knows the targets of the device wheels, and which is taken if there is no GPU.
 fn own_targets(set: &SetFacts, findings: &mut Findings) {
     let selector = set.selector().filter(|it| it.is_built_by_us());
-    let Some((selector, text)) = selector.and_then(|it| Some((it, it.dist_info()?))) else {
+    let Some((selector, texts)) = selector.and_then(|it| Some((it, it.dist_info()?))) else {
         return;
     };
+    let text = texts.module;
     let file = &selector.file;
     let wheels = set.device_wheels();
     for target in wheels.keys().map(Target::base) {
@@ -280,8 +281,11 @@ fn own_targets(set: &SetFacts, findings: &mut Findings) {
     }
 }
 
+/// The name of a file, and one of its lines.
+type TableLine<'a> = (&'a str, &'a str);
+
 /// Packages of one version are of one build: each has the same `_dist_info.py`, but for the lines
-/// about the package itself.
+/// about the package itself, and the same `_dist_info.json`.
 fn builds(set: &SetFacts, findings: &mut Findings) {
     // In a legacy set the packages of a family name that family alone.
     let is_legacy = coverage::is_legacy(set);
@@ -290,12 +294,14 @@ fn builds(set: &SetFacts, findings: &mut Findings) {
         let is_of_family = is_legacy && line.contains("_TARGET_FAMIL");
         !is_own && !is_of_family
     };
-    let mut texts: BTreeMap<(String, Vec<&str>), Vec<&str>> = BTreeMap::new();
-    for (package, text) in set.dist_infos() {
-        let Some(name) = package.identity() else {
+    let mut texts: BTreeMap<(String, Vec<TableLine<'_>>), Vec<&str>> = BTreeMap::new();
+    for (package, said) in set.dist_infos() {
+        let (Some(name), Some(tables)) = (package.identity(), said.tables) else {
             continue;
         };
-        let lines = text.lines().filter(is_common).collect();
+        let module = said.module.lines().filter(is_common).map(|line| (dist_info::MODULE, line));
+        let tables = tables.lines().map(|line| (dist_info::TABLES, line));
+        let lines = module.chain(tables).collect();
         let files = texts.entry((name.version.to_string(), lines)).or_default();
         files.push(&package.file);
     }
@@ -308,15 +314,15 @@ fn builds(set: &SetFacts, findings: &mut Findings) {
         else {
             continue;
         };
-        let lacks = |one: &[&str], other: &[&str]| {
-            let there: BTreeSet<&str> = other.iter().copied().collect();
-            let line = one.iter().find(|line| !there.contains(**line))?;
-            Some((*line).trim().to_owned())
+        let lacks = |one: &[TableLine<'_>], other: &[TableLine<'_>]| {
+            let present: BTreeSet<_> = other.iter().copied().collect();
+            let (file, line) = *one.iter().find(|line| !present.contains(*line))?;
+            Some((file.to_owned(), line.trim().to_owned()))
         };
         let fact = match (lacks(others, lines), lacks(lines, others)) {
-            (Some(line), _) => format!("its `_dist_info.py` lacks `{line}`, which others have"),
-            (None, Some(line)) => format!("its `_dist_info.py` has `{line}`, which others lack"),
-            (None, None) => "its `_dist_info.py` has its lines in another order".to_owned(),
+            (Some((file, line)), _) => format!("its `{file}` lacks `{line}`, which others have"),
+            (None, Some((file, line))) => format!("its `{file}` has `{line}`, which others lack"),
+            (None, None) => "its tables have their lines in another order".to_owned(),
         };
         for file in files {
             findings.of(rule::OTHER_BUILD, file, &fact);

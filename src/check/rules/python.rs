@@ -1,6 +1,5 @@
-//! Rules about the Python in wheels and sdists: it parses, its imports and entry points exist, nothing is
-//! installed outside of our directories, and the files are there that it looks up by name in
-//! `_dist_info.py`.
+//! Rules about the Python in wheels and sdists: its entry points exist, nothing is installed outside of our
+//! directories, and the files are there that it looks up by name in `_dist_info.json`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,13 +11,13 @@ use crate::{
     check::{
         facts::{ContentFacts, MemberFacts, MemberKind, SdistFile, WheelFile},
         path_facts::has_extension,
-        python::{PythonModule, PythonModules, broken_imports, unresolved},
+        python::{PythonModules, unresolved},
         rule::{self, Findings},
     },
     elf::ElfKind,
     package::{
         catalog::{CATALOG, PackageKind},
-        dist_info,
+        dist_info::{self, Tables, assigned_version},
         required_file::{RequiredFile, RequiredFileKind},
     },
     run::Platform,
@@ -44,22 +43,14 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
             foreign(wheel, member, findings);
             not_executable(wheel, member, findings);
         }
-        let sources = wheel.contents();
-        let sources = sources.filter_map(|(member, it)| Some((&*member.path, it.kept.as_deref()?)));
-        // If a module does not parse, its names are unknown. Other findings would follow from that.
         let file = &wheel.file;
-        let Some(modules) = modules(file, sources, findings) else {
-            continue;
-        };
+        let modules = modules_of(wheel);
         if let Some((path, text)) = wheel.dist_info("entry_points.txt") {
             let facts = broken_calls(text, &modules, "");
             // TheRock's core package has such scripts, and is published with them.
             let rule =
-                if wheel.is_made_by_others() { rule::DEAD_SCRIPT } else { rule::BROKEN_IMPORT };
+                if wheel.is_made_by_others() { rule::DEAD_SCRIPT } else { rule::UNKEPT_PROMISE };
             findings.at_each(rule, (file, path), facts);
-        }
-        for (path, fact) in broken_imports(&modules) {
-            findings.at(rule::BROKEN_IMPORT, (&**file, path), fact);
         }
         if let Some(metadata) = wheel.metadata() {
             versions(file, &modules, &metadata, findings);
@@ -72,35 +63,25 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     }
 }
 
-/// Parses Python files. `None` if one of them does not parse, which is reported.
-fn modules<'a>(
-    file: &str,
-    sources: impl Iterator<Item = (&'a str, &'a [u8])>,
-    findings: &mut Findings,
-) -> Option<PythonModules<'a>> {
-    let mut modules = PythonModules::new();
-    let mut is_whole = true;
-    for (path, source) in sources.filter(|(path, _)| has_extension(path, "py")) {
-        match PythonModule::parse(source) {
-            Ok(module) => _ = modules.insert(path, module),
-            Err(why) => {
-                is_whole = false;
-                findings.at(rule::BROKEN_PYTHON, (file, path), why);
-            }
-        }
-    }
-    is_whole.then_some(modules)
+/// The Python files of a wheel.
+fn modules_of(wheel: &WheelFile) -> PythonModules<'_> {
+    let sources = wheel.contents().map(|(member, it)| (&*member.path, it.kept.as_deref()));
+    sources.filter(|(path, _)| has_extension(path, "py")).collect()
 }
 
-/// The version in `_dist_info.py` is that of the package.
+/// The version in `_dist_info.py` is that of the package. The last line that assigns one counts: TheRock's
+/// builder appends it.
 fn versions(file: &str, modules: &PythonModules<'_>, metadata: &Metadata, findings: &mut Findings) {
     let version = metadata.version.to_string();
-    for (path, module) in modules {
-        let said = module.text("__version__").filter(|said| **said != version);
-        if let Some(said) = said.filter(|_| path.ends_with("/_dist_info.py")) {
-            let fact = format!("its version is {said}, but the metadata says {version}");
-            findings.at(rule::METADATA_DISAGREES, (file, *path), fact);
-        }
+    for (path, source) in modules.iter().filter(|(path, _)| path.ends_with("/_dist_info.py")) {
+        let Some(source) = source else { continue };
+        let text = String::from_utf8_lossy(source);
+        let fact = match text.lines().filter_map(assigned_version).next_back() {
+            Some(said) if said == version => continue,
+            Some(said) => format!("its version is {said}, but the metadata says {version}"),
+            None => "it has no line `__version__ = …`".to_owned(),
+        };
+        findings.at(rule::METADATA_DISAGREES, (file, *path), fact);
     }
 }
 
@@ -181,8 +162,8 @@ fn not_executable(wheel: &WheelFile, member: &MemberFacts, findings: &mut Findin
     }
 }
 
-/// The package has the files that its `_dist_info.py` names, and its commands are executable. Each
-/// `_dist_info.py` has the required files of all packages.
+/// The package has the files that its `_dist_info.json` names, and its commands are executable. Each
+/// `_dist_info.json` has the required files of all packages.
 fn required_files(wheel: &WheelFile, platform: Platform, findings: &mut Findings) {
     const OWN: &str = "THIS_PACKAGE_ENTRY = ALL_PACKAGES['";
     // Skip packages that could not be read to the end: their files only seem to be missing.
@@ -190,11 +171,17 @@ fn required_files(wheel: &WheelFile, platform: Platform, findings: &mut Findings
     if !is_tree_whole || wheel.members.iter().any(|it| it.content.is_err()) {
         return;
     }
-    let file = &wheel.file;
-    let Some(text) = wheel.own_dist_info() else {
+    let is_judged = wheel.is_built_by_us() || !wheel.is_made_by_others();
+    // Device wheels have no Python.
+    if !is_judged || wheel.device_target().is_some() {
         return;
+    }
+    let file = &wheel.file;
+    let Some(texts) = wheel.dist_info_texts() else {
+        let fact = "its `_dist_info.py` is missing, or is not UTF-8";
+        return findings.of(rule::UNKEPT_PROMISE, file, fact);
     };
-    let Some((_, package)) = text.rsplit_once(OWN) else {
+    let Some((_, package)) = texts.module.rsplit_once(OWN) else {
         let fact = "its `_dist_info.py` does not say which package it is of";
         return findings.of(rule::UNKEPT_PROMISE, file, fact);
     };
@@ -213,10 +200,18 @@ fn required_files(wheel: &WheelFile, platform: Platform, findings: &mut Findings
     for fact in modules_without_init(wheel).into_iter().chain(names) {
         findings.of(rule::UNKEPT_PROMISE, file, fact);
     }
-    let required_files = match dist_info::read(text, platform) {
-        Ok(required_files) => required_files,
-        Err(error) => return findings.of(rule::UNKEPT_PROMISE, file, format!("{error:#}")),
+    let Some(json) = texts.tables else {
+        let fact = format!("its `{}` is missing, or is not UTF-8", dist_info::TABLES);
+        return findings.of(rule::UNKEPT_PROMISE, file, fact);
     };
+    let tables = match Tables::parse(json) {
+        Ok(tables) => tables,
+        Err(error) => {
+            let fact = format!("failed to read its `{}`: {error:#}", dist_info::TABLES);
+            return findings.of(rule::UNKEPT_PROMISE, file, fact);
+        }
+    };
+    let required_files = tables.required_files(platform);
     for required in required_files.iter().filter(|it| it.package == package) {
         let there = files.iter();
         let there = there.filter(|(path, _)| required.pattern.matches(path));
@@ -286,21 +281,15 @@ fn artifact(required: &RequiredFile, platform: Platform) -> Option<String> {
     Some(known.next()?.artifact?.to_string())
 }
 
-/// The Python in an sdist ([PEP 625](https://peps.python.org/pep-0625/)): all files exist, they
-/// parse, and the build backend exists.
+/// The Python in an sdist ([PEP 625](https://peps.python.org/pep-0625/)): all files exist, and so do the
+/// build backend and what scripts call.
 fn sdist(sdist: &SdistFile, metadata: &Metadata, findings: &mut Findings) {
     let file = &sdist.file;
     let sources = sdist.contents.files.iter();
-    let sources = sources.filter_map(|(path, it)| Some((&**path, it.kept.as_deref()?)));
-    let modules = modules(file, sources, findings);
-    let is_whole = listed(sdist, findings);
-    // With a missing or damaged module, names are unknown. Other findings would follow from
-    // that.
-    let Some(modules) = modules else { return };
-    if is_whole {
-        for (path, fact) in broken_imports(&modules) {
-            findings.at(rule::BROKEN_IMPORT, (&**file, path), fact);
-        }
+    let modules = sources.map(|(path, it)| (&**path, it.kept.as_deref()));
+    let modules: PythonModules<'_> = modules.filter(|it| has_extension(it.0, "py")).collect();
+    // Without a listed file, other findings would follow from that.
+    if listed(sdist, findings) {
         scripts(sdist, &modules, findings);
         if sdist.is_built_by_us() {
             own_scripts(sdist, findings);
@@ -345,7 +334,7 @@ fn scripts(sdist: &SdistFile, modules: &PythonModules<'_>, findings: &mut Findin
         let top = list.rsplitn(3, '/').nth(2);
         let top = top.map_or(String::new(), |top| format!("{top}/"));
         let facts = broken_calls(text, modules, &top);
-        findings.at_each(rule::BROKEN_IMPORT, (&sdist.file, list), facts);
+        findings.at_each(rule::BROKEN_SDIST, (&sdist.file, list), facts);
     }
 }
 

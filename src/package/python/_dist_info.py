@@ -1,8 +1,9 @@
 """What this distribution of ROCm consists of, and which GPU target to use.
 
 Every package carries a copy, and `setup.py` of the `rocm` package loads it by its path, so it
-stands alone: standard library only, no imports from its neighbours. Generated lines follow the
-end of this text: the packages, libraries and files of the distribution, its version and targets.
+stands alone: standard library only, no imports from its neighbours. The file `_dist_info.json`
+beside it has the packages, libraries and files of the distribution. Generated lines follow the end
+of this text: its version and its targets.
 """
 
 from __future__ import annotations
@@ -507,3 +508,23 @@ def _target_of_version(version: int) -> str:
 def _say(message: str) -> None:
     if _VERBOSE:
         print(f"[rocm_sdk] {message}", file=sys.stderr)
+
+
+def _read_tables(path: Path) -> None:
+    """Fills the tables. The keys of each row are the parameters of its class."""
+    tables = json.loads(path.read_text("utf-8"))
+    for row in tables["packages"]:
+        PackageEntry(**row)
+    for row in tables["libraries"]:
+        LibraryEntry(**row)
+    for row in tables["files"]:
+        FileEntry(**row)
+    for table, rows in (
+        (_FAMILIES, tables["families"]),
+        (_IP_VERSIONS, tables["ip_versions"]),
+        (_CODE_NAMES, tables["code_names"]),
+    ):
+        table.update((target, tuple(names)) for target, names in rows.items())
+
+
+_read_tables(Path(__file__).with_name("_dist_info.json"))

@@ -176,8 +176,8 @@ artifacts = ["rocgdb", "rpp"]
     let calls = read(&extra, "rocm_sdk_extra/_cli.py");
     let last = "def rocgdb() -> NoReturn:\n    _run('bin/rocgdb')\n";
     assert!(calls.ends_with(last), "{calls}");
-    let tables = read(&extra, "rocm_sdk_extra/_dist_info.py");
-    assert_has!(tables, "LibraryEntry('rpp', 'extra', 'librpp.so*', '')\n");
+    let tables = read(&extra, "rocm_sdk_extra/_dist_info.json");
+    assert_has!(tables, "\"shortname\": \"rpp\",\n      \"package_name\": \"extra\",\n");
     let sdist = fs_err::File::open(dist.join("rocm-0.99.1.dev0.tar.gz")).unwrap();
     let mut sdist = tar::Archive::new(flate2::read::GzDecoder::new(sdist));
     let mut entries = sdist.entries().unwrap().map(Result::unwrap);
@@ -259,23 +259,24 @@ fn names_nothing_of(dist: &Path, names: &[&str]) {
     let core = dist.join("rocm_sdk_core-0.99.1.dev0-py3-none-linux_x86_64.whl");
     let mut core = zip::ZipArchive::new(fs_err::File::open(core).unwrap()).unwrap();
     let mut read = |member: &str| std::io::read_to_string(core.by_name(member).unwrap()).unwrap();
-    let tables = read("rocm_sdk_core/_dist_info.py");
+    let module = read("rocm_sdk_core/_dist_info.py");
+    let tables = read("rocm_sdk_core/_dist_info.json");
     let scripts = read("rocm_sdk_core-0.99.1.dev0.dist-info/entry_points.txt");
     let mut info = Command::new("tar");
     info.args(["-xOf", text(&dist.join("rocm-0.99.1.dev0.tar.gz"))]);
     let info = succeed(info.arg("rocm-0.99.1.dev0/PKG-INFO")).stdout;
     let info = String::from_utf8(info).unwrap();
     for name in names {
-        let quoted = format!("'{name}'");
-        let absent = format!("ABSENT_PACKAGES.append({quoted})\n");
-        assert!(tables.contains(&absent) || !tables.contains(&quoted), "{quoted} in {tables}");
+        let quoted = format!("\"{name}\"");
+        let absent = format!("ABSENT_PACKAGES.append('{name}')\n");
+        assert!(module.contains(&absent) || !tables.contains(&quoted), "{quoted} in {tables}");
         let script = format!("\n{name} = ");
         assert_lacks!(scripts, &script);
         let extra = format!("Provides-Extra: {name}\n");
         assert_lacks!(info, &extra, &format!("extra == \"{name}\""));
     }
     // With other names it finds what it looks for.
-    assert!(tables.contains("'rocblas'") || tables.contains("'hipblas'"), "{tables}");
+    assert!(tables.contains("\"rocblas\"") || tables.contains("\"hipblas\""), "{tables}");
     assert_has!(scripts, "\nhipcc = ");
     assert_has!(info, "Provides-Extra: libraries\n");
 }

@@ -341,13 +341,13 @@ fn a_script_without_a_function_is_a_warning_if_another_builder_made_the_wheel() 
         replace(members, "rocm_sdk_core/_cli.py", "def hipcc(", "def other(");
     };
     set.edit("rocm_sdk_core", without_hipcc);
-    insta::assert_snapshot!(set.found(&["--select", "RW118,RW123"]), @"
+    insta::assert_snapshot!(set.found(&["--select", "RW213,RW123"]), @"
     exit 1
     rocm_sdk_core.whl
-      error   RW118 broken-import: `rocm_sdk_core-0.99.1.dev0.dist-info/entry_points.txt`: `rocm_sdk_core._cli` has no `hipcc`, which `hipcc` calls
+      error   RW213 unkept-promise: `rocm_sdk_core-0.99.1.dev0.dist-info/entry_points.txt`: `rocm_sdk_core._cli` has no `hipcc`, which `hipcc` calls
     ");
     set.edit("rocm_sdk_core", made_by_setuptools);
-    insta::assert_snapshot!(set.found(&["--select", "RW118,RW123"]), @"
+    insta::assert_snapshot!(set.found(&["--select", "RW213,RW123"]), @"
     exit 0
     rocm_sdk_core.whl
       warning RW123 dead-script: `rocm_sdk_core-0.99.1.dev0.dist-info/entry_points.txt`: `rocm_sdk_core._cli` has no `hipcc`, which `hipcc` calls

@@ -96,7 +96,8 @@ pub(super) fn for_windows(set: &Set, start: &str, add: impl FnOnce(&mut Members)
     let path = set.package(start);
     let name = path.file_name().unwrap().to_str().unwrap();
     let mut members = unzip(&fs_err::read(&path).unwrap());
-    members.retain(|it| it.0.contains(".dist-info/") || it.0.ends_with(".py"));
+    let is_ours = |path: &str| path.ends_with(".py") || path.ends_with("/_dist_info.json");
+    members.retain(|it| it.0.contains(".dist-info/") || is_ours(&it.0));
     replace(&mut members, "/WHEEL", "linux_x86_64", "win_amd64");
     add(&mut members);
     record(&mut members);

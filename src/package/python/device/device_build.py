@@ -23,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 _FACTS = email.message_from_string((HERE / "PKG-INFO").read_text("utf-8"))
 NAME = str(_FACTS["Name"])
 SUMMARY = str(_FACTS["Summary"])
-_FILES = ("PKG-INFO", "_dist_info.py", "device_build.py", "pyproject.toml")
+_FILES = ("PKG-INFO", "_dist_info.json", "_dist_info.py", "device_build.py", "pyproject.toml")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 

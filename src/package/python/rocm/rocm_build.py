@@ -30,6 +30,7 @@ REQUIRES_PYTHON = str(_FACTS["Requires-Python"])
 SCRIPTS = {"rocm-sdk": "rocm_sdk.__main__:main"}
 PACKAGES = ["rocm_sdk", "rocm_sdk.tests"]
 _TOP_FILES = ("MANIFEST.in", "README.md", "pyproject.toml", "rocm_build.py", "setup.py")
+_DATA = ("_dist_info.json", "py.typed")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -152,7 +153,7 @@ def _sources() -> Iterator[tuple[str, bytes]]:
     for package in PACKAGES:
         directory = HERE.joinpath("src", *package.split("."))
         for path in sorted(directory.iterdir()):
-            if path.suffix == ".py" or path.name == "py.typed":
+            if path.suffix == ".py" or path.name in _DATA:
                 yield path.relative_to(HERE / "src").as_posix(), path.read_bytes()
 
 

@@ -20,7 +20,7 @@ setup(
     python_requires=rocm_build.REQUIRES_PYTHON,
     package_dir={"": "src"},
     packages=rocm_build.PACKAGES,
-    package_data={"rocm_sdk": ["py.typed"]},
+    package_data={"rocm_sdk": ["_dist_info.json", "py.typed"]},
     entry_points={
         "console_scripts": [f"{name} = {call}" for name, call in rocm_build.SCRIPTS.items()]
     },

@@ -5,7 +5,7 @@ use crate::check::member;
 
 #[rustfmt::skip]
 const WHEELS: &[Damage] = &[
-    ("_dist_info.py does not parse", |set| bytes(set, CORE, "core/_dist_info.py", |it| it.extend(b"def ("))),
+    ("_dist_info.py is no text", |set| bytes(set, CORE, "core/_dist_info.py", |it| it.push(0xff))),
     ("_dist_info.py is gone", |set| drop_member(set, CORE, "core/_dist_info.py")),
     ("_dist_info.py is of another version", |set| {
         bytes(set, LIBRARIES, "/_dist_info.py", |it| {
@@ -40,7 +40,6 @@ const WHEELS: &[Damage] = &[
 #[rustfmt::skip]
 const SDISTS: &[Damage] = &[
     ("the sdist is cut off", |set| set.bytes("rocm-0", |it| it.truncate(2000))),
-    ("its backend does not parse", |set| source(set, "rocm_build.py", "import", "def (")),
     ("its pyproject.toml is empty", |set| {
         unpacked(set, |it| {
             let file = it.iter_mut().find(|it| it.0.ends_with("pyproject.toml"));
@@ -78,21 +77,19 @@ pub(super) const UNSEEN: &[Damage] = &[
 #[ignore = "slow"]
 fn python_of_wheels() {
     insta::assert_snapshot!(found(WHEELS), @"
-    _dist_info.py does not parse
-      error   RW214 other-build: its `_dist_info.py` has `def (`, which others lack
-      error   RW117 broken-python: `rocm_sdk_core/_dist_info.py`: line 674: Expected an identifier
+    _dist_info.py is no text
+      error   RW213 unkept-promise: its `_dist_info.py` is missing, or is not UTF-8
     _dist_info.py is gone
-      error   RW118 broken-import: `rocm_sdk_core/__init__.py`: it imports from `rocm_sdk_core/_dist_info.py`, which is not there
-      error   RW118 broken-import: `rocm_sdk_core/_cli.py`: it imports `_dist_info` from `rocm_sdk_core`, which has no such name
+      error   RW213 unkept-promise: its `_dist_info.py` is missing, or is not UTF-8
     _dist_info.py is of another version
       error   RW214 other-build: its `_dist_info.py` has `__version__ = '7'`, which others lack
       error   RW111 metadata-disagrees: `rocm_sdk_libraries/_dist_info.py`: its version is 7, but the metadata says 0.99.1.dev0
     _cli.py is gone
-      error   RW118 broken-import: `rocm_sdk_core-0.99.1.dev0.dist-info/entry_points.txt`: there is no module `rocm_sdk_core._cli`, which `amd-smi` and 24 more call
+      error   RW213 unkept-promise: `rocm_sdk_core-0.99.1.dev0.dist-info/entry_points.txt`: there is no module `rocm_sdk_core._cli`, which `amd-smi` and 24 more call
     a function is gone
-      error   RW118 broken-import: `rocm_sdk_core-0.99.1.dev0.dist-info/entry_points.txt`: `rocm_sdk_core._cli` has no `hipcc`, which `hipcc` calls
+      error   RW213 unkept-promise: `rocm_sdk_core-0.99.1.dev0.dist-info/entry_points.txt`: `rocm_sdk_core._cli` has no `hipcc`, which `hipcc` calls
     an entry point is another
-      error   RW118 broken-import: `rocm_profiler-0.99.1.dev0.dist-info/entry_points.txt`: there is no module `rocm_profiler.cli`, which `rocprof-compute` calls
+      error   RW213 unkept-promise: `rocm_profiler-0.99.1.dev0.dist-info/entry_points.txt`: there is no module `rocm_profiler.cli`, which `rocprof-compute` calls
     the entry points are gone
       error   RW213 unkept-promise: `entry_points.txt` lacks its command `amd-smi`
       error   RW213 unkept-promise: `entry_points.txt` lacks its command `amdclang++`
@@ -104,7 +101,6 @@ fn python_of_wheels() {
     core is no package
       error   RW213 unkept-promise: its Python needs `_rocm_sdk_core/__init__.py`, which is missing
       error   RW213 unkept-promise: its Python needs `rocm_sdk_core/__init__.py`, which is missing
-      error   RW118 broken-import: `rocm_sdk_core/_cli.py`: it imports from `rocm_sdk_core.py`, which is not there
     devel is no package
       error   RW213 unkept-promise: its Python needs `rocm_sdk_devel/__init__.py`, which is missing
     the files of core are no package
@@ -130,8 +126,6 @@ fn python_of_the_sdist() {
       error   RW101 unreadable-package: incomplete deflate stream
       error   RW203 unadvertised-device-wheel: `rocm` has no extra for `gfx1100`
       error   RW203 unadvertised-device-wheel: `rocm` has no extra for `gfx942`
-    its backend does not parse
-      error   RW117 broken-python: `rocm_build.py`: line 7: Expected `import`, found `def`
     its pyproject.toml is empty
       error   RW119 broken-sdist: `pyproject.toml`: no `[build-system]`: installers look for setuptools in the index
     its backend is not there
@@ -146,7 +140,7 @@ fn python_of_the_sdist() {
       error   RW119 broken-sdist: `src/rocm_sdk/_archive.py`: listed in `src/rocm.egg-info/SOURCES.txt`, and not in the sdist
       error   RW119 broken-sdist: `src/rocm_sdk/_devel.py`: listed in `src/rocm.egg-info/SOURCES.txt`, and not in the sdist
       error   RW119 broken-sdist: `src/rocm_sdk/_device_links.py`: listed in `src/rocm.egg-info/SOURCES.txt`, and not in the sdist
-      error   RW119 broken-sdist: `src/rocm_sdk/_dist_info.py`: listed in `src/rocm.egg-info/SOURCES.txt`, and not in the sdist
+      error   RW119 broken-sdist: `src/rocm_sdk/_dist_info.json`: listed in `src/rocm.egg-info/SOURCES.txt`, and not in the sdist
       … and 4 more
     a module is not there
       error   RW119 broken-sdist: `src/rocm_sdk/_links.py`: listed in `src/rocm.egg-info/SOURCES.txt`, and not in the sdist
@@ -157,7 +151,7 @@ fn python_of_the_sdist() {
     its PKG-INFO differ
       error   RW111 metadata-disagrees: the copies of PKG-INFO differ
     its command calls nothing
-      error   RW118 broken-import: `src/rocm.egg-info/entry_points.txt`: `rocm_sdk.__main__` has no `main`, which `rocm-sdk` calls
+      error   RW119 broken-sdist: `src/rocm.egg-info/entry_points.txt`: `rocm_sdk.__main__` has no `main`, which `rocm-sdk` calls
     its command is another
       error   RW119 broken-sdist: no `*.egg-info/entry_points.txt` has its command `rocm-sdk`
     it is of another version

@@ -64,7 +64,13 @@ const DAMAGES: &[Damage] = &[
         });
     }),
     ("a package knows no targets", |set| tables(set, "AVAILABLE_")),
-    ("a package knows fewer files", |set| tables(set, "FileEntry(")),
+    ("a package knows fewer files", |set| {
+        swap(set, CORE, "core/_dist_info.json", "lib/llvm/bin/amdclang-cpp", "lib/llvm/bin/amdclang");
+    }),
+    ("a package has no tables", |set| drop_member(set, CORE, "core/_dist_info.json")),
+    ("a package has damaged tables", |set| {
+        swap(set, CORE, "core/_dist_info.json", "\"families\"", "\"family\"");
+    }),
     ("a package does not know its name", |set| tables(set, "THIS_PACKAGE")),
     ("rocm lacks a target", |set| {
         all_sources(set, "_dist_info.py", "AVAILABLE_TARGET_FAMILIES.append('gfx942')", "");
@@ -142,7 +148,12 @@ fn packages_and_what_they_require() {
     a package knows no targets
       error   RW214 other-build: its `_dist_info.py` lacks `AVAILABLE_TARGET_FAMILIES: list[str] = []`, which others have
     a package knows fewer files
-      error   RW214 other-build: its `_dist_info.py` lacks `FileEntry('core', 'lib/llvm/bin/amdclang', command='amdclang')`, which others have
+      error   RW214 other-build: its `_dist_info.json` lacks `"relpath": "lib/llvm/bin/amdclang-cpp",`, which others have
+    a package has no tables
+      error   RW213 unkept-promise: its `_dist_info.json` is missing, or is not UTF-8
+    a package has damaged tables
+      error   RW213 unkept-promise: failed to read its `_dist_info.json`: missing field `families` at line 755 column 1
+      error   RW214 other-build: its `_dist_info.json` lacks `"families": {`, which others have
     a package does not know its name
       error   RW213 unkept-promise: its `_dist_info.py` does not say which package it is of
     rocm lacks a target
