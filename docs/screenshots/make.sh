@@ -15,8 +15,8 @@ trap '[ -n "${KEEP:-}" ] || rm -rf "$work"' EXIT
 set=$work/sample/local-linux/python
 # The sample belongs to no run, and nothing in it is yanked. The pictures show both.
 sed -i 's|"run-id": "local"|"run-id": "21440027240", "repository": "ROCm/TheRock"|' "$set/set.json"
-echo 'rocm-profiler==0.99.1.dev0  the launcher is broken' >"$work/yank.txt"
-"$rocwheel" index "$set" --yank "$work/yank.txt" --quiet >/dev/null
+sed -i 's|"project": "rocm-profiler",|& "yanked": "the launcher is broken",|' "$set/set.json"
+"$rocwheel" index "$set" --quiet >/dev/null
 
 shoot() { # NAME ADDRESS WIDTH HEIGHT SCHEME: 0 is dark, 1 is light
   chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --allow-file-access-from-files \

@@ -1,9 +1,6 @@
 //! `index`: writes the pages with which pip and uv install from a directory of packages, on disk or
 //! in a bucket.
 
-use std::path::PathBuf;
-
-use fs_err as fs;
 use serde::Serialize;
 use serde_json::json;
 
@@ -15,10 +12,10 @@ use super::{
 use crate::{
     atomic::lock::{Lock, LockPurpose},
     console::{many, shell_word, size},
-    error::{Context as _, Hint as _, Result, anyhow},
+    error::{Hint as _, Result, anyhow},
     set::{
         self, Addresses, IndexOptions, Indexed, IndexedProducts, KnownPackages, NamedPlace,
-        PackageDirectories, PlaceDepth, SetJson, SetPlace, YankList,
+        PackageDirectories, PlaceDepth, SetJson, SetPlace,
     },
 };
 
@@ -40,10 +37,6 @@ pub struct IndexArgs {
     /// `dist`)
     #[arg(long, value_name = "LAYOUT")]
     layout: Option<IndexLayout>,
-    /// Yank the packages in FILE: one file name or `project==version` per line, then a reason
-    /// (default: keep earlier yanks)
-    #[arg(long, value_name = "FILE")]
-    yank: Option<PathBuf>,
     #[command(flatten)]
     pages: PageArgs,
     /// Print what would be written, and write nothing
@@ -74,7 +67,7 @@ pub fn run(args: &IndexArgs, world: &World) -> Result<()> {
         Some(root) if !args.dry_run => Some(Lock::take(root, LockPurpose::Index)?),
         _ => None,
     };
-    let options = args.options(args.check(world)?)?;
+    let options = args.options(args.check(world)?);
     if args.dry_run {
         return world.console.answer(&set::plan_index(&site, &options, world)?);
     }
@@ -140,10 +133,6 @@ impl IndexArgs {
 
     /// Writes the pages of a release place.
     fn index_products(&self, site: &SetPlace, world: &World) -> Result<()> {
-        if self.yank.is_some() {
-            return Err(anyhow!("`--yank` does not go with `--layout product`"))
-                .hint("leave `--yank` out; the pages keep the yanks that they have");
-        }
         if self.dry_run {
             return world.console.answer(&set::plan_index_products(site, world)?);
         }
@@ -154,12 +143,8 @@ impl IndexArgs {
         publish::product_pages("index", products.iter(), site, facts, world)
     }
 
-    fn options(&self, read: KnownPackages) -> Result<IndexOptions> {
-        let yank = self.yank.as_ref().map(|file| {
-            let list = YankList::parse(&fs::read_to_string(file)?);
-            list.with_context(|| format!("failed to read `{}`", file.display()))
-        });
-        Ok(IndexOptions { read, yank: yank.transpose()?, jobs: self.jobs.count() })
+    fn options(&self, read: KnownPackages) -> IndexOptions {
+        IndexOptions { read, jobs: self.jobs.count() }
     }
 }
 

@@ -81,7 +81,7 @@ impl<'a> Mirror<'a> {
             Ok(MirroredPackage { size, ..package })
         })?;
         set::mirror(&fetched, work.path(), place, world)?;
-        let options = IndexOptions { read: KnownPackages::new(), yank: None, jobs };
+        let options = IndexOptions { read: KnownPackages::new(), jobs };
         set::index(place, &options, world)
     }
 }

@@ -14,7 +14,6 @@ use super::{
     read_packages::{KnownFacts, KnownPackages, ReadFacts, ReadPackages, Reading, remember},
     set_json::{SIDECAR, SetFile, SetJson, SetStamp},
     sync::{Changes, Item, Listing, Plan, Sync},
-    yank::YankList,
 };
 use crate::{console::World, digest::Checksum, error::Result, io::DigestCache, run::ArtifactGroup};
 
@@ -26,8 +25,6 @@ const ROOTS: [&str; 2] = ["index.html", "simple/index.html"];
 pub struct IndexOptions {
     /// Packages that this process has read already.
     pub read: KnownPackages,
-    /// The complete list of yanks. `None` keeps the yanks of the existing `set.json`.
-    pub yank: Option<YankList>,
     pub jobs: NonZeroUsize,
 }
 
@@ -100,9 +97,6 @@ fn decide(
     };
     let ReadPackages { files, facts, orphans } = reading.run(listed)?;
     let mut set = SetJson::new(known.identity.clone(), files)?;
-    if let Some(list) = &options.yank {
-        list.apply(&mut set.files)?;
-    }
     remember_sidecars(&mut set.files, &facts);
     let sidecars = facts.iter().filter_map(|(path, facts)| {
         let bytes = facts.sidecar()?.clone();

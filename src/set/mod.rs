@@ -2,7 +2,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `set_json` `layout` `projects` `urls` `yank` | what a set is: its document, where its packages are, its projects, its addresses, its yanks |
+//! | `set_json` `layout` `projects` `urls` | what a set is: its document, where its packages are, its projects, its addresses |
 //! | `pages` `install` | its index and its install lines |
 //! | `place` `package_files` | opens a place, and lists its packages |
 //! | `read_packages` `local` | reads packages that have changed, and the set of a directory |
@@ -31,7 +31,6 @@ mod sync;
 pub(crate) mod tests;
 mod upload;
 mod urls;
-mod yank;
 
 pub use self::{
     index::{IndexOptions, Indexed, index, plan_index},
@@ -58,5 +57,4 @@ pub use self::{
     sync::{Existing, Plan},
     upload::{PublishedUpload, Upload, UploadOptions},
     urls::{Addresses, Urls},
-    yank::YankList,
 };

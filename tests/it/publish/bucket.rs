@@ -138,7 +138,7 @@ fn index_in(store: &(impl Store + Clone + 'static)) -> Result<Indexed> {
     let urls = "https://bucket.s3.amazonaws.com/42-linux/python/".parse()?;
     let store = Arc::new(store.clone());
     let place = SetPlace::of_store(store, &PLACE.parse()?, urls, &world.stop);
-    let options = IndexOptions { read: KnownPackages::new(), yank: None, jobs: NonZeroUsize::MIN };
+    let options = IndexOptions { read: KnownPackages::new(), jobs: NonZeroUsize::MIN };
     index(&place, &options, &world)
 }
 

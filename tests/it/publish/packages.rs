@@ -49,6 +49,16 @@ fn metadata(name: &str, version: &str, more: &str) -> String {
     format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{more}")
 }
 
+/// Writes into a `set.json` why a file must not be installed.
+pub(crate) fn yank(document: &str, file: &str, reason: &str) {
+    let text = fs_err::read_to_string(document).unwrap();
+    let mut set: Value = serde_json::from_str(&text).unwrap();
+    let mut files = set["files"].as_array_mut().unwrap().iter_mut();
+    let found = files.find(|it| it["path"].as_str().unwrap().contains(file)).unwrap();
+    found["yanked"] = reason.into();
+    fs_err::write(document, set.to_string()).unwrap();
+}
+
 /// A wheel, and its path.
 pub(crate) fn wheel(directory: &Path, name: &str, version: &str, more: &str) -> String {
     let stem = name.replace('-', "_");

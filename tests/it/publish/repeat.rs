@@ -8,7 +8,7 @@ use super::{
     Bench,
     install::{publish_in, published_in_memory},
     memory::MemoryStore,
-    packages::{wheel, wheels},
+    packages::{wheel, wheels, yank},
     tree,
 };
 
@@ -198,17 +198,16 @@ fn a_repeated_upload_takes_no_yank_back_but_other_bytes_are_another_file() {
     let bench = Bench::built();
     bench.upload("").ok();
     let core = CORE.rsplit('/').next().unwrap();
-    let list = bench.path("list");
-    fs_err::write(&list, format!("{core} broken\n")).unwrap();
-    let yank = "index --no-check out/42-linux/python --yank list";
-    bench.run(yank).ok();
+    yank(&bench.path("out/42-linux/python/set.json"), core, "broken");
+    bench.run("index --no-check out/42-linux/python").ok();
     let expected = [(format!("dist/{core}"), "broken".to_owned())];
     assert_eq!(yanked(&bench), expected);
     bench.upload("").ok();
     assert_eq!(yanked(&bench), expected);
     // A yank of the directory that is uploaded wins.
-    fs_err::write(&list, format!("{core} worse\n")).unwrap();
-    bench.run("index --no-check built --yank list").ok();
+    bench.run("index --no-check built").ok();
+    yank(&bench.path("built/set.json"), core, "worse");
+    bench.run("index --no-check built").ok();
     bench.upload("").ok();
     let expected = [(format!("dist/{core}"), "worse".to_owned())];
     assert_eq!(yanked(&bench), expected);

@@ -167,7 +167,7 @@ impl Turns {
     }
 
     fn index_options() -> IndexOptions {
-        IndexOptions { read: KnownPackages::new(), yank: None, jobs: NonZeroUsize::MIN }
+        IndexOptions { read: KnownPackages::new(), jobs: NonZeroUsize::MIN }
     }
 
     fn index(&self) {
