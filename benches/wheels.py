@@ -91,7 +91,7 @@ def policy(path: Path, more: list[str] = ()) -> Path:
     """The files are few, so this policy promises no program and no library by its name. `rocm-sdk-libraries` and the
     device packages take `more` artifacts."""
     promises = r"^(scripts|libraries|files) = \[(.*\]|\n(.*\n)*?\])\n"
-    text = (ROOT / "src/package/packages.toml").read_text("utf-8")
+    text = (ROOT / "src/policy/packages.toml").read_text("utf-8")
     text = re.sub(promises, "", text, flags=re.MULTILINE)
     text = text.replace('    "rccl",\n', "".join(f'    "{name}",\n' for name in ["rccl", *more]))
     path.write_text(text, "utf-8")

@@ -44,7 +44,10 @@ pub mod gpu;
 pub mod artifact;
 pub mod run;
 
-// The packages that we ship. `packages.toml` is the policy.
+// What the packages are: `packages.toml`, their names, and the Python that ships in them.
+pub mod policy;
+
+// Plans and makes the packages.
 pub mod package;
 
 // Services: GitHub's API, and the stores that have files.

@@ -17,7 +17,7 @@ use crate::{
     error::Result,
     io::FileIdentity,
     kpack::{CodeTarget, archive::KpackArchive, host::WrapperReference},
-    package::{
+    policy::{
         DistributionMode,
         catalog::{CATALOG, PackageKind, PackageSpec},
         dist_info,

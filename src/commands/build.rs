@@ -16,11 +16,12 @@ use crate::{
     error::{Context as _, Hint as _, Result, anyhow, ensure},
     fetch,
     package::{
-        BuildOptions, Catalog, ImportSuffix, Kpack, OnCollision, SdkTreePacking, Subset,
+        BuildOptions, Kpack, OnCollision, SdkTreePacking, Subset,
         assemble::{MadeSet, Reuse},
         build::{Build, BuildSelection},
         document::BuildAnswer,
     },
+    policy::{Catalog, ImportSuffix},
     run::Platform,
     set::LocalSet,
     target::{Scope, Target, TargetList, split_list},

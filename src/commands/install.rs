@@ -17,7 +17,7 @@ use crate::{
     install::{
         self, Action, Emit, Environment, InstallOrigin, Installer, SitePackages, TargetWish,
     },
-    package::DistNames,
+    policy::DistNames,
     set::{OfferedSet, SetPlace, Urls},
     target::{Target, split_list},
     version::{ReleaseStream, Version},

@@ -22,8 +22,8 @@ use crate::{
     error::{Context as _, Error, Exit, Hint as _, No, Result, anyhow, hinted, message, one_line},
     github::WorkflowRun,
     location::Key,
-    package::catalog::Catalog,
     parallel,
+    policy::catalog::Catalog,
     run::{
         Assumption, Platform, Run, RunContext, RunFacts, RunId, RunOrigin, RunReference, Workflow,
     },

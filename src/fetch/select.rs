@@ -11,8 +11,8 @@ use crate::{
     artifact::{ArtifactName, Component, TherockManifest},
     console::many,
     error::{Error, No, Result, hinted, message},
-    package::{
-        Subset,
+    package::Subset,
+    policy::{
         catalog::{Catalog, PackageKind, PackageSpec},
         naming::DistributionMode,
     },

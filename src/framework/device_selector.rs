@@ -10,7 +10,7 @@ use crate::{
     archive,
     digest::Sha256,
     error::Result,
-    package::selector::DeviceSelector,
+    policy::selector::DeviceSelector,
     relpath::RelPath,
     wheel::{ChangedFile, DistName, PackageFilename},
 };

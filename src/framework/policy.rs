@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::{
     error::{Context as _, Result, ensure},
     glob::Glob,
-    package::DistNames,
+    policy::DistNames,
     relpath::RelPath,
     wheel::DistName,
 };

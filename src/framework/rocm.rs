@@ -13,7 +13,7 @@ use crate::{
     error::{Context as _, Hint as _, Result},
     glob::Glob,
     loader::is_loadable,
-    package::{DistNames, catalog::CATALOG},
+    policy::{DistNames, catalog::CATALOG},
     relpath,
     run::Platform,
     target::Target,

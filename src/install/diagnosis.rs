@@ -12,7 +12,7 @@ use super::{
 use crate::{
     check::{CheckOptions, Finding, Rule, RuleSelection, SetFacts, judge},
     console::{few, shell_word},
-    package::DistNames,
+    policy::DistNames,
     set::is_ours,
     target::Target,
     wheel::{DistName, RequirementLine},

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     digest::Sha256,
     error::Result,
-    package::DistNames,
+    policy::DistNames,
     run::ArtifactGroup,
     set::{OfferedSet, is_ours},
     target::Target,

@@ -10,7 +10,7 @@ use super::{Request, requirements::Pinned};
 use crate::{
     error::{Error, No, Result, anyhow, hinted},
     gpu::UNDETECTED,
-    package::DistNames,
+    policy::DistNames,
     run::{ArtifactGroup, Platform},
     set::{OfferedFile, OfferedSet, is_ours},
     target::{Family, Scope, Target, TargetTable},

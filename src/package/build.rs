@@ -12,14 +12,17 @@ use crate::{
     console::{World, many},
     error::{Result, anyhow, hinted},
     package::{
-        DistributionMode, Subset,
+        Subset,
         assemble::{self, MadeSet, Reuse},
-        catalog::{Catalog, PackageKind, PackageSpec},
         plan::{BuildPlan, MemberSource, PackagePlan},
         planner,
         request::BuildOptions,
-        required_file::RequiredFile,
         split_tree::SplitTree,
+    },
+    policy::{
+        DistributionMode,
+        catalog::{Catalog, PackageKind, PackageSpec},
+        required_file::RequiredFile,
     },
 };
 

@@ -15,9 +15,6 @@ use crate::{
     artifact::{ArtifactTree, Component, FileFacts, Owned, TreeContent},
     error::Result,
     package::{
-        catalog::{PackageKind, PackageSpec},
-        devel_manifest,
-        dist_info::DistInfo,
         plan::{
             BuildOrigin, Label, MemberSource, Members, PackageForm, PackagePlan, SdkTree,
             SdkTreePacking,
@@ -25,6 +22,11 @@ use crate::{
         planner::Same,
         request::Request,
         runtime::{Claim, origin},
+    },
+    policy::{
+        catalog::{PackageKind, PackageSpec},
+        devel_manifest,
+        dist_info::DistInfo,
         selector, templates,
     },
     relpath::RelPath,

@@ -18,7 +18,7 @@ use crate::{
     elf::Rpath,
     error::{Result, bail, ensure},
     io::FileState,
-    package::{catalog::PackageSpec, naming::DistributionMode},
+    policy::{catalog::PackageSpec, naming::DistributionMode},
     relpath::{self, RelPath, links},
     run::Platform,
     target::Scope,

@@ -15,13 +15,15 @@ use crate::{
     error::{Context as _, Result, anyhow, ensure, hinted},
     glob::Glob,
     package::{
-        catalog::{Catalog, PackageKind, PackageSpec},
         describe::{Describer, Devel},
-        dist_info::DistInfo,
-        naming::DistributionMode,
         plan::{BuildPlan, Members},
         request::{OnCollision, Request, Subset},
         runtime::{Claim, Claims},
+    },
+    policy::{
+        catalog::{Catalog, PackageKind, PackageSpec},
+        dist_info::DistInfo,
+        naming::DistributionMode,
     },
     relpath::RelPath,
     target::{PlatformView, Scope},

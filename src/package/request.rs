@@ -10,11 +10,14 @@ use crate::{
     artifact::{ArtifactName, Component, TherockManifest},
     error::{Result, ensure},
     package::{
-        DistNames, artifact_version,
-        catalog::{Catalog, PackageKind, PackageSpec},
-        naming::{DistributionMode, ImportSuffix},
+        artifact_version,
         plan::{BuildPlan, Label, PackageForm, SdkTreePacking, wanted},
         split_tree::Kpack,
+    },
+    policy::{
+        DistNames,
+        catalog::{Catalog, PackageKind, PackageSpec},
+        naming::{DistributionMode, ImportSuffix},
     },
     run::Platform,
     target::{Scope, Target},

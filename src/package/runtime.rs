@@ -14,10 +14,8 @@ use crate::{
     elf::{ElfFacts, Rpath},
     error::{Context as _, Error, Result, anyhow, hinted},
     glob::Glob,
-    package::{
-        catalog::{PackageKind, PackageSpec},
-        plan::{BuildOrigin, MemberSource, Members, relative_path},
-    },
+    package::plan::{BuildOrigin, MemberSource, Members, relative_path},
+    policy::catalog::{PackageKind, PackageSpec},
     relpath::RelPath,
     run::Platform,
     target::Scope,

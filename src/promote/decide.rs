@@ -13,7 +13,7 @@ use crate::{
     console::many,
     error::{Context as _, Error, Hint as _, No, Result, anyhow, bail, ensure},
     glob::Glob,
-    package::DistNames,
+    policy::DistNames,
     relpath::RelPath,
     set::SetFile,
     target::Target,

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::{
     error::{Context as _, Result, ensure},
     glob::Glob,
-    package::{DistNames, dist_info::assigned_version},
+    policy::{DistNames, dist_info::assigned_version},
     set::is_ours,
     target::{Scope, Target},
     version::Version,

@@ -14,7 +14,7 @@ use super::{
     urls::Urls,
 };
 use crate::{
-    package::DistNames,
+    policy::DistNames,
     run::{ArtifactGroup, Platform},
     target::Target,
     version::Version,

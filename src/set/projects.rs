@@ -9,7 +9,7 @@ use itertools::Itertools as _;
 use super::set_json::{IndexView, SIDECAR, SetFile, is_ours};
 use crate::{
     error::{Hint as _, No, Result, anyhow},
-    package::{
+    policy::{
         DistNames,
         catalog::{CATALOG, PackageKind},
     },

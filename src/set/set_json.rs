@@ -12,7 +12,7 @@ use crate::{
     digest::Sha256,
     error::{Context as _, Hint as _, Result, anyhow, as_text, ensure},
     location::Key,
-    package::catalog::CATALOG,
+    policy::catalog::CATALOG,
     run::{ArtifactGroup, ForeignCode, Platform, Repository, Run, RunAttempt, RunId},
     target::{Scope, Target},
     version::{GitSha, Version},

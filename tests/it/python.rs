@@ -3,14 +3,14 @@
 pub(crate) mod legacy;
 
 use rocwheel::{
-    package::{Catalog, DistributionMode, dist_info::DistInfo, selector, templates},
+    policy::{Catalog, DistributionMode, dist_info::DistInfo, selector, templates},
     target::{PlatformView, Scope},
 };
 
 use crate::support::prelude::*;
 use crate::support::{place, program};
 
-const SOURCES: &str = "src/package/python";
+const SOURCES: &str = "src/policy/python";
 pub(crate) const TESTS: &str = "tests/python";
 const CONFIG: &str = "tests/python/pyproject.toml";
 /// The newest minor version of Python 3 that the packages are said to work on.

@@ -30,8 +30,8 @@ use crate::{
     digest::{InspectReader, Sha256},
     error::{Context as _, Interrupted, Result, bail, ensure},
     io::buffered,
-    package::dist_info,
     parallel::ahead,
+    policy::dist_info,
     set::is_of_others,
     wheel::{Directory, DirectoryEntry, LocalHeader, StorageMethod},
 };

@@ -12,7 +12,7 @@ use crate::{
         facts::{CheckedPackage, NAMES, SetFacts},
         rule::{self, Findings},
     },
-    package::{DistributionMode, catalog::CATALOG, dist_info},
+    policy::{DistributionMode, catalog::CATALOG, dist_info},
     relpath::join,
     set::{identity, is_ours},
     target::{Target, TargetTable},

@@ -20,7 +20,7 @@ use crate::{
     },
     elf::{self, ElfKind, Machine},
     loader::{Dotted, InstalledTree, SystemLibraries, is_loadable, missing_libraries},
-    package::devel_manifest,
+    policy::devel_manifest,
     relpath::{RelPath, join},
 };
 

@@ -31,7 +31,7 @@ use crate::{
     },
     console::many,
     loader::{FileContents, InstalledTree},
-    package::{DistributionMode, catalog::CATALOG},
+    policy::{DistributionMode, catalog::CATALOG},
     set::identity,
     target::Target,
 };

@@ -14,7 +14,7 @@ use crate::{
         path_facts::has_extension,
         rule::{self, Finding, Findings},
     },
-    package::catalog::CATALOG,
+    policy::catalog::CATALOG,
     set::is_ours,
     version::Version,
     wheel::{

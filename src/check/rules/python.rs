@@ -15,7 +15,7 @@ use crate::{
         rule::{self, Findings},
     },
     elf::ElfKind,
-    package::{
+    policy::{
         catalog::{CATALOG, PackageKind},
         dist_info::{self, Tables, assigned_version},
         required_file::{RequiredFile, RequiredFileKind},

@@ -12,7 +12,7 @@ use crate::{
         facts::{ContentFacts, MemberFacts, MemberKind, SdistFile, SetFacts, WheelFile},
         rule::{self, Findings, Rule},
     },
-    package::catalog::CATALOG,
+    policy::catalog::CATALOG,
     relpath::RelPath,
     wheel::{Headers, Metadata, PackageFilename, Record, RecordRow, Tag, dist_info::WheelFacts},
 };

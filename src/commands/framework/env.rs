@@ -13,7 +13,7 @@ use crate::{
         env::{BuiltFramework, InstalledRocm, variables},
         version::suffix,
     },
-    package::DistNames,
+    policy::DistNames,
     run::Platform,
     target::{Target, TargetList},
     version::Version,

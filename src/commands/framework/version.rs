@@ -9,7 +9,7 @@ use crate::{
     commands::args::AccessArgs,
     error::{Context as _, Hint as _, Result},
     framework::version::{suffix, with_suffix, without_rocm},
-    package::DistNames,
+    policy::DistNames,
     set::{self, PlaceDepth},
     version::{GitSha, Version},
 };

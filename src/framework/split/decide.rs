@@ -21,7 +21,7 @@ use crate::{
         tie::{self, TieRecord},
     },
     kpack::databases,
-    package::{DistNames, selector::DeviceSelector},
+    policy::{DistNames, selector::DeviceSelector},
     relpath::RelPath,
     target::{Scope, Target, TargetList},
     version::Version,
@@ -342,7 +342,7 @@ impl TieRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::package::Catalog;
+    use crate::policy::Catalog;
 
     #[test]
     fn a_device_wheel_requires_its_host_and_the_device_code_of_the_set() {
@@ -363,7 +363,7 @@ mod tests {
 
     #[test]
     fn a_renamed_distribution_passes_through() {
-        let text = include_str!("../../package/packages.toml").replace("\"rocm-sdk-", "\"sdk-");
+        let text = include_str!("../../policy/packages.toml").replace("\"rocm-sdk-", "\"sdk-");
         let names = DistNames::of(&Catalog::parse(&text).unwrap()).unwrap();
         let (target, version) = ("gfx942".parse().unwrap(), "7.14.0".parse().unwrap());
         let host = "fw-1.0-py3-none-any.whl".parse().unwrap();

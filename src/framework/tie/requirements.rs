@@ -12,7 +12,7 @@ use crate::{
         device_selector::SelectorPlan, policy::RocmDirectoryKey, read::FrameworkWheel,
         refusal::RefusalKind, version,
     },
-    package::selector::DeviceSelector,
+    policy::selector::DeviceSelector,
     set,
     target::Target,
     version::Version,

@@ -19,10 +19,8 @@ use crate::{
     elf::{self, Patch, Rpath},
     error::{Context as _, Result},
     io::FileState,
-    package::{
-        devel_manifest,
-        plan::{BuildOrigin, MemberSource, SdkEntry, SdkTree, SdkTreePacking},
-    },
+    package::plan::{BuildOrigin, MemberSource, SdkEntry, SdkTree, SdkTreePacking},
+    policy::devel_manifest,
     relpath::RelPath,
     version::Version,
     wheel::{FileSource, MadeBytes, MemberReader, Source, SourceMember},

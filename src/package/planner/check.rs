@@ -14,11 +14,13 @@ use crate::{
     elf::{ElfKind, Machine},
     error::{Error, Result, anyhow, hinted},
     package::{
-        catalog::{Catalog, PackageKind},
-        naming::DistributionMode,
         planner::Same,
         request::{OnCollision, Request, Subset},
         runtime::Claim,
+    },
+    policy::{
+        catalog::{Catalog, PackageKind},
+        naming::DistributionMode,
     },
     relpath::RelPath,
     run::Platform,

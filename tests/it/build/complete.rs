@@ -131,7 +131,7 @@ fn passes_where_it_is_installed(name: &str, dist: &Path, requirement: &str) {
 #[test]
 fn another_policy_is_what_packages_sdist_and_extras_follow() {
     let place = place("policy");
-    let built_in = fs_err::read_to_string("src/package/packages.toml").unwrap();
+    let built_in = fs_err::read_to_string("src/policy/packages.toml").unwrap();
     let rows = ["name = \"rpp\"", "name = \"rocgdb\"", "name = \"roccoremerge\""];
     let is_kept = |line: &&str| {
         let taken = ["    \"rpp\",", "    \"rocgdb\","].contains(line);
@@ -289,7 +289,7 @@ fn a_packages_file_may_leave_out_on_purpose_too() {
             fs_err::remove_file(archive).unwrap();
         }
     }
-    let policy = fs_err::read_to_string("src/package/packages.toml").unwrap();
+    let policy = fs_err::read_to_string("src/policy/packages.toml").unwrap();
     let file = place.join("policy.toml");
     let list = "schema = 2\nwithout = [\"rpp\", \"profiler\"]\n";
     fs_err::write(&file, policy.replacen("schema = 2\n", list, 1)).unwrap();

@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use flate2::{Compression, write::GzEncoder};
 use rocwheel::{
-    package::{Catalog, DistributionMode, dist_info::DistInfo, selector},
+    policy::{Catalog, DistributionMode, dist_info::DistInfo, selector},
     target::{PlatformView, Scope},
 };
 use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};

@@ -7,11 +7,11 @@ use crate::{
     elf::{self, ElfFacts, Machine, write::SharedObject},
     error::{Result, render},
     package::{
-        naming::DistributionMode,
         plan::BuildPlan,
         planner::plan,
         request::{BuildOptions, OnCollision, Request, Subset},
     },
+    policy::naming::DistributionMode,
     run::Platform,
     target::Target,
 };

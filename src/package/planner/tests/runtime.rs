@@ -49,13 +49,13 @@ fn a_soname_that_no_file_has_is_what_the_library_ships_under() {
 #[test]
 fn a_row_takes_only_the_files_that_it_includes() {
     let row = "artifacts = [\"rocjitsu-hotswap\"]\n";
-    let policy = include_str!("../../packages.toml");
+    let policy = include_str!("../../../policy/packages.toml");
     let policy = policy.replace(row, &format!("{row}include = [\"etc/**\"]\n"));
     let mut fixture = Fixture::new()
         .artifact("rocjitsu-hotswap_lib_generic")
         .file("etc/kept.txt", file())
         .file("share/left.txt", file());
-    fixture.options.catalog = crate::package::Catalog::parse(&policy).unwrap();
+    fixture.options.catalog = crate::policy::Catalog::parse(&policy).unwrap();
     insta::assert_snapshot!(fixture.shows("rocm-sdk-core"), @"
     copy   _rocm_sdk_core/.info/version < base_lib_generic
     copy   _rocm_sdk_core/etc/kept.txt < rocjitsu-hotswap_lib_generic

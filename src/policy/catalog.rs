@@ -16,7 +16,7 @@ use crate::{
     artifact::{ArtifactName, Component},
     error::{Context as _, Result, anyhow, ensure},
     glob::{Filter, Glob},
-    package::{
+    policy::{
         naming::{DistributionMode, NameTemplate},
         required_file::{
             self, ArtifactPart, FileSpec, LibrarySpec, RequiredFile, RequiredFileKind, ScriptSpec,

@@ -1,12 +1,12 @@
 //! The Python code that ships in the packages, embedded at compile time.
 //!
-//! Its source is in `src/package/python/`, where it is linted and tested as ordinary Python.
+//! Its source is in `src/policy/python/`, where it is linted and tested as ordinary Python.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use crate::{
     error::Result,
-    package::{
+    policy::{
         catalog::{PackageKind, PackageSpec},
         dist_info::{self, DistInfo, literal},
     },
@@ -127,7 +127,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        package::{Catalog, DistributionMode},
+        policy::{Catalog, DistributionMode},
         target::PlatformView,
     };
 

@@ -10,7 +10,7 @@ use itertools::Itertools as _;
 
 use crate::{
     error::Result,
-    package::{
+    policy::{
         catalog::{PackageKind, PackageSpec},
         dist_info::{self, DistInfo},
         naming::DistributionMode,

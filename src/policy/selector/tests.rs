@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use super::*;
-use crate::{package::Catalog, target::PlatformView};
+use crate::{policy::Catalog, target::PlatformView};
 
 fn policy() -> &'static Catalog {
     static POLICY: LazyLock<Catalog> = LazyLock::new(|| Catalog::built_in().unwrap());

@@ -14,7 +14,7 @@ use itertools::Itertools as _;
 pub use self::tables::Tables;
 use crate::{
     error::Result,
-    package::{catalog::Catalog, naming::DistributionMode},
+    policy::{catalog::Catalog, naming::DistributionMode},
     target::{PlatformView, Scope, Target},
 };
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     error::Result,
     glob::Glob,
-    package::{
+    policy::{
         catalog::PackageSpec,
         naming::DistributionMode,
         required_file::{self, RequiredFile, RequiredFileKind},

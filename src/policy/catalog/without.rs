@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     error::{Result, ensure},
-    package::{
+    policy::{
         catalog::{Catalog, PackageKind, PackageSpec},
         required_file::ArtifactPart,
     },

@@ -1,0 +1,18 @@
+//! What the packages are: `packages.toml`, the only place that says it, and the Python that ships in them.
+//!
+//! [`Catalog`] reads the policy: which package takes which artifacts, and which files it must have.
+//! [`DistNames`] has the names of the packages. [`dist_info`] and [`templates`] are what their Python says of
+//! a set. Nothing here opens a file, and no other module spells the name of a package.
+
+pub mod catalog;
+pub mod devel_manifest;
+pub mod dist_info;
+mod dist_names;
+pub mod naming;
+pub mod required_file;
+pub mod selector;
+pub mod templates;
+
+pub use catalog::Catalog;
+pub use dist_names::DistNames;
+pub use naming::{DistributionMode, ImportSuffix};
