@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::check::facts::Cell;
 use crate::{
     check::{
-        facts::{ContentFacts, DeviceCodeFacts, MemberFacts, NAMES, SetFacts, WheelFile},
+        facts::{ContentFacts, DeviceCodeFacts, MemberFacts, SetFacts, WheelFile},
         path_facts::{self, file_name, has_extension},
         rule::one_line,
     },
@@ -261,16 +261,17 @@ pub(super) fn targets(set: &SetFacts) -> BTreeSet<Target> {
 
 /// Whether it is a legacy set: no device wheels, and libraries for families.
 pub(super) fn is_legacy(set: &SetFacts) -> bool {
-    let mut projects = set.wheels.iter().filter_map(|it| it.project());
-    set.device_wheels().is_empty() && projects.any(|it| it.starts_with(&NAMES.of_family))
+    let mut wheels = set.wheels.iter();
+    set.device_wheels().is_empty() && wheels.any(|wheel| wheel.libraries_family().is_some())
 }
 
 /// The targets of the family in the name of a package.
 pub(super) fn promised(wheel: &WheelFile) -> Vec<Target> {
     let table = TargetTable::builtin();
-    let own = wheel.project().and_then(|name| name.strip_prefix(&NAMES.of_family));
-    let is_it = |name: &str| own.is_some_and(|own| name.eq_ignore_ascii_case(own));
-    let family = table.families().find(|it| is_it(it.as_str()));
+    let Some(name) = wheel.libraries_family() else {
+        return Vec::new();
+    };
+    let family = table.families().find(|family| family.as_str().eq_ignore_ascii_case(name));
     let targets = family.into_iter().flat_map(|it| table.targets(it));
     targets.cloned().collect()
 }

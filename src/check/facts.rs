@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    sync::{Arc, LazyLock},
+    sync::Arc,
 };
 
 use derive_more::{AsRef, Deref};
@@ -17,11 +17,7 @@ use crate::{
     error::Result,
     io::FileIdentity,
     kpack::{CodeTarget, archive::KpackArchive, host::WrapperReference},
-    policy::{
-        DistributionMode,
-        catalog::{CATALOG, PackageKind, PackageSpec},
-        dist_info,
-    },
+    policy::{DistNames, dist_info},
     set::{KnownPackage, KnownPackages, PublishedFacts, is_of_others, is_ours},
     target::Target,
     wheel::{Metadata, PackageFilename, dist_info::WheelFacts},
@@ -67,6 +63,11 @@ impl CheckedPackage {
     /// Name and version. `None` if the file name is invalid.
     pub fn identity(&self) -> Option<&PackageFilename> {
         self.name.as_ref().ok()
+    }
+
+    /// The family or target of libraries with device code, in lower case; `None` for any other package.
+    pub fn libraries_family(&self) -> Option<&str> {
+        DistNames::built_in().libraries_family(&self.identity()?.name)
     }
 
     /// The platform tag of a wheel.
@@ -336,34 +337,10 @@ impl WheelFile {
 
     /// The target in the name of a device wheel. `None` for other wheels.
     pub fn device_target(&self) -> Option<Result<Target, String>> {
-        let target = self.project()?.strip_prefix(&NAMES.device)?;
+        let target = DistNames::built_in().device_scope(&self.identity()?.name)?;
         Some(target.parse().map_err(|_| target.to_owned()))
     }
 }
-
-/// The names in `packages.toml` of the packages that rules treat specially.
-#[derive(Debug)]
-pub struct PackageNames {
-    /// The prefix of device packages; the target follows.
-    pub device: String,
-    /// The package with the libraries, to which device packages add code.
-    pub overlaid: String,
-    /// The prefix of that package in legacy sets; the family follows.
-    pub of_family: String,
-}
-
-pub static NAMES: LazyLock<PackageNames> = LazyLock::new(|| {
-    let before_scope = |package: Result<&PackageSpec>, mode| {
-        let package = package.expect("a test reads the built-in policy");
-        let template = package.dist_template(mode).python_template();
-        template.split('{').next().unwrap_or_default().to_owned()
-    };
-    PackageNames {
-        device: before_scope(CATALOG.only(PackageKind::Device), DistributionMode::Split),
-        overlaid: before_scope(CATALOG.overlaid(), DistributionMode::Split),
-        of_family: before_scope(CATALOG.overlaid(), DistributionMode::Legacy),
-    }
-});
 
 impl SetFacts {
     /// The set without the packages of other projects. Packages with invalid names stay.

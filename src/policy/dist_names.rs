@@ -65,9 +65,14 @@ impl DistNames {
         self.device.fill(&target.to_string())
     }
 
+    /// What a device package has code for, as its name says it; `None` for any other package.
+    pub fn device_scope<'n>(&self, project: &'n DistName) -> Option<&'n str> {
+        self.device.scope_in(project.normalized())
+    }
+
     /// The target of a device package; `None` for any other package.
     pub fn device_target(&self, project: &DistName) -> Option<Target> {
-        self.device.scope_in(project.normalized())?.parse().ok()
+        self.device_scope(project)?.parse().ok()
     }
 }
 

@@ -9,10 +9,10 @@ use crate::{
     archive::TarKind,
     check::{
         coverage,
-        facts::{CheckedPackage, NAMES, SetFacts},
+        facts::{CheckedPackage, SetFacts},
         rule::{self, Findings},
     },
-    policy::{DistributionMode, catalog::CATALOG, dist_info},
+    policy::{DistNames, DistributionMode, catalog::CATALOG, dist_info},
     relpath::join,
     set::{identity, is_ours},
     target::{Target, TargetTable},
@@ -48,26 +48,25 @@ pub(super) fn advertised(set: &SetFacts) -> BTreeSet<Target> {
         return BTreeSet::new();
     };
     let requirements = requirements_of(metadata, &set.platforms()).into_iter();
-    requirements.filter_map(|(name, _)| device(&name)?.parse().ok()).collect()
-}
-
-fn device(name: &DistName) -> Option<&str> {
-    name.normalized().strip_prefix(&NAMES.device)
+    let names = DistNames::built_in();
+    requirements.filter_map(|(name, _)| names.device_target(&name)).collect()
 }
 
 /// The projects that a package requires, itself or through another one. Device packages, which
 /// are required under extras only, count as required by the package that they add code to.
 pub(super) fn required(set: &SetFacts) -> BTreeMap<String, BTreeSet<String>> {
+    let names = DistNames::built_in();
     let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (_, metadata) in set.metadata() {
-        let name = metadata.name.normalized().to_owned();
-        let wanted = requirements_of(&metadata, &set.platforms()).into_iter();
-        let wanted = wanted.map(|(name, _)| name.normalized().to_owned());
-        all.entry(name).or_default().extend(wanted);
+        all.entry(metadata.name.normalized().to_owned()).or_default();
+        for (wanted, _) in requirements_of(&metadata, &set.platforms()) {
+            let project = wanted.normalized().to_owned();
+            if names.device_scope(&wanted).is_some() {
+                all.entry(names.libraries.clone()).or_default().insert(project.clone());
+            }
+            all.entry(metadata.name.normalized().to_owned()).or_default().insert(project);
+        }
     }
-    let devices = all.values().flatten().filter(|it| it.starts_with(&NAMES.device));
-    let devices: Vec<String> = devices.cloned().collect();
-    all.entry(NAMES.overlaid.clone()).or_default().extend(devices);
     loop {
         let before: usize = all.values().map(BTreeSet::len).sum();
         let known = all.clone();
@@ -142,7 +141,7 @@ fn missing(set: &SetFacts, file: &str, wanted: &DistName, findings: &mut Finding
         // RW701 reports that a page promises its file.
     } else if coverage::is_legacy(set) && is_in_libraries(set, wanted) {
         // The code is in the libraries of the family.
-    } else if device(wanted).is_some() {
+    } else if DistNames::built_in().device_scope(wanted).is_some() {
         let fact = format!("it has an extra for `{name}`, which is not in the set");
         findings.of(rule::MISSING_DEVICE_WHEEL, file, fact);
     } else {
@@ -154,10 +153,11 @@ fn missing(set: &SetFacts, file: &str, wanted: &DistName, findings: &mut Finding
 /// Whether the libraries of a family replace a package. The `rocm` sdist of TheRock's legacy builds
 /// names packages for device code and for single targets, and none of them is built.
 fn is_in_libraries(set: &SetFacts, name: &DistName) -> bool {
-    let target = name.normalized().strip_prefix(&NAMES.of_family);
+    let names = DistNames::built_in();
+    let target = names.libraries_family(name);
     match target.and_then(|it| it.parse::<Target>().ok()) {
         Some(target) => set.wheels.iter().any(|it| coverage::promised(it).contains(&target)),
-        None => device(name).is_some(),
+        None => names.device_scope(name).is_some(),
     }
 }
 
@@ -176,7 +176,7 @@ fn needed(set: &SetFacts, findings: &mut Findings) {
         };
         let mut wanted: BTreeMap<&str, &str> = BTreeMap::new();
         if let Some(Ok(_)) = wheel.device_target() {
-            wanted.insert(&NAMES.overlaid, "which its code is for");
+            wanted.insert(&DistNames::built_in().libraries, "which its code is for");
         }
         for devel in wheel.unpacked().filter(|_| wheel.is_built_by_us()) {
             if let TarKind::Symlink(text) = &devel.entry.kind
@@ -210,7 +210,7 @@ fn selected(set: &SetFacts, findings: &mut Findings) {
     for name in set.wheels.iter().filter_map(|it| it.identity()) {
         let name = &name.name;
         let lines: Vec<_> = lines.iter().filter(|it| it.name == *name).collect();
-        let extras = match device(name) {
+        let extras = match DistNames::built_in().device_scope(name) {
             // RW203 reports a device wheel that no extra names.
             Some(_) if lines.is_empty() => Vec::new(),
             Some(target) => vec![format!("device-{target}"), "device-all".to_owned()],

@@ -25,7 +25,7 @@ use crate::{
     check::{
         AcceptList, Report, RuleSelection,
         coverage::Coverage,
-        facts::{CheckedPackage, ContentFacts, Elf, NAMES, SetFacts},
+        facts::{CheckedPackage, ContentFacts, Elf, SetFacts},
         path_facts::has_extension,
         rule::{Finding, Findings, Rule},
     },
@@ -263,10 +263,9 @@ fn parts(set: &SetFacts) -> Vec<InstallGroup> {
 }
 
 fn is_for_family(package: &CheckedPackage, family: Option<&str>, all: &BTreeSet<&str>) -> bool {
-    let name = package.identity().map(|it| it.name.normalized());
-    let own = name.and_then(|name| name.strip_prefix(&NAMES.of_family));
     let mut others = all.iter().filter(|other| Some(**other) != family);
-    own.is_none_or(|own| !others.any(|other| other.to_lowercase() == own))
+    let of_package = package.libraries_family();
+    of_package.is_none_or(|name| !others.any(|other| other.to_lowercase() == name))
 }
 
 fn by_platform(part: InstallGroup) -> Vec<InstallGroup> {
