@@ -50,6 +50,9 @@ pub mod policy;
 // Plans and makes the packages.
 pub mod package;
 
+// What an index says of a set: its document, its pages, its install lines. No I/O.
+pub mod index;
+
 // Services: GitHub's API, and the stores that have files.
 pub mod github;
 pub mod store;
@@ -61,7 +64,7 @@ pub mod fetch;
 pub mod loader;
 
 // Package sets in a directory or a bucket: reads, indexes and publishes them.
-pub mod set;
+pub mod place;
 
 // Finds what is wrong with a package set.
 pub mod check;

@@ -19,7 +19,7 @@ use crate::{
     check::{Finding, RULES, Rule, RulePattern, Severity},
     error::{Hint as _, Result, anyhow, ensure},
     glob::Glob,
-    set::identity,
+    index::identity,
 };
 
 /// The entries of a file, each of which accepts any number of findings.

@@ -15,10 +15,11 @@ use crate::{
     digest::Sha256,
     elf,
     error::Result,
+    index::{is_of_others, is_ours},
     io::FileIdentity,
     kpack::{CodeTarget, archive::KpackArchive, host::WrapperReference},
+    place::{KnownPackage, KnownPackages, PublishedFacts},
     policy::{DistNames, dist_info},
-    set::{KnownPackage, KnownPackages, PublishedFacts, is_of_others, is_ours},
     target::Target,
     wheel::{Metadata, PackageFilename, dist_info::WheelFacts},
 };

@@ -20,9 +20,10 @@ use crate::{
     },
     console::World,
     error::Result,
+    index::is_of_others,
     io::FileIdentity,
     parallel,
-    set::{self, PackageFile, PlaceDepth, SetPlace, is_of_others},
+    place::{self, PackageFile, PlaceDepth, SetPlace},
 };
 
 impl PackageReader for PackageFile {
@@ -42,7 +43,7 @@ pub fn facts_of(
     jobs: NonZeroUsize,
     world: &World,
 ) -> Result<SetFacts> {
-    let found = set::find(place, look)?;
+    let found = place::find(place, look)?;
     if let Some(version) = &found.chosen {
         world.console.note(format!(
             "the index has several versions, and {version} is the newest: the others are ignored"

@@ -10,7 +10,7 @@ use crate::{
     check::{AcceptedFinding, Coverage, Finding, Rule, Severity},
     console::{Annotation, AnnotationLevel, many},
     error::{Context as _, Hint as _, Result, ensure},
-    set::counted,
+    index::counted,
 };
 
 const SCHEMA: &str = "rocwheel-check-v1";

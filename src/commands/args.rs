@@ -26,11 +26,11 @@ use crate::{
     error::{Context as _, Hint as _, Result, Secret, Stop},
     github::{ApiSettings, GitHub, WaitPolicy},
     location::{Bucket, Location},
+    place::{NamedPlace, SetPlace},
     report::outputs,
     run::{
         ApiUrl, Buckets, Environment, Event, Platform, Repository, Run, RunContext, RunReference,
     },
-    set::{NamedPlace, SetPlace},
     store::s3::{Access, Endpoint, Profile, S3Region, Signing},
     version::{GitSha, ReleaseType},
 };

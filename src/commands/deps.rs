@@ -13,7 +13,8 @@ use crate::{
     console::{many, size},
     deps::{self, Lock, Mirror, SetPackage, Wishes, open_requirements, packages_of},
     error::{Context as _, Hint as _, Result},
-    set::{Addresses, NamedPlace, Urls, refusal},
+    index::{Addresses, Urls},
+    place::{NamedPlace, refusal},
 };
 
 /// Maintain the base index: the third-party packages that ROCm packages need

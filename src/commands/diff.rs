@@ -13,7 +13,7 @@ use super::{
 use crate::{
     diff,
     error::{No, Result},
-    set::SetPlace,
+    place::SetPlace,
     version::Version,
 };
 

@@ -13,9 +13,10 @@ use crate::{
     atomic::lock::{Lock, LockPurpose},
     console::{many, shell_word, size},
     error::{Hint as _, Result, anyhow},
-    set::{
-        self, Addresses, IndexOptions, Indexed, IndexedProducts, KnownPackages, NamedPlace,
-        PackageDirectories, PlaceDepth, SetJson, SetPlace,
+    index::{Addresses, SetJson},
+    place::{
+        self, IndexOptions, Indexed, IndexedProducts, KnownPackages, NamedPlace,
+        PackageDirectories, PlaceDepth, SetPlace,
     },
 };
 
@@ -69,9 +70,9 @@ pub fn run(args: &IndexArgs, world: &World) -> Result<()> {
     };
     let options = args.options(args.check(world)?);
     if args.dry_run {
-        return world.console.answer(&set::plan_index(&site, &options, world)?);
+        return world.console.answer(&place::plan_index(&site, &options, world)?);
     }
-    let Indexed { set, changed } = set::index(&site, &options, world)?;
+    let Indexed { set, changed } = place::index(&site, &options, world)?;
     world.console.status("Indexed", facts(&set));
     let addresses = Addresses::new(&site.urls()?.in_layout(set.layout()), &set.families());
     let answer = IndexAnswer { addresses: &addresses, files: set.files.len(), changed };
@@ -134,9 +135,9 @@ impl IndexArgs {
     /// Writes the pages of a release place.
     fn index_products(&self, site: &SetPlace, world: &World) -> Result<()> {
         if self.dry_run {
-            return world.console.answer(&set::plan_index_products(site, world)?);
+            return world.console.answer(&place::plan_index_products(site, world)?);
         }
-        let IndexedProducts { products, files, changed } = set::index_products(site, world)?;
+        let IndexedProducts { products, files, changed } = place::index_products(site, world)?;
         let facts = format!("{}, {}", many(files, "file"), many(changed, "change"));
         world.console.status("Indexed", facts);
         let facts = json!({ "files": files, "changed": changed });

@@ -14,11 +14,12 @@ use super::{
 };
 use crate::{
     error::{Context as _, Hint as _, Result, anyhow},
+    index::Urls,
     install::{
         self, Action, Emit, Environment, InstallOrigin, Installer, SitePackages, TargetWish,
     },
+    place::{OfferedSet, SetPlace},
     policy::DistNames,
-    set::{OfferedSet, SetPlace, Urls},
     target::{Target, split_list},
     version::{ReleaseStream, Version},
     wheel::{Metadata, RequirementLine},

@@ -22,16 +22,15 @@ use crate::{
     diff::Difference,
     error::{Hint as _, Result, anyhow},
     fetch::{self, FetchJob, OutputForm, Wish},
+    index::Layout,
     location::Location,
     package::{
         BuildOptions, Expected,
         build::{Build, BuildSelection},
     },
+    place::{Existing, LocalSet, NamedPlace, PublishedUpload, SetPlace, Upload, UploadOptions},
     report::{Forecast, PipelineAnswer, SummaryPage},
     run::{Buckets, Provenance, Run},
-    set::{
-        Existing, Layout, LocalSet, NamedPlace, PublishedUpload, SetPlace, Upload, UploadOptions,
-    },
 };
 
 /// Flags that only `--help` lists.

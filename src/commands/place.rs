@@ -11,9 +11,9 @@ use super::{
 };
 use crate::{
     error::{Context as _, Hint as _, Result, one_line},
+    index::{Layout, Urls},
     promote::{ProductName, ReleasePlaces},
     run::{ArtifactGroup, Buckets, Run},
-    set::{Layout, Urls},
     store::{self, Origin, s3::Access},
 };
 

@@ -21,15 +21,16 @@ use crate::{
     error::{Context as _, Hint as _, Result, anyhow},
     framework::tie::VersionPin,
     glob::Glob,
+    index::Layout,
+    place::{
+        self, Existing, LocalSet, NamedPlace, PackageDirectories, PlaceDepth, ProductUpload,
+        PublishedUpload, SetPlace, Upload, UploadOptions,
+    },
     promote::{
         self, CandidateSet, FrameworkTies, PromotionPlan, PromotionRecord, PromotionRequest,
         ReleasePlaces,
     },
     report::SummaryPage,
-    set::{
-        self, Existing, Layout, LocalSet, NamedPlace, PackageDirectories, PlaceDepth,
-        ProductUpload, PublishedUpload, SetPlace, Upload, UploadOptions,
-    },
     store::CopySource,
     target::TargetList,
     version::PromotionGoal,
@@ -220,7 +221,7 @@ impl SourceSet {
         }
         let copy = tempfile::tempdir()?;
         let dist = copy.path().join("dist");
-        let found = set::find(place, PlaceDepth::Pages)?;
+        let found = place::find(place, PlaceDepth::Pages)?;
         let bytes: u64 = found.packages.iter().map(|it| it.size).sum();
         let progress = world.console.progress("Fetching", place, bytes);
         let mut sources = BTreeMap::new();

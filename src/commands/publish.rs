@@ -12,9 +12,10 @@ use crate::{
     check::Report,
     diff::Difference,
     error::Result,
+    index::{Identity, Places, SetJson, Urls},
+    place::{ProductUpload, PublishedUpload, SetPlace, Upload},
     report::{LIMIT, SummaryPage, Whereabouts},
     run::{Run, RunId},
-    set::{Identity, Places, ProductUpload, PublishedUpload, SetJson, SetPlace, Upload, Urls},
 };
 
 /// What a command that publishes says about the set: the same as `summary` says about it later.

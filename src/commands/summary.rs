@@ -19,12 +19,10 @@ use crate::{
     console::OutputFormat,
     diff::{Baseline, Difference},
     error::{Context as _, Hint as _, Result, anyhow},
+    index::{Places, SetJson, Urls},
+    place::{self, KnownPackages, LocalSet, NamedPlace, PackageDirectories, PlaceDepth, SetPlace},
     report::{LIMIT, SummaryPage, Whereabouts, WorkflowArtifact, WorkflowArtifactName, outputs},
     run::{ArtifactGroup, RunReference},
-    set::{
-        KnownPackages, LocalSet, NamedPlace, PackageDirectories, PlaceDepth, Places, SetJson,
-        SetPlace, Urls,
-    },
 };
 
 /// Summarize a package set and how to install it
@@ -334,5 +332,5 @@ fn urls_of_indexed(local: &LocalSet) -> Result<Urls> {
         return Err(anyhow!("no index in `{}`", local.root.display()))
             .hint("run `rocwheel index` on it, or pass `--index-url`");
     }
-    Urls::of_directory(&local.root)
+    place::urls_of_directory(&local.root)
 }

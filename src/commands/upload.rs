@@ -16,14 +16,15 @@ use crate::{
     check::{Destination, Report},
     diff::Baseline,
     error::{Context as _, Hint as _, Result, Stop, anyhow},
+    index::{Identity, Layout},
     location::Location,
+    place::{
+        Existing, LocalSet, NamedPlace, PackageDirectories, PlaceDepth, ProductUpload,
+        PublishedUpload, SetPlace, Upload, UploadOptions,
+    },
     promote::{ProductName, ReleasePlaces},
     report::SummaryPage,
     run::{ArtifactGroup, Run, RunId},
-    set::{
-        Existing, Identity, Layout, LocalSet, NamedPlace, PackageDirectories, PlaceDepth,
-        ProductUpload, PublishedUpload, SetPlace, Upload, UploadOptions,
-    },
 };
 
 /// Publish a package set and its index to the place of its run

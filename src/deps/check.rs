@@ -18,8 +18,8 @@ use crate::{
     console::World,
     error::{Hint as _, Result, anyhow},
     parallel,
+    place::{OfferedFile, SetPlace},
     run::Platform,
-    set::{OfferedFile, SetPlace},
     wheel::{DistName, PackageFilename, RequirementLine},
 };
 

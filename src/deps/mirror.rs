@@ -21,7 +21,7 @@ use crate::{
     error::{Context as _, Hint as _, No, Result, anyhow, bail},
     io::Tap,
     parallel,
-    set::{self, IndexOptions, Indexed, KnownPackages, MirroredPackage, Plan, SetPlace},
+    place::{self, IndexOptions, Indexed, KnownPackages, MirroredPackage, Plan, SetPlace},
     store::{Span, Store as _, http::HttpStore},
 };
 
@@ -54,7 +54,7 @@ impl<'a> Mirror<'a> {
     /// Compares the files with those of the place.
     pub fn plan(&self) -> Result<Plan> {
         let packages = self.wheels.iter().map(|it| it.0.clone()).collect_vec();
-        set::plan_mirror(&packages, self.place, self.world)
+        place::plan_mirror(&packages, self.place, self.world)
     }
 
     /// Copies what is missing, each file whole or not at all, and writes the index.
@@ -80,9 +80,9 @@ impl<'a> Mirror<'a> {
             let package = package.clone();
             Ok(MirroredPackage { size, ..package })
         })?;
-        set::mirror(&fetched, work.path(), place, world)?;
+        place::mirror(&fetched, work.path(), place, world)?;
         let options = IndexOptions { read: KnownPackages::new(), jobs };
-        set::index(place, &options, world)
+        place::index(place, &options, world)
     }
 }
 

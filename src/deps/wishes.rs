@@ -9,8 +9,8 @@ use super::environment::{PythonMinor, PythonPlatform};
 use crate::{
     error::{Context as _, Hint as _, Result, anyhow, ensure},
     framework::Frameworks,
+    index::is_ours,
     run::Platform,
-    set::is_ours,
     version::Version,
     wheel::DistName,
 };

@@ -6,7 +6,8 @@ use itertools::Itertools as _;
 
 use crate::{
     error::{Result, bail},
-    set::{PackageDirectories, PackageFile, PlaceDepth, SetPlace, find, identity, is_ours},
+    index::{identity, is_ours},
+    place::{PackageDirectories, PackageFile, PlaceDepth, SetPlace, find},
     version::Version,
     wheel::PackageFilename,
 };

@@ -17,7 +17,7 @@ use crate::{
         Finding,
         rule::{self, some},
     },
-    set::Identity,
+    index::Identity,
     wheel::{Headers, PackageFilename},
 };
 

@@ -20,7 +20,8 @@ pub use self::{
 use crate::{
     console::World,
     error::{Result, one_line},
-    set::{SetJson, SetPlace},
+    index::SetJson,
+    place::SetPlace,
 };
 
 /// Compares two sets. The versions of the sets do not count as differences.

@@ -19,8 +19,9 @@ use crate::{
     console::World,
     digest::Sha256,
     error::{Context as _, Result, anyhow, bail},
+    index::{Identity, SetFile, SetJson, identity},
     parallel,
-    set::{Identity, PackageFile, SetFile, SetJson, SetPlace, identity},
+    place::{PackageFile, SetPlace},
     version::Version,
 };
 

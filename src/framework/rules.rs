@@ -17,8 +17,8 @@ use crate::{
     check::{self, Finding, Rule, SetFacts, facts::DeviceCodeFacts, rule},
     console::many,
     error::Result,
+    index,
     loader::{MissingLibrary, missing_libraries},
-    set,
     version::Version,
     wheel::DistName,
 };
@@ -148,7 +148,7 @@ impl OneWheel<'_> {
         let packages = check.set.packages().filter_map(|it| it.identity());
         let packages: BTreeSet<&DistName> = packages.map(|it| &it.name).collect();
         let plain = wheel.requirements().filter(|it| it.1.extra.is_none());
-        let on_rocm = plain.filter(|it| set::is_ours(&it.1.name)).collect_vec();
+        let on_rocm = plain.filter(|it| index::is_ours(&it.1.name)).collect_vec();
         let runs_rocm = self.needs_rocm() || row.is_some_and(|row| row.runs_rocm);
         let selector = &rocm.names.selector;
         if on_rocm.is_empty() && runs_rocm {
@@ -167,7 +167,7 @@ impl OneWheel<'_> {
             };
             let name = &requirement.name;
             let is_lost =
-                set::is_ours(name) && name.normalized() != selector && !packages.contains(name);
+                index::is_ours(name) && name.normalized() != selector && !packages.contains(name);
             if is_lost || row.is_some_and(|row| row.is_dead(name)) {
                 let fact =
                     format!("its extra `{extra}` requires `{line}`, which is not in the set");

@@ -12,8 +12,8 @@ use super::{
 use crate::{
     check::{CheckOptions, Finding, Rule, RuleSelection, SetFacts, judge},
     console::{few, shell_word},
+    index::is_ours,
     policy::DistNames,
-    set::is_ours,
     target::Target,
     wheel::{DistName, RequirementLine},
 };

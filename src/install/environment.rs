@@ -22,7 +22,7 @@ use crate::{
     },
     console::shell_word,
     error::{Context as _, Error, Hint as _, Result, anyhow, hinted},
-    set::is_ours,
+    index::is_ours,
     wheel::DistName,
 };
 

@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::{
     console::World,
     error::{Context as _, Hint as _, No, Result, anyhow},
-    set::PackageSource,
+    place::PackageSource,
 };
 
 /// How often a running program is asked whether it has ended.

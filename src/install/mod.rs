@@ -6,7 +6,7 @@
 //! that has the digest of every package; only if the user asks for packages of others, it first asks
 //! the same program which ones they need.
 //!
-//! [`OfferedSet`]: crate::set::OfferedSet
+//! [`OfferedSet`]: crate::place::OfferedSet
 
 mod act;
 mod diagnosis;

@@ -18,9 +18,10 @@ use super::{
 use crate::{
     digest::Sha256,
     error::Result,
+    index::is_ours,
+    place::OfferedSet,
     policy::DistNames,
     run::ArtifactGroup,
-    set::{OfferedSet, is_ours},
     target::Target,
     version::Version,
     wheel::{DistName, Metadata, RequirementLine},

@@ -10,9 +10,10 @@ use super::{Request, requirements::Pinned};
 use crate::{
     error::{Error, No, Result, anyhow, hinted},
     gpu::UNDETECTED,
+    index::is_ours,
+    place::{OfferedFile, OfferedSet},
     policy::DistNames,
     run::{ArtifactGroup, Platform},
-    set::{OfferedFile, OfferedSet, is_ours},
     target::{Family, Scope, Target, TargetTable},
     version::{ReleaseStream, Version},
     wheel::{DistName, Metadata, RequirementLine},

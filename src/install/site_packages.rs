@@ -19,11 +19,11 @@ use crate::{
         observe::{installed_member, installed_wheel},
     },
     error::{Context as _, Hint as _, Result, Stop},
+    index::is_ours,
     io::FileAt,
     io::read_small,
     parallel,
     policy::DistNames,
-    set::is_ours,
     version::Version,
     wheel::{DistName, Headers, Metadata, RequirementLine},
 };

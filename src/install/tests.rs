@@ -7,7 +7,9 @@ use super::{
     requirements::Requirements,
     select::{is_for, with_device_code},
 };
-use crate::{error::render, set::PackageSource, target::Target, version::Version, wheel::Metadata};
+use crate::{
+    error::render, place::PackageSource, target::Target, version::Version, wheel::Metadata,
+};
 
 fn version(text: &str) -> Version {
     text.parse().unwrap()

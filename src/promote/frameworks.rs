@@ -16,8 +16,8 @@ use crate::{
         FrameworkWheel, Frameworks, RocmLibraries, SelectorPlan,
         tie::{self, TieOptions, TiePlan, VersionPin, VersionSuffix},
     },
+    index::SetFile,
     relpath::RelPath,
-    set::SetFile,
     wheel::{DistName, PackSettings, PackageFilename, WheelCompression},
 };
 

@@ -16,9 +16,10 @@ use crate::{
     console::World,
     error::{Context as _, Hint as _, No, Result, anyhow},
     framework::version,
+    index::{Identity, SetFile, is_ours},
     parallel,
+    place::LocalSet,
     relpath::RelPath,
-    set::{Identity, LocalSet, SetFile, is_ours},
     version::Version,
     wheel::{
         Archive, Metadata, PackageFilename, Record, RequirementLine, dist_info::WheelFacts,

@@ -9,8 +9,9 @@ use serde::Deserialize;
 use crate::{
     error::{Context as _, Hint as _, Invalid, No, Result, anyhow},
     glob::Glob,
+    index::SetJson,
     location::Location,
-    set::{ProductDirectories, SetJson},
+    place::ProductDirectories,
     version::{ReleaseStream, ReleaseType, Version},
     wheel::DistName,
 };

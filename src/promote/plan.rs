@@ -11,8 +11,9 @@ use super::texts::VersionChange;
 use crate::{
     console::{many, size},
     framework::tie::TiePlan,
+    index::SIDECAR,
+    place::ProductDirectories,
     relpath::RelPath,
-    set::{ProductDirectories, SIDECAR},
     version::Version,
     wheel::PackageFilename,
 };

@@ -12,8 +12,8 @@ use serde_json::Value;
 use crate::{
     error::{Context as _, Result, ensure},
     glob::Glob,
+    index::is_ours,
     policy::{DistNames, dist_info::assigned_version},
-    set::is_ours,
     target::{Scope, Target},
     version::Version,
     wheel::{DistName, Headers, RequirementLine},

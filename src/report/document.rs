@@ -15,9 +15,9 @@ use crate::{
     digest::Sha256,
     error::Result,
     fetch::FetchJob,
+    index::{Addresses, Choice, Identity, Layout, SetFile, SetJson, install, paths},
     location::{Key, Location},
     package::Expected,
-    set::{Addresses, Choice, Identity, Layout, SetFile, SetJson, install, paths},
 };
 
 #[derive(Serialize)]

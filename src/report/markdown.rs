@@ -17,8 +17,8 @@ use crate::{
     console::few,
     diff::Difference,
     error::Invalid,
+    index::{Choice, Identity, Places, SetJson, Urls, install},
     run::{ArtifactGroup, Platform, Repository, RunId},
-    set::{Choice, Identity, Places, SetJson, Urls, install},
     target::{Scope, Target, TargetTable},
 };
 

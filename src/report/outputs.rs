@@ -7,8 +7,8 @@ use itertools::Itertools as _;
 use crate::{
     digest::Sha256,
     error::{Result, ensure},
+    index::{SetJson, Urls},
     run::ArtifactGroup,
-    set::{SetJson, Urls},
 };
 
 /// GitHub drops the outputs of a job if they are longer than 1 MB, counted as UTF-16.
@@ -89,7 +89,7 @@ pub fn render(outputs: &[(impl AsRef<str>, String)]) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::set::tests as samples;
+    use crate::index::tests as samples;
 
     /// Parses the file like the runner of GitHub Actions.
     fn read(text: &str) -> Vec<(String, String)> {

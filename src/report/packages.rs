@@ -8,7 +8,7 @@ use super::cells::{RESERVE, bar, change, code, folded, plain, rows};
 use crate::{
     console::{few, many, size},
     diff::{Difference, PackageChange},
-    set::{SetFile, SetJson, Urls},
+    index::{SetFile, SetJson, Urls},
 };
 
 /// The packages that a reader sees before opening anything.
@@ -183,7 +183,7 @@ fn name(file: &SetFile, is_only: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{diff::compare_documents, digest::Sha256, set::tests as samples};
+    use crate::{diff::compare_documents, digest::Sha256, index::tests as samples};
 
     fn changes(earlier: &SetJson, set: &SetJson) -> String {
         let changes = compare_documents(("before", earlier), ("after", set));

@@ -258,7 +258,7 @@ fn a_module_uses_what_lies_above_it() {
     insta::assert_snapshot!(planted(&[
         (
             "src/elf/plan.rs",
-            "use crate::{error::Error, package::\n plan::Plan, policy::catalog};
+            "use crate::{error::Error, package::{\n plan::Plan, catalog }};
              pub(crate) use crate::commands;
              fn f() -> crate::artifact::Tree { crate::store::open::<crate::console::Console>() }",
         ),

@@ -29,10 +29,10 @@ use crate::{
     },
     digest::{InspectReader, Sha256},
     error::{Context as _, Interrupted, Result, bail, ensure},
+    index::is_of_others,
     io::buffered,
     parallel::ahead,
     policy::dist_info,
-    set::is_of_others,
     wheel::{Directory, DirectoryEntry, LocalHeader, StorageMethod},
 };
 

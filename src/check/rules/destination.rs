@@ -8,8 +8,8 @@ use crate::{
         facts::SetFacts,
         rule::{self, Findings, Rule},
     },
+    place::SetPlace,
     run::{RunId, RunPlace},
-    set::SetPlace,
     target::{Scope, Target},
 };
 

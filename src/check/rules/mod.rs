@@ -30,9 +30,9 @@ use crate::{
         rule::{Finding, Findings, Rule},
     },
     console::many,
+    index::identity,
     loader::{FileContents, InstalledTree},
     policy::{DistributionMode, catalog::CATALOG},
-    set::identity,
     target::Target,
 };
 

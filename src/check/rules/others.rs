@@ -14,8 +14,8 @@ use crate::{
         path_facts::has_extension,
         rule::{self, Finding, Findings},
     },
+    index::is_ours,
     policy::catalog::CATALOG,
-    set::is_ours,
     version::Version,
     wheel::{
         DistName, InstalledPlace, Metadata, PackageFilename, RequirementLine, Tag,

@@ -11,7 +11,8 @@ use crate::{
     },
     console::many,
     digest::Sha256,
-    set::{Listing, ListingPlace, PageClaim, PublishedFacts, identity, is_of_others},
+    index::{identity, is_of_others},
+    place::{Listing, ListingPlace, PageClaim, PublishedFacts},
 };
 
 pub(super) fn find(set: &SetFacts, published: &PublishedFacts, findings: &mut Findings) {

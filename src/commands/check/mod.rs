@@ -25,7 +25,7 @@ use crate::{
     },
     console::{OutputFormat, many},
     error::{Context as _, Hint as _, No, Result},
-    set::{KnownPackages, LocalSet, NamedPlace, PackageDirectories, PlaceDepth, SetPlace},
+    place::{KnownPackages, LocalSet, NamedPlace, PackageDirectories, PlaceDepth, SetPlace},
     target::TargetList,
 };
 

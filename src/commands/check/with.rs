@@ -8,7 +8,8 @@ use crate::{
     console::World,
     error::Result,
     framework::{FrameworkCheck, FrameworkWheel, Frameworks, Providers, RocmLibraries},
-    set::{self, PlaceDepth, SetPlace},
+    index,
+    place::{self, PlaceDepth, SetPlace},
     version::Version,
     wheel::DistName,
 };
@@ -52,7 +53,7 @@ impl WithArgs {
 
 /// The names and versions of all packages of a set, also of those that are not ours.
 fn packages(place: &SetPlace) -> Result<Vec<(DistName, Version)>> {
-    let found = set::find(place, PlaceDepth::Pages)?;
+    let found = place::find(place, PlaceDepth::Pages)?;
     let packages = found.packages.iter();
-    Ok(packages.filter_map(|it| set::identity(&it.name)).collect())
+    Ok(packages.filter_map(|it| index::identity(&it.name)).collect())
 }

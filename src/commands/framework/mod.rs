@@ -22,7 +22,7 @@ use crate::{
     framework::{
         FrameworkFacts, FrameworkWheel, Frameworks, Providers, RocmLibraries, tie::VersionSuffix,
     },
-    set::PlaceDepth,
+    place::PlaceDepth,
     wheel::{ChangedFile, PackSettings, WheelCompression},
 };
 

@@ -9,8 +9,9 @@ use crate::{
     commands::args::AccessArgs,
     error::{Context as _, Hint as _, Result},
     framework::version::{suffix, with_suffix, without_rocm},
+    index,
+    place::{self, PlaceDepth},
     policy::DistNames,
-    set::{self, PlaceDepth},
     version::{GitSha, Version},
 };
 
@@ -63,8 +64,8 @@ impl FrameworkVersionArgs {
         }
         let ours = DistNames::built_in();
         let place = self.access.place(&self.set, &world.stop)?;
-        let found = set::find(&place, PlaceDepth::Pages)?;
-        let mut packages = found.packages.iter().filter_map(|it| set::identity(&it.name));
+        let found = place::find(&place, PlaceDepth::Pages)?;
+        let mut packages = found.packages.iter().filter_map(|it| index::identity(&it.name));
         let rocm =
             packages.find(|(name, _)| [&ours.selector, &ours.core].contains(&&name.to_string()));
         rocm.map(|(_, version)| version)

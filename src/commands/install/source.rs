@@ -11,9 +11,9 @@ use crate::{
     error::{Context as _, Hint as _, No, Result, anyhow, ensure, one_line},
     install::{self, InstallOrigin},
     parallel,
+    place::{OfferedSet, SetPlace},
     policy::DistNames,
     run::Run,
-    set::{OfferedSet, SetPlace},
     version::{ReleaseStream, StreamPlace, Version},
     wheel::{DistName, Metadata},
 };

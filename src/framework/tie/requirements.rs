@@ -12,8 +12,8 @@ use crate::{
         device_selector::SelectorPlan, policy::RocmDirectoryKey, read::FrameworkWheel,
         refusal::RefusalKind, version,
     },
+    index,
     policy::selector::DeviceSelector,
-    set,
     target::Target,
     version::Version,
     wheel::{DistName, RequirementLine},
@@ -52,7 +52,7 @@ fn device_lines(wheel: &FrameworkWheel) -> Vec<DeviceLine<'_>> {
     let lines = wheel.requirements().filter_map(|(line, requirement)| {
         let extra = requirement.extra?;
         let is_device = extra == "device" || extra.starts_with("device-");
-        let is_of_wheel = !set::is_ours(&requirement.name) && requirement.pin() == Some(&own);
+        let is_of_wheel = !index::is_ours(&requirement.name) && requirement.pin() == Some(&own);
         (is_device && is_of_wheel).then_some(DeviceLine { line, name: requirement.name, extra })
     });
     lines.collect()
@@ -87,7 +87,7 @@ impl Tie<'_> {
         // The number of requirements of each extra, and how many of them go.
         let mut extras: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
         for (line, requirement) in self.wheel.requirements() {
-            let is_rocm = set::is_ours(&requirement.name);
+            let is_rocm = index::is_ours(&requirement.name);
             let is_dead = self.row.is_some_and(|row| row.is_dead(&requirement.name));
             let is_added =
                 earlier.as_ref().is_some_and(|it| it.requires.iter().any(|own| own == line));

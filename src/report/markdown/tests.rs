@@ -6,7 +6,7 @@ mod limits;
 use super::*;
 use crate::{
     diff::compare_documents,
-    set::{Urls, tests as samples},
+    index::{Urls, tests as samples},
 };
 
 const SERVER: &str = "https://github.com";

@@ -13,9 +13,9 @@ use rocwheel::{
         assemble::{BuiltMember, MadePackage, MadeSet, Reuse},
         build::{Build, BuildSelection},
     },
+    place::LocalSet,
     run::Platform,
     run::Provenance,
-    set::LocalSet,
     wheel::{Source, WheelCompression},
 };
 use zip::ZipArchive;

@@ -4,7 +4,7 @@ use rocwheel::{
     check::{self, SetFacts},
     error::Stop,
     package::{SdkTreePacking, assemble::Reuse},
-    set::{PackageDirectories, PlaceDepth, SetPlace},
+    place::{PackageDirectories, PlaceDepth, SetPlace},
     wheel::WheelCompression,
 };
 

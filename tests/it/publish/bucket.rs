@@ -11,7 +11,7 @@ use rocwheel::{
     console::{Console, Options},
     error::{Exit, Result, Stop, render},
     location::Key,
-    set::{IndexOptions, Indexed, KnownPackages, SetPlace, index},
+    place::{IndexOptions, Indexed, KnownPackages, SetPlace, index},
     store::{Body, Depth, Object, PutOptions, Span, Store, StoreError},
 };
 

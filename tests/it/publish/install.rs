@@ -4,9 +4,10 @@ use rocwheel::{
     commands::World,
     console::{Console, Options},
     error::{Result, Stop},
-    set::{
-        Existing, Identity, KnownPackages, Layout, LocalSet, PackageDirectories, PublishedUpload,
-        SetPlace, Upload, UploadOptions,
+    index::{Identity, Layout},
+    place::{
+        Existing, KnownPackages, LocalSet, PackageDirectories, PublishedUpload, SetPlace, Upload,
+        UploadOptions,
     },
     store::Store,
 };

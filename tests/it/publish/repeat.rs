@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use rocwheel::set::Layout;
+use rocwheel::index::Layout;
 
 use super::{
     Bench,

@@ -2,7 +2,8 @@
 
 use rocwheel::{
     check::{self, CheckOptions, RuleSelection},
-    set::{self, IndexOptions, KnownPackages, Layout, PlaceDepth, SetPlace},
+    index::Layout,
+    place::{self, IndexOptions, KnownPackages, PlaceDepth, SetPlace},
     store::{Store as _, local::LocalStore},
 };
 
@@ -171,14 +172,14 @@ impl Turns {
     }
 
     fn index(&self) {
-        set::index(&self.place(), &Self::index_options(), &quiet_world()).unwrap();
+        place::index(&self.place(), &Self::index_options(), &quiet_world()).unwrap();
         self.run().index();
     }
 
     /// The lines of what another index would write.
     fn plan_of_index(&self) -> Vec<String> {
         let (place, world) = (self.place(), quiet_world());
-        let plan = set::plan_index(&place, &Self::index_options(), &world).unwrap();
+        let plan = place::plan_index(&place, &Self::index_options(), &world).unwrap();
         let lines = plan.to_string();
         lines.lines().map(str::to_owned).collect()
     }

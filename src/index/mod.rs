@@ -1,0 +1,32 @@
+//! What an index says of a set: its document, addresses and pages, and how to read those of others. Pure: nothing
+//! here opens a file or asks a server.
+//!
+//! | file | what it has |
+//! |---|---|
+//! | `set_json` | the document of a set, and what it says of a file |
+//! | `layout` `urls` | where the packages of a set are, and their addresses |
+//! | `projects` | the packages of others in a set |
+//! | `pages` `install` | the pages of an index, and its install lines |
+//! | `parse` | from the text of a page to links |
+
+pub mod install;
+mod layout;
+pub mod pages;
+pub mod parse;
+pub mod projects;
+pub mod set_json;
+#[cfg(test)]
+pub(crate) mod tests;
+mod urls;
+
+pub use self::{
+    install::{Choice, Places},
+    layout::Layout,
+    pages::{IndexPage, Phase, pages, paths},
+    parse::PageLink,
+    set_json::{
+        Identity, IndexView, PART, Remembered, SIDECAR, SetFile, SetJson, SetStamp, counted,
+        identity, is_of_others, is_ours,
+    },
+    urls::{Addresses, Urls},
+};

@@ -1,0 +1,445 @@
+//! The pages in HTML: installers read the links, people the rest.
+//!
+//! They follow [PEP 503](https://peps.python.org/pep-0503/), with yanks
+//! ([592](https://peps.python.org/pep-0592/)), the version of the API
+//! ([629](https://peps.python.org/pep-0629/)) and metadata files
+//! ([658](https://peps.python.org/pep-0658/), [714](https://peps.python.org/pep-0714/)).
+//!
+//! A page does not know its own address, because a set can be copied. So its install lines end where
+//! the address belongs: a reader copies a line and pastes the address after it.
+//!
+//! Programs take every link of the pages below `simple/` for a project or a file. So what leads people
+//! from there to other pages is a form with a button.
+
+use std::{collections::BTreeSet, fmt::Write as _};
+
+use itertools::Itertools as _;
+
+use super::{REPOSITORY_VERSION, link};
+use crate::{
+    console::{many, size},
+    index::install::{requirements, targets},
+    index::{
+        projects::{about, grouped},
+        set_json::{IndexView, SetFile, SetJson},
+    },
+    run::{ArtifactGroup, Platform},
+    target::{Target, TargetTable},
+};
+
+/// What a page says above its list.
+pub(super) struct Head {
+    /// The heading as text.
+    pub title: String,
+    /// A line below the heading, as text; empty for none.
+    pub line: String,
+    /// HTML below both.
+    pub lead: String,
+}
+
+/// `simple/{project}/index.html`, the newest version first, because people look for it; installers
+/// do not depend on the order.
+pub(super) fn project_page(
+    view: &IndexView,
+    set: &SetJson,
+    project: &str,
+    files: &[&SetFile],
+) -> String {
+    let directory = format!("{}simple/{project}/", view.top());
+    let mut list = String::new();
+    let versions: Vec<&[&SetFile]> = by_version(files).collect();
+    for files in &versions {
+        // Most pages have one version. It is in every file name and needs no heading.
+        if let Some(first) = files.first().filter(|_| versions.len() > 1) {
+            let _ = writeln!(list, "<h2>{}</h2>", escape(&first.version.to_string()));
+        }
+        add_files(&mut list, files, &directory, Detail::Facts);
+    }
+    let requirement = if project == "rocm" {
+        required(view).pop()
+    } else {
+        let newest = files.iter().rev().find(|file| file.yanked.is_none());
+        newest.map(|file| format!("{project}=={}", file.version))
+    };
+    let lead = format!(
+        "{}{}",
+        facts(files, set, &count_text(files), false),
+        install_block(requirement.as_deref(), Way::Index),
+    );
+    let head = Head {
+        title: project.to_owned(),
+        line: about(project).unwrap_or_default().to_owned(),
+        lead,
+    };
+    let buttons = format!(
+        "{}{}",
+        button("../", "All projects"),
+        button(&find_links(view, &directory), "All packages")
+    );
+    frame(&head, &buttons, &list)
+}
+
+/// The page of a project beside its files, which are sorted, in a directory that ends in `/`.
+pub fn directory_page(project: &str, files: &[&SetFile], directory: &str) -> String {
+    let files: Vec<&SetFile> = by_version(files).flatten().copied().collect();
+    let lead = format!("<p>{}</p>\n", count_text(&files));
+    let head = Head { title: project.to_owned(), line: String::new(), lead };
+    let mut list = String::new();
+    add_files(&mut list, &files, directory, Detail::Facts);
+    frame(&head, "", &list)
+}
+
+/// The page of a product: the directories of its projects.
+pub fn directory_root(projects: &BTreeSet<String>) -> String {
+    let items = projects.iter().map(|project| escape(project));
+    let items = items.map(|name| format!("<li><a href=\"{name}/\">{name}</a></li>\n"));
+    let lead = format!("<p>{}</p>\n", many(projects.len(), "project"));
+    let list = format!("<ul>\n{}</ul>\n", items.collect::<String>());
+    let head = Head { title: "Python packages".to_owned(), line: String::new(), lead };
+    frame(&head, "", &list)
+}
+
+/// `simple/index.html`.
+pub(super) fn root_page(view: &IndexView, set: &SetJson) -> String {
+    let groups = grouped(view).into_iter().map(|(group, projects)| {
+        let items = projects.iter().map(|(project, files)| {
+            let name = escape(project);
+            let newest = files.last().map(|file| file.version.to_string());
+            let newest = escape(&newest.unwrap_or_default());
+            let about = about(project).map(|it| format!("<p>{}</p>", escape(it)));
+            let about = about.unwrap_or_default();
+            format!("<li><a href=\"{name}/\">{name}</a> <span>{newest}</span>{about}</li>\n")
+        });
+        let items: String = items.collect();
+        format!("<h2>{group}</h2>\n<ul>\n{items}</ul>\n")
+    });
+    let count = format!(
+        "{}, {}",
+        many(view.projects().count(), "project"),
+        size(view.files.iter().map(|file| file.size).sum())
+    );
+    let head = head(view, set, &count, Way::Index);
+    let directory = format!("{}simple/", view.top());
+    let buttons = button(&find_links(view, &directory), "All packages");
+    frame(&head, &buttons, &groups.collect::<String>())
+}
+
+/// `dist/index.html`: all files of the set on one page, in a directory that is empty or ends in `/`.
+/// If families have their own pages, the page of the set links to them.
+///
+/// Its links have hashes and metadata attributes too, so that installers can resolve without
+/// downloading wheels. Yanked files are left out, because uv does not respect yanks on such pages.
+pub(super) fn find_links_page(view: &IndexView, set: &SetJson, directory: &str) -> String {
+    let families = set.families().into_iter().filter(|_| view.family.is_none());
+    let links = families.map(|it| format!("<li><a href=\"{it}.html\">{it}</a></li>\n"));
+    let families = match links.collect::<String>() {
+        links if links.is_empty() => links,
+        links => format!("<h2>By family</h2>\n<ul>\n{links}</ul>\n"),
+    };
+    let (listed, yanked): (Vec<&SetFile>, Vec<&SetFile>) =
+        view.files.iter().partition(|file| file.yanked.is_none());
+    let left_out = match yanked.len() {
+        0 => String::new(),
+        1 => ", and 1 yanked file in the index".to_owned(),
+        count => format!(", and {count} yanked files in the index"),
+    };
+    let of_listed = IndexView { family: view.family.clone(), files: listed, layout: view.layout };
+    let mut list = families;
+    for (group, all) in grouped(&of_listed) {
+        let files = all.iter().flat_map(|(_, files)| by_version(files)).flatten();
+        let files: Vec<&SetFile> = files.copied().collect();
+        let _ = writeln!(list, "<h2>{group}</h2>");
+        add_files(&mut list, &files, directory, Detail::About);
+    }
+    let count = count_text(&of_listed.files) + &left_out;
+    let head = head(view, set, &count, Way::FindLinks);
+    let pages = [("Index", "simple/"), ("SHA256SUMS", ""), ("set.json", "")];
+    let pages = pages.map(|(name, path)| {
+        let path = match path {
+            "" => name.to_owned(),
+            path => view.top() + path,
+        };
+        format!("<a href=\"{}\">{name}</a>\n", link(directory, &path))
+    });
+    let whole = view.family.as_ref().map(|_| {
+        let path = format!("{}index.html", view.layout.files());
+        format!("<a href=\"{}\">All families</a>\n", link(directory, &path))
+    });
+    let nav = whole.unwrap_or_default() + &pages.concat();
+    frame(&head, &nav, &list)
+}
+
+/// The link from a page to the find-links page of its view.
+fn find_links(view: &IndexView, directory: &str) -> String {
+    let page = view.family.as_ref().map_or("index", ArtifactGroup::as_str);
+    link(directory, &format!("{}{page}.html", view.layout.files()))
+}
+
+/// What leads from a page below `simple/` to another one.
+fn button(href: &str, name: &str) -> String {
+    format!("<form action=\"{href}\"><button>{name}</button></form>\n")
+}
+
+/// What a page about a whole view says above its list.
+fn head(view: &IndexView, set: &SetJson, count: &str, way: Way) -> Head {
+    let files = view.files.iter();
+    let mut rocm = files.filter(|file| file.project.normalized() == "rocm");
+    let version = rocm.next().map(|file| &file.version);
+    let version = version.filter(|version| rocm.all(|file| file.version == **version));
+    let what = match way {
+        Way::Index => "Python package index",
+        Way::FindLinks => "Python packages",
+    };
+    let platform = match set.identity.platform {
+        Some(Platform::Linux) => Some("Linux"),
+        Some(Platform::Windows) => Some("Windows"),
+        None => None,
+    };
+    let family = view.family.as_ref().map(ArtifactGroup::as_str);
+    let scope = platform.into_iter().chain(family).join(", ");
+    let line = match scope.as_str() {
+        "" => what.to_owned(),
+        scope => format!("{what} for {scope}"),
+    };
+    let required = required(view);
+    let requirement = match required.as_slice() {
+        [] => None,
+        [only] => Some(only.as_str()),
+        _ => Some("PROJECT==VERSION"),
+    };
+    let lead = format!(
+        "{}{}{}",
+        facts(&view.files, set, count, matches!(way, Way::FindLinks)),
+        install_block(requirement, way),
+        targets_of_lines(view),
+    );
+    match version {
+        Some(version) => Head { title: format!("ROCm {version}"), line, lead },
+        None => Head { title: line, line: String::new(), lead },
+    }
+}
+
+/// What `set.json` says about the origin of a set, and what the store says about its age.
+fn facts(files: &[&SetFile], set: &SetJson, count: &str, with_links: bool) -> String {
+    let identity = &set.identity;
+    let repository = identity.repository.as_ref();
+    let named = |name: &str, path: Option<String>| match path {
+        // Runs and commits of TheRock and its forks are on this server; a page knows no other one.
+        Some(path) if with_links => {
+            format!("<a href=\"https://github.com/{path}\">{}</a>", escape(name))
+        }
+        _ => escape(name),
+    };
+    let run = identity.run_id.as_ref().map(|run| {
+        let path = repository.filter(|_| !run.is_local());
+        let path = path.map(|it| format!("{it}/actions/runs/{run}"));
+        let of = repository.map(|it| format!(" of {}", escape(&it.to_string())));
+        named(run.as_str(), path) + &of.unwrap_or_default()
+    });
+    let commit = identity.commit.as_ref().map(|commit| {
+        let path = repository.map(|it| format!("{it}/commit/{commit}"));
+        named(commit.short(), path)
+    });
+    let times = files.iter().filter_map(|it| it.upload_time.as_deref());
+    let time = times.max().map(|time| escape(&moment(time)));
+    let rows =
+        [("Packages", Some(escape(count))), ("Run", run), ("Commit", commit), ("Uploaded", time)];
+    let rows = rows.into_iter().filter_map(|(name, value)| {
+        Some(format!("<div><dt>{name}</dt><dd>{}</dd></div>\n", value?))
+    });
+    format!("<dl>\n{}</dl>\n", rows.collect::<String>())
+}
+
+/// `2026-03-01 12:00 UTC` for `2026-03-01T12:00:05.250000Z`
+fn moment(time: &str) -> String {
+    let day_and_time = time.split_once('T').map(|(day, rest)| (day, rest.get(..5)));
+    match day_and_time {
+        Some((day, Some(minutes))) => format!("{day} {minutes} UTC"),
+        _ => time.to_owned(),
+    }
+}
+
+/// How the packages of a page are installed.
+#[derive(Clone, Copy)]
+enum Way {
+    Index,
+    FindLinks,
+}
+
+/// The command lines of a page, each of which ends where the address of the page belongs. Empty if
+/// there is nothing to install.
+fn install_block(requirement: Option<&str>, way: Way) -> String {
+    let Some(requirement) = requirement else {
+        return String::new();
+    };
+    let (where_, pip, uv) = match way {
+        Way::Index => (
+            "the address of this page, up to <code>simple/</code>,",
+            "--index-url=",
+            "--default-index=",
+        ),
+        Way::FindLinks => {
+            ("the address of this page", "--no-index --find-links=", "--no-index --find-links=")
+        }
+    };
+    // Double quotes, because readers on Windows use them too, and `cmd` has no single quotes.
+    let line = |command: &str, options: &str| {
+        let line = format!("{command} install \"{requirement}\" {options}");
+        format!("<pre>{}</pre>\n", escape(&line))
+    };
+    let (pip, uv) = (line("pip", pip), line("uv pip", uv));
+    format!("<p>To install, copy a line and paste {where_} at its end:</p>\n{pip}{uv}")
+}
+
+/// The targets to choose from, of which the install lines name the first.
+fn targets_of(view: &IndexView) -> Vec<Target> {
+    targets(view.files.iter().copied().filter(|file| file.yanked.is_none()))
+}
+
+/// What the install lines of a view ask for.
+fn required(view: &IndexView) -> Vec<String> {
+    requirements(view.files.iter().copied(), targets_of(view).first())
+}
+
+/// Which GPU the install lines are for, and the names of the other ones.
+fn targets_of_lines(view: &IndexView) -> String {
+    let targets = targets_of(view);
+    let Some((first, others)) = targets.split_first() else {
+        return String::new();
+    };
+    let product = TargetTable::builtin().product(first);
+    let product = product.map(|it| format!(", {}", escape(it)));
+    let product = product.unwrap_or_default();
+    let others = others.iter().map(|it| format!("<code>{it}</code>")).join(", ");
+    let others = match others.as_str() {
+        "" => String::new(),
+        others => format!(" For another GPU, write its name instead: {others}."),
+    };
+    format!("<p>The lines are for <code>{first}</code>{product}.{others}</p>\n")
+}
+
+/// The style sheet of every page.
+pub(super) const STYLE: &str = include_str!("../style.css");
+
+/// A complete page. The title is text and gets escaped; `nav` and `content` are HTML.
+///
+/// The style works on phones: long file names wrap. The pages load no script, font or picture, and
+/// follow the reader's light or dark theme. A click selects a whole command line.
+pub(super) fn frame(head: &Head, nav: &str, content: &str) -> String {
+    let nav = Some(nav).filter(|nav| !nav.is_empty());
+    let line = Some(&head.line).filter(|line| !line.is_empty());
+    let line = line.map_or(String::new(), |line| format!("<p>{}</p>\n", escape(line)));
+    let heading = format!("<h1>{}</h1>\n{line}", escape(&head.title));
+    format!(
+        include_str!("../page.html"),
+        version = REPOSITORY_VERSION,
+        title =
+            escape(&[&head.title, &head.line].into_iter().filter(|it| !it.is_empty()).join(", ")),
+        heading = heading,
+        style = STYLE,
+        nav = nav.map_or(String::new(), |nav| format!("<nav>\n{nav}</nav>\n")),
+        lead = head.lead,
+        content = content
+    )
+}
+
+/// Number and total size of files: `3 files, 1.20 GiB`.
+fn count_text(files: &[&SetFile]) -> String {
+    let total = files.iter().map(|file| file.size).sum();
+    format!("{}, {}", many(files.len(), "file"), size(total))
+}
+
+fn by_version<'a>(files: &'a [&'a SetFile]) -> impl Iterator<Item = &'a [&'a SetFile]> {
+    files.chunk_by(|a, b| a.version == b.version).rev()
+}
+
+/// How much the rows of a list say about their files.
+#[derive(Clone, Copy)]
+enum Detail {
+    /// What the package is for.
+    About,
+    /// Digest, Python and time.
+    Facts,
+}
+
+/// Adds a list of files to a page, which may have thousands of them.
+fn add_files(list: &mut String, files: &[&SetFile], directory: &str, detail: Detail) {
+    list.push_str("<ul>\n");
+    for file in files {
+        add_file(list, file, directory, detail);
+    }
+    list.push_str("</ul>\n");
+}
+
+/// A list item: the link with the attributes that installers read, and the size and other facts for
+/// people.
+///
+/// `data-dist-info-metadata` is the name in [PEP 658](https://peps.python.org/pep-0658/), and pip
+/// 23 reads it. `data-core-metadata` is its new name in [PEP
+/// 714](https://peps.python.org/pep-0714/). `data-size` and `data-upload-time` are not standardized
+/// for HTML, but uv reads them.
+fn add_file(list: &mut String, file: &SetFile, directory: &str, detail: Detail) {
+    let digest = file.metadata.map(|sha256| format!("sha256={sha256}"));
+    let attributes = [
+        ("requires-python", file.requires_python.clone()),
+        ("core-metadata", digest.clone()),
+        ("dist-info-metadata", digest),
+        ("yanked", file.yanked.clone()),
+        ("size", Some(file.size.to_string())),
+        ("upload-time", file.upload_time.clone()),
+    ];
+    let attributes = attributes.into_iter().filter_map(|(name, value)| {
+        let value = value?;
+        Some(format!(" data-{name}=\"{}\"", escape(&value)))
+    });
+    let yanked = file.yanked.as_deref().map(|reason| {
+        let colon = if reason.is_empty() { "" } else { ": " };
+        format!(" <em>yanked{colon}{}</em>", escape(reason))
+    });
+    let note = match detail {
+        Detail::About => about(file.project.normalized()).map(escape),
+        Detail::Facts => Some(file_facts(file)),
+    };
+    let note = note.map(|note| format!("<p>{note}</p>"));
+    let _ = writeln!(
+        list,
+        "<li><a href=\"{}#sha256={}\"{}>{}</a> <span>{}</span>{}{}</li>",
+        link(directory, &file.path),
+        file.sha256,
+        attributes.collect::<String>(),
+        escape(file.name()),
+        size(file.size),
+        yanked.unwrap_or_default(),
+        note.unwrap_or_default(),
+    );
+}
+
+/// The digest of a file, the Python that it needs, and when it was uploaded, as HTML.
+fn file_facts(file: &SetFile) -> String {
+    let python = file.requires_python.as_deref();
+    let python = python.map(|it| format!("Python {}", escape(it)));
+    let time = file.upload_time.as_deref();
+    let time = time.map(|it| format!("uploaded {}", escape(&moment(it))));
+    let digest = format!("<code>sha256:{}</code>", file.sha256);
+    let facts = [python, time, Some(digest)].into_iter().flatten();
+    facts.collect::<Vec<_>>().join(" · ")
+}
+
+/// Escapes text for an element or a quoted attribute.
+pub(super) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out += "&amp;",
+            '<' => out += "&lt;",
+            '>' => out += "&gt;",
+            '"' => out += "&quot;",
+            '\'' => out += "&#39;",
+            // Bidirectional control characters could display a different file name.
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => out.push('\u{fffd}'),
+            c if c.is_control() => out.push(' '),
+            c => out.push(c),
+        }
+    }
+    out
+}

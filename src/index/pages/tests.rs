@@ -1,0 +1,138 @@
+//! What the pages are, and what SHA256SUMS says.
+
+mod html;
+
+use super::*;
+use crate::index::{Identity, Layout, parse, tests as samples};
+
+/// A set whose packages are beside `simple/`, and not in `dist/`.
+fn flat(mut set: SetJson) -> SetJson {
+    for file in &mut set.files {
+        file.path = file.name().to_owned();
+    }
+    set
+}
+
+fn rendered(set: &SetJson) -> Vec<(String, String)> {
+    let views = set.views();
+    let pages = pages(set, &views).into_iter();
+    pages.map(|page| (page.path.clone(), page.body())).collect()
+}
+
+#[test]
+fn the_pages_of_a_set_and_the_order_in_which_they_may_appear() {
+    let (set, mut lines) = (samples::set(), Vec::new());
+    let views = set.views();
+    let pages = pages(&set, &views);
+    for page in &pages {
+        let key = directory_of(&page.path).unwrap_or("-");
+        let kind = content_type(&page.path);
+        assert!(page.paths().all(|path| content_type(path) == kind));
+        lines.push(format!("{:?} {} ({key:?}): {kind}", page.phase, page.path));
+    }
+    insta::assert_snapshot!(lines.join("\n"), @r#"
+    Project simple/rocm/index.html ("simple/rocm/"): text/html; charset=utf-8
+    Project simple/rocm-sdk-core/index.html ("simple/rocm-sdk-core/"): text/html; charset=utf-8
+    Root simple/index.html ("simple/"): text/html; charset=utf-8
+    Root dist/index.html ("dist/"): text/html; charset=utf-8
+    Root SHA256SUMS ("-"): text/plain; charset=utf-8
+    Whole set.json ("-"): application/json
+    "#);
+    assert!(pages.is_sorted_by_key(|page| page.phase));
+}
+
+#[test]
+fn the_order_of_the_files_given_does_not_show() {
+    let mut files = samples::files();
+    let forwards = SetJson::new(Identity::default(), files.clone()).unwrap();
+    files.reverse();
+    let backwards = SetJson::new(Identity::default(), files).unwrap();
+    assert_eq!(rendered(&forwards), rendered(&backwards));
+}
+
+#[test]
+fn sums_name_files_and_sidecars_by_their_path() {
+    insta::assert_snapshot!(checksums(&samples::set()), @r"
+    4b418a8fb07082923c45ba6b276c44f6e14bd90445bf1cbc07a0143c75ca2c24  dist/rocm-7.13.0.dev0+ab.tar.gz
+    cf9f53400b4bde91dd10bf3b5d6119da97e7eb7ccfd5baee6008e53db992e808  dist/rocm_sdk_core-7.9.0-py3-none-linux_x86_64.whl
+    e63c597381d45812a09f6d8d38cbb7a430eab2b97f8fef52db3e61d4e04e59fb  dist/rocm_sdk_core-7.13.0.dev0+ab-py3-none-linux_x86_64.whl
+    9b38c883745f422282edb55105a77c628a65790c7aa1afbb7165001bb76af2ae  dist/rocm_sdk_core-7.13.0.dev0+ab-py3-none-linux_x86_64.whl.metadata
+    ");
+}
+
+#[test]
+fn every_link_of_every_page_leads_to_a_file_or_a_page_of_the_set() {
+    for set in [samples::set(), samples::hostile()] {
+        for set in [flat(set.clone()), set] {
+            let there = paths(&set);
+            let mut targets = Vec::new();
+            for (path, body) in rendered(&set) {
+                for form in body.split("<form action=\"").skip(1) {
+                    let href = form.split('"').next().unwrap();
+                    targets.push(parse::resolve(&path, href).unwrap().path);
+                }
+                let is_html = path.ends_with(".html");
+                let links = if is_html { parse::html_links(&body) } else { Vec::new() };
+                let links = links.iter().map(|link| parse::resolve(&path, &link.href));
+                targets.extend(links.map(|target| target.unwrap().path));
+            }
+            assert!(targets.iter().all(|target| there.contains(target)), "{targets:?}");
+            for file in &set.files {
+                let path = &file.path;
+                let count = targets.iter().filter(|target| *target == path).count();
+                // The page of the project and, unless it is yanked, find-links.
+                let expected = 1 + usize::from(file.yanked.is_none());
+                assert_eq!(count, expected, "{path}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_link_goes_up_no_further_than_it_must() {
+    let links = [
+        link("simple/a/", "dist/a+b.whl"),
+        link("dist/", "dist/a.whl"),
+        link("dist/gfx1/", "dist/a.whl"),
+        link("dist/gfx1/", "dist/gfx1/a.whl"),
+        link("gfx1/simple/a/", "gfx1/a.whl"),
+        link("dist/", "a.whl"),
+        link("", "dist/a.whl"),
+        link("", "a:b.whl"),
+    ];
+    insta::assert_snapshot!(links.join("\n"), @"
+    ../../dist/a%2Bb.whl
+    a.whl
+    ../a.whl
+    a.whl
+    ../../a.whl
+    ../a.whl
+    dist/a.whl
+    a%3Ab.whl
+    ");
+}
+
+#[test]
+fn files_in_both_layouts_are_on_the_page_of_each() {
+    let mut set = samples::set();
+    let other = SetFile {
+        path: "torch-2.9.0-py3-none-any.whl".into(),
+        ..samples::file("", "torch", "2.9.0")
+    };
+    set.files.push(other);
+    assert_eq!(set.layout(), Layout::Dist);
+    let pages = ["dist/index.html", "index.html", "simple/torch/index.html"];
+    let all = rendered(&set);
+    let lines = pages.map(|path| {
+        let (_, body) = all.iter().find(|(it, _)| it == path).unwrap();
+        let links = parse::html_links(body).into_iter();
+        let links = links.filter(|link| link.sha256.is_some());
+        let links = links.map(|link| link.href.split('#').next().unwrap().to_owned());
+        format!("{path}: {}", links.collect::<Vec<_>>().join(" "))
+    });
+    insta::assert_snapshot!(lines.join("\n"), @"
+    dist/index.html: rocm-7.13.0.dev0%2Bab.tar.gz rocm_sdk_core-7.13.0.dev0%2Bab-py3-none-linux_x86_64.whl ../torch-2.9.0-py3-none-any.whl
+    index.html: dist/rocm-7.13.0.dev0%2Bab.tar.gz dist/rocm_sdk_core-7.13.0.dev0%2Bab-py3-none-linux_x86_64.whl torch-2.9.0-py3-none-any.whl
+    simple/torch/index.html: ../../torch-2.9.0-py3-none-any.whl
+    ");
+}

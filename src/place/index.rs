@@ -1,0 +1,181 @@
+//! Writes the index of a place from the packages that are there.
+
+use std::{
+    collections::{HashMap, HashSet},
+    iter,
+    num::NonZeroUsize,
+    path::Path,
+};
+
+use super::{
+    read_packages::{KnownFacts, KnownPackages, ReadFacts, ReadPackages, Reading, remember},
+    set_place::{PackageDirectories, SetPlace},
+    sync::{Changes, Item, Listing, Plan, Sync},
+};
+use crate::{
+    console::World,
+    digest::Checksum,
+    error::Result,
+    index::{
+        Layout,
+        pages::Phase,
+        set_json::{SIDECAR, SetFile, SetJson, SetStamp},
+    },
+    io::DigestCache,
+    run::ArtifactGroup,
+};
+
+/// The pages of a family that do not belong to one project.
+const ROOTS: [&str; 2] = ["index.html", "simple/index.html"];
+
+/// Options of `rocwheel index`.
+#[derive(Debug)]
+pub struct IndexOptions {
+    /// Packages that this process has read already.
+    pub read: KnownPackages,
+    pub jobs: NonZeroUsize,
+}
+
+/// An index that was written.
+#[derive(Debug)]
+pub struct Indexed {
+    pub set: SetJson,
+    /// The number of objects that were written or removed.
+    pub changed: usize,
+}
+
+/// What an index is made of, besides the changes of the place.
+struct NewIndex {
+    set: SetJson,
+    cache: Option<DigestCache>,
+    facts: HashMap<String, ReadFacts>,
+    families: Vec<ArtifactGroup>,
+}
+
+/// Says what [`index`] would write and remove.
+pub fn plan_index(site: &SetPlace, options: &IndexOptions, world: &World) -> Result<Plan> {
+    let sync = Sync::of_pages(site, world);
+    Ok(sync.plan(|listing| decide(listing, options, world))?.0)
+}
+
+/// Updates the index of a place.
+pub fn index(site: &SetPlace, options: &IndexOptions, world: &World) -> Result<Indexed> {
+    let sync = Sync::of_pages(site, world);
+    let (done, new) = sync.run(|listing| decide(listing, options, world))?;
+    let NewIndex { set, cache, facts, families } = new;
+    if done.removed > 0 {
+        let families = families.iter().map(ArtifactGroup::as_str);
+        site.tidy(iter::once("simple").chain(families));
+    }
+    cache.map_or(Ok(()), |cache| remember(cache, &facts, &set))?;
+    Ok(Indexed { set, changed: done.written + done.removed })
+}
+
+/// The sidecars and pages of the packages of a place, and what of its pages is stale.
+///
+/// The existing pages are listed before the packages, and before `set.json` is read. Suppose another
+/// job adds a package after our list of packages, and writes its pages. Our pages lack that package.
+/// They must not replace the new ones, and do not: the `ETag` from before our list no longer matches,
+/// the write fails, and the index starts again.
+fn decide(
+    listing: &mut Listing<'_>,
+    options: &IndexOptions,
+    world: &World,
+) -> Result<(Changes, NewIndex)> {
+    let site = listing.place;
+    listing.add_set()?;
+    let known = KnownFacts { made: options.read.clone(), ..KnownFacts::read(site, Some(listing))? };
+    let families = known.families();
+    for family in &families {
+        listing.add(family.as_str())?;
+    }
+    let is_local = site.local().is_some();
+    let reading = Reading {
+        place: site,
+        layouts: site.layouts(PackageDirectories::All)?,
+        known: &known,
+        at_once: if is_local { options.jobs } else { site.requests() },
+        world,
+        progress: &world.console.progress("Reading", site, None),
+    };
+    let listed = if site.local().is_some_and(Path::is_dir) {
+        site.files_among(&reading.layouts, &listing.objects)
+    } else {
+        site.files(&reading.layouts)?
+    };
+    let ReadPackages { files, facts, orphans } = reading.run(listed)?;
+    let mut set = SetJson::new(known.identity.clone(), files)?;
+    remember_sidecars(&mut set.files, &facts);
+    let sidecars = facts.iter().filter_map(|(path, facts)| {
+        let bytes = facts.sidecar()?.clone();
+        Some(Item::here(format!("{path}{SIDECAR}"), Phase::Sidecar, bytes))
+    });
+    let mut items: Vec<Item> = sidecars.collect();
+    items.extend(Item::pages(&set, options.jobs, &world.stop)?);
+    let mut removed = stale(listing, &items, &families);
+    removed.extend(orphans);
+    let changes = Changes { items, removed };
+    let new = NewIndex { set, cache: known.cache, facts, families };
+    Ok((changes, new))
+}
+
+/// Notes the stamps that new sidecars will have, for the next index of a bucket. Where the `ETag` of a small
+/// object is not its MD5, the next index reads the package once more, and then knows the stamp of the listing.
+fn remember_sidecars(files: &mut [SetFile], facts: &HashMap<String, ReadFacts>) {
+    for file in files {
+        let bytes = facts.get(&file.path).and_then(ReadFacts::sidecar);
+        let (Some(remembered), Some(bytes)) = (&mut file.remembered, bytes) else {
+            continue;
+        };
+        let size = bytes.len() as u64;
+        if remembered.sidecar.as_ref().is_none_or(|it| it.size != size) {
+            let etag = Some(Checksum::etag_of(bytes));
+            remembered.sidecar = Some(SetStamp { size, etag });
+        }
+    }
+}
+
+/// The existing pages of projects and families that do not belong to this index, sorted.
+fn stale(listing: &Listing<'_>, items: &[Item], families: &[ArtifactGroup]) -> Vec<String> {
+    let current: HashSet<&str> = items.iter().map(|item| &*item.path).collect();
+    let is_ours = |path: &&String| {
+        let below = path.strip_prefix(Layout::Dist.files()).unwrap_or(path);
+        // `gfx94X-dcgpu/index.html`, and `gfx94X-dcgpu.html` beside the directory.
+        let of_family = |family: &ArtifactGroup| {
+            let rest = below.strip_prefix(family.as_str())?;
+            (rest == ".html").then_some(ROOTS[0]).or_else(|| rest.strip_prefix('/'))
+        };
+        match families.iter().find_map(of_family) {
+            // The roots of a family are removed with the family; the set always has its own
+            // roots.
+            Some(below) => is_page(below) || ROOTS.contains(&below),
+            None => is_page(path),
+        }
+    };
+    let there = listing.objects.keys().filter(is_ours);
+    let stale = there.filter(|path| !current.contains(path.as_str()));
+    let mut stale: Vec<String> = stale.cloned().collect();
+    stale.sort_unstable();
+    stale
+}
+
+/// Whether a path is `simple/{project}/index.html`.
+fn is_page(path: &str) -> bool {
+    let parts: Vec<&str> = path.split('/').collect();
+    matches!(parts[..], ["simple", _, "index.html"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_pages_of_projects_can_be_stale() {
+        assert!(is_page("simple/rocm/index.html"));
+        for path in
+            ["simple/index.html", "simple/rocm/notes.html", "simple/a/b/index.html", "index.html"]
+        {
+            assert!(!is_page(path), "{path}");
+        }
+    }
+}

@@ -1,0 +1,477 @@
+//! [`OfferedSet`]: what a place offers to an installer, by its `set.json`, else by the pages of its
+//! index, else by its packages; and how pip and uv reach them.
+
+use std::io::{self, Read as _};
+
+use itertools::Itertools as _;
+
+use super::{
+    directory_url::urls_of_directory,
+    read_packages::named_metadata,
+    set_place::{LONGEST_PAGE, PackageDirectories, PlaceKind, SetPlace, failure, found},
+};
+use crate::{
+    digest::{Hasher, Sha256},
+    error::{Context as _, Error, Hint as _, Result, Stop},
+    index::{
+        Layout, Urls,
+        parse::Address,
+        parse::{self, PageLink},
+        set_json::{SIDECAR, SetJson, identity, is_package},
+    },
+    io::Tap,
+    location::encode_path,
+    run::{ArtifactGroup, Platform},
+    store::{Span, Store as _, StoreError, StoreFailureKind, http::HttpStore},
+    version::Version,
+    wheel::{DistName, Metadata, PackageFilename},
+};
+
+/// The project whose page shows that an address is that of an index.
+const SELECTOR: &str = "rocm";
+
+/// What a place offers. Yanked files are left out.
+#[derive(Clone, Debug)]
+pub struct OfferedSet {
+    pub place: String,
+    pub files: Vec<OfferedFile>,
+    /// Whether it has a `set.json`, which is written once a set is whole.
+    pub is_described: bool,
+    platform: Platform,
+    form: OfferForm,
+}
+
+/// A wheel or an sdist that a place offers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OfferedFile {
+    /// The file name.
+    pub name: String,
+    pub project: DistName,
+    pub version: Version,
+    pub sha256: Option<Sha256>,
+    /// The address that installers can read.
+    pub url: String,
+    /// The family in whose index it is. `None` for files for all families.
+    pub family: Option<ArtifactGroup>,
+    address: Address,
+    has_sidecar: bool,
+}
+
+/// Where the files were found, which is how installers find them too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum OfferForm {
+    /// `set.json`, with the public addresses of its index. Without one on a server that answers no address
+    /// of a directory, so that only the find-links pages can be read.
+    Document { urls: Urls, has_index: bool },
+    /// An index at this path of the store. Only the pages of the projects that were asked for have
+    /// been read.
+    Index { url: String, path: String },
+    /// A page with links to packages.
+    Page(String),
+    /// The `file:` addresses of directories.
+    Directory(Vec<String>),
+}
+
+/// Where an installer finds packages.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PackageSource {
+    /// For `--index-url`.
+    Index(String),
+    /// For `--find-links`.
+    Links(String),
+}
+
+impl PackageSource {
+    /// The address of an index.
+    pub fn index(&self) -> Option<&str> {
+        match self {
+            Self::Index(url) => Some(url),
+            Self::Links(_) => None,
+        }
+    }
+
+    /// The address of a page or of a directory.
+    pub fn links(&self) -> Option<&str> {
+        match self {
+            Self::Index(_) => None,
+            Self::Links(place) => Some(place),
+        }
+    }
+}
+
+impl OfferedFile {
+    /// Whether it may be installed on a platform.
+    fn is_for(&self, platform: Platform) -> bool {
+        let tag = self.name.parse::<PackageFilename>().ok();
+        let tag = tag.and_then(|it| it.tag);
+        tag.is_none_or(|tag| tag.platform().split('.').any(|it| platform.takes(it)))
+    }
+}
+
+impl OfferedSet {
+    /// The families that have an index of their own.
+    pub fn families(&self) -> Vec<ArtifactGroup> {
+        let families = self.files.iter().filter_map(|it| it.family.clone());
+        families.sorted().dedup().collect()
+    }
+
+    /// Where installers find the packages for all families and those of one.
+    pub fn sources(&self, family: Option<&ArtifactGroup>) -> Vec<PackageSource> {
+        match &self.form {
+            OfferForm::Document { urls, has_index } => {
+                let own = family.map(|it| urls.of_family(it));
+                let urls = own.as_ref().unwrap_or(urls);
+                vec![if *has_index {
+                    PackageSource::Index(urls.index())
+                } else {
+                    PackageSource::Links(urls.find_links())
+                }]
+            }
+            OfferForm::Index { url, .. } => vec![PackageSource::Index(url.clone())],
+            OfferForm::Page(url) => vec![PackageSource::Links(url.clone())],
+            OfferForm::Directory(directories) => {
+                let of_family = family.into_iter().flat_map(|family| {
+                    let all = directories.iter();
+                    all.map(move |it| format!("{it}{family}/"))
+                });
+                let all = directories.iter().cloned().chain(of_family);
+                all.map(PackageSource::Links).collect()
+            }
+        }
+    }
+
+    /// The newest version of a project for which a condition holds.
+    pub fn newest(&self, project: &str, is_wanted: impl Fn(&Version) -> bool) -> Option<&Version> {
+        let files = self.files.iter();
+        let files = files.filter(|it| it.project.normalized() == project);
+        let versions = files.map(|it| &it.version).filter(|it| is_wanted(it));
+        versions.max()
+    }
+
+    /// Whether it has a version of a project.
+    pub fn has(&self, project: &str, version: &Version) -> bool {
+        self.newest(project, |it| it == version).is_some()
+    }
+}
+
+impl SetPlace {
+    /// What this place offers for a platform. `None` if it has no package, and no page that names one.
+    pub fn offered(&self, platform: Platform) -> Result<Option<OfferedSet>> {
+        let mut denied = None;
+        if self.page.is_none()
+            && let Some(text) = self.probed(&self.path("set.json"), &mut denied)?
+        {
+            let set = SetJson::parse(&text);
+            let set = set
+                .with_context(|| format!("failed to read `{}`", self.shown_in_full("set.json")))?;
+            return self.offered_by_document(&set, platform).map(Some);
+        }
+        if let Some(directory) = self.local() {
+            if !directory.is_dir() {
+                return Ok(None);
+            }
+            return self.offered_by_directory(platform);
+        }
+        let mut found = self.offered_by_index("simple/", platform, &mut denied)?;
+        if found.is_none() {
+            found = self.offered_by_index("", platform, &mut denied)?;
+        }
+        if found.is_none() {
+            found = self.offered_by_page(platform, &mut denied)?;
+        }
+        denied.filter(|_| found.is_none()).map_or(Ok(found), Err)
+    }
+
+    /// What the index at this place offers. `None` if it has no page of `rocm`, or may not be read.
+    pub fn offered_as_index(&self, platform: Platform) -> Result<Option<OfferedSet>> {
+        self.offered_by_index("", platform, &mut None)
+    }
+
+    fn offered_by_index(
+        &self,
+        below: &str,
+        platform: Platform,
+        denied: &mut Option<Error>,
+    ) -> Result<Option<OfferedSet>> {
+        let path = self.path(below);
+        let Some(files) = self.offered_by_project(&path, SELECTOR, denied)? else {
+            return Ok(None);
+        };
+        let url = self.url_of(&Address::here(path.clone()))?;
+        let form = OfferForm::Index { url, path };
+        Ok(Some(self.offering(files, platform, form)))
+    }
+
+    /// The text of a page, if there is one. A web server in front of a bucket that may not be listed
+    /// denies what does not exist, so the search for another page goes on.
+    fn probed(&self, path: &str, denied: &mut Option<Error>) -> Result<Option<String>> {
+        let is_refusal = |error: &Error| failure(error) == Some(StoreFailureKind::Denied);
+        match self.text(path) {
+            Err(error) if self.kind == PlaceKind::Web && is_refusal(&error) => {
+                denied.get_or_insert(error);
+                Ok(None)
+            }
+            answer => answer,
+        }
+    }
+
+    /// Takes the digests of the files of one version, if the place is a directory that does not say them.
+    pub fn take_digests(
+        &self,
+        offered: &mut OfferedSet,
+        version: &Version,
+        stop: &Stop,
+    ) -> Result<()> {
+        let Some(root) = self.local() else {
+            return Ok(());
+        };
+        for file in &mut offered.files {
+            let path = self.shown(&file.address.path);
+            if file.sha256.is_none() && file.version == *version {
+                let content = fs_err::File::open(root.join(&path))?;
+                let mut hasher = Hasher::default();
+                io::copy(&mut Tap::new(content, stop, &|_| ()), &mut hasher)?;
+                file.sha256 = Some(hasher.finish().0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the files of a project to what an index offers. Other places have told all their files.
+    pub fn offer_project(&self, offered: &mut OfferedSet, project: &str) -> Result<()> {
+        let OfferForm::Index { path, .. } = &offered.form else {
+            return Ok(());
+        };
+        let mut files = offered.files.iter();
+        if !files.any(|it| it.project.normalized() == project) {
+            let files = self.offered_by_project(path, project, &mut None)?;
+            let (files, platform) = (files.into_iter().flatten(), offered.platform);
+            offered.files.extend(files.filter(|it| it.is_for(platform)));
+        }
+        Ok(())
+    }
+
+    /// Reads the metadata of a package: the file beside a wheel, or what is inside of the package.
+    pub fn metadata_of(&self, file: &OfferedFile) -> Result<Metadata> {
+        let read = || -> Result<Metadata> {
+            let address = &file.address;
+            if file.has_sidecar {
+                let path = format!("{}{SIDECAR}", address.path);
+                let origin = address.origin.clone();
+                if let Some(text) = self.bytes(&Address { origin, path })? {
+                    return named_metadata(&text, &file.name);
+                }
+            }
+            let package = self.package(&file.name, address)?.context("it is gone")?;
+            let text = package.metadata();
+            package.outcome()?;
+            named_metadata(&text?, &file.name)
+        };
+        read().with_context(|| format!("failed to read the metadata of `{}`", file.name))
+    }
+
+    fn offering(
+        &self,
+        mut files: Vec<OfferedFile>,
+        platform: Platform,
+        form: OfferForm,
+    ) -> OfferedSet {
+        files.retain(|it| it.is_for(platform));
+        OfferedSet { place: self.to_string(), files, is_described: false, platform, form }
+    }
+
+    fn url_of(&self, address: &Address) -> Result<String> {
+        let path = encode_path(&address.path);
+        if let Some(origin) = &address.origin {
+            return Ok(format!("{origin}/{path}"));
+        }
+        let shown = self.shown(&address.path);
+        match &self.kind {
+            PlaceKind::Bucket(urls) => Ok(urls.path(&shown)),
+            PlaceKind::Web => Ok(format!("{}/{path}", self.store)),
+            PlaceKind::Directory(root) => {
+                Ok(format!("{}{}", urls_of_directory(root)?, encode_path(&shown)))
+            }
+        }
+    }
+
+    fn offered_by_document(&self, set: &SetJson, platform: Platform) -> Result<OfferedSet> {
+        let layout = set.layout();
+        let own = set.own_families();
+        let listed = set.files.iter().filter(|file| file.yanked.is_none());
+        let mut files = self.package_links(&self.path(""), listed.map(parse::file_link))?;
+        for file in &mut files {
+            file.family = self.family_of(file).filter(|it| own.contains(it));
+        }
+        let form = match &self.kind {
+            PlaceKind::Directory(_) => self.directories(&[layout])?,
+            PlaceKind::Bucket(urls) => {
+                self.form_for_installers(urls.clone().in_layout(layout), &files)?
+            }
+            PlaceKind::Web => {
+                let urls: Urls = self.to_string().parse()?;
+                self.form_for_installers(urls.in_layout(layout), &files)?
+            }
+        };
+        Ok(OfferedSet { is_described: true, ..self.offering(files, platform, form) })
+    }
+
+    /// How installers read the set, which they do without credentials.
+    fn form_for_installers(&self, urls: Urls, files: &[OfferedFile]) -> Result<OfferForm> {
+        let form = |urls, has_index| Ok(OfferForm::Document { urls, has_index });
+        let Some(file) = files.first() else {
+            return form(urls, true);
+        };
+        let own = file.family.as_ref().map(|it| urls.of_family(it));
+        let own = own.as_ref().unwrap_or(&urls);
+        let project = format!("{}{}/", own.index(), file.project);
+        // Some servers answer the address of a directory with something else than its page.
+        let lists = |url: &str| -> Result<Result<bool, StoreError>> {
+            let (store, key) = HttpStore::of_url(url, &self.stop)?;
+            let reader = match store.get(&key, Span::Whole) {
+                Ok(reader) => reader,
+                Err(error) => return Ok(Err(error)),
+            };
+            let mut page = Vec::new();
+            reader.take(LONGEST_PAGE).read_to_end(&mut page)?;
+            let page = String::from_utf8_lossy(&page);
+            let mut links = parse::links(&page)?.into_iter();
+            Ok(Ok(links.any(|it| {
+                let name = it.path().rsplit('/').next().unwrap_or_default();
+                it.yanked.is_none() && is_package(name)
+            })))
+        };
+        if let Ok(true) = lists(&project)? {
+            return form(urls, true);
+        }
+        match lists(&own.find_links())? {
+            Ok(_) => form(urls, false),
+            Err(error) if error.kind() == StoreFailureKind::Denied => Err(error)
+                .with_context(|| {
+                    format!("`{self}` can only be read with credentials, which installers do not have")
+                })
+                .hint(format!(
+                    "copy it to a directory with `rocwheel promote {self} --to same --into DIR`, and install `DIR`"
+                )),
+            Err(error) => {
+                Err(error).with_context(|| format!("installers cannot read `{self}`"))
+            }
+        }
+    }
+
+    /// Addresses, because a path may have spaces, which a requirements file cannot have.
+    fn directories(&self, layouts: &[Layout]) -> Result<OfferForm> {
+        let root = self.local().unwrap_or(".".as_ref());
+        let addresses = layouts.iter().map(|it| {
+            let address = urls_of_directory(&root.join(it.files()))?;
+            Ok(address.to_string())
+        });
+        Ok(OfferForm::Directory(addresses.collect::<Result<_>>()?))
+    }
+
+    fn offered_by_directory(&self, platform: Platform) -> Result<Option<OfferedSet>> {
+        let layouts = self.layouts(PackageDirectories::Built)?;
+        let packages = self.packages(PackageDirectories::Built)?;
+        let links = packages.iter().map(|package| PageLink {
+            href: encode_path(&self.shown(package.path())),
+            ..PageLink::default()
+        });
+        let mut files = self.package_links(&self.path(""), links)?;
+        for file in &mut files {
+            file.family = self.family_of(file);
+        }
+        let form = self.directories(&layouts)?;
+        Ok((!files.is_empty()).then(|| self.offering(files, platform, form)))
+    }
+
+    /// The family in whose directory a file is.
+    fn family_of(&self, file: &OfferedFile) -> Option<ArtifactGroup> {
+        let path = self.shown(&file.address.path);
+        let (family, _) = Layout::of(&path).1.split_once('/')?;
+        ArtifactGroup::of_directory(family).ok()
+    }
+
+    /// The files on the page of a project, below the page of an index.
+    fn offered_by_project(
+        &self,
+        index: &str,
+        project: &str,
+        denied: &mut Option<Error>,
+    ) -> Result<Option<Vec<OfferedFile>>> {
+        for end in ["", "index.html"] {
+            let page = format!("{index}{project}/");
+            let Some(text) = self.probed(&format!("{page}{end}"), denied)? else {
+                continue;
+            };
+            let mut files = self.linked(&page, &text)?;
+            files.retain(|it| it.project.normalized() == project);
+            // A web server answers for any directory with a list of what is in it.
+            if !files.is_empty() {
+                return Ok(Some(files));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The files of the page that the user named, or of the find-links page of a set.
+    fn offered_by_page(
+        &self,
+        platform: Platform,
+        denied: &mut Option<Error>,
+    ) -> Result<Option<OfferedSet>> {
+        let page = |below: &str| self.path(&format!("{below}index.html"));
+        let pages = match &self.page {
+            Some(page) => vec![page.clone()],
+            None => vec![page("dist/"), page(""), self.path("")],
+        };
+        for path in pages.into_iter().filter(|it| !it.is_empty()) {
+            let Some(text) = self.probed(&path, denied)? else {
+                continue;
+            };
+            let files = self.linked(&path, &text)?;
+            if !files.is_empty() {
+                let form = OfferForm::Page(self.url_of(&Address::here(path))?);
+                return Ok(Some(self.offering(files, platform, form)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The packages of a page, each once, without those that are yanked.
+    fn linked(&self, page: &str, text: &str) -> Result<Vec<OfferedFile>> {
+        let links = parse::links(text)?.into_iter();
+        let files = self.package_links(page, links.filter(|link| link.yanked.is_none()))?;
+        Ok(files.into_iter().unique_by(|it| it.name.clone()).collect())
+    }
+
+    /// The packages to which the links of a page lead.
+    fn package_links(
+        &self,
+        page: &str,
+        links: impl Iterator<Item = PageLink>,
+    ) -> Result<Vec<OfferedFile>> {
+        let files = links.filter_map(|link| {
+            let address = parse::resolve(page, &link.href).ok()?;
+            let name = address.path.rsplit('/').next()?.to_owned();
+            let (project, version) = identity(&name).filter(|_| is_package(&name))?;
+            let file = self.url_of(&address).map(|url| OfferedFile {
+                name,
+                project,
+                version,
+                sha256: link.sha256,
+                url,
+                family: None,
+                address,
+                has_sidecar: link.has_metadata,
+            });
+            Some(file)
+        });
+        files.collect()
+    }
+
+    /// Whether the set is whole: `upload` writes `set.json` last.
+    pub fn is_whole(&self) -> Result<bool> {
+        let key = self.key("set.json")?;
+        Ok(found(self.store.head(&key))?.is_some())
+    }
+}

@@ -1,0 +1,279 @@
+//! [`LocalSet`]: the packages of a local directory and their metadata.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    iter,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+
+use super::{
+    read_packages::{
+        KnownFacts, KnownPackage, KnownPackages, ReadFacts, Reading, metadata_of, remember,
+    },
+    set_place::{PackageDirectories, SetPlace},
+};
+use crate::{
+    artifact::TherockManifest,
+    atomic,
+    console::World,
+    digest::Sha256,
+    error::{Context as _, Error, Hint as _, No, Result, anyhow, one_line},
+    index::{
+        Layout,
+        pages::{Phase, is_index_page, pages},
+        set_json::{Identity, SetJson},
+    },
+    io::{DigestCache, FileIdentity},
+    package::{BuildPlan, assemble::MadePackage},
+    run::{ArtifactGroup, Provenance},
+    store::CopySource,
+};
+
+/// The packages of a local directory, and what its `set.json` says about them.
+#[derive(Debug)]
+pub struct LocalSet {
+    /// The directory that holds `set.json`, `simple/`, and `dist/` or the packages themselves.
+    pub root: PathBuf,
+    pub document: SetJson,
+    /// What was read of each package, by path.
+    pub(super) facts: HashMap<String, ReadFacts>,
+    /// The digests in `set.json`, by path. They may differ from those of the files.
+    described: BTreeMap<String, Sha256>,
+    /// Further documents that are published with the set, by path.
+    pub(super) documents: BTreeMap<String, String>,
+    /// Objects with the bytes of packages, by the path of the package.
+    pub(super) copies: BTreeMap<String, CopySource>,
+}
+
+impl LocalSet {
+    /// Reads every package in some directories of `root`, except those that this process, `build` or `index`
+    /// read and that have not changed since.
+    pub fn read(
+        root: &Path,
+        directories: PackageDirectories,
+        read: KnownPackages,
+        world: &World,
+    ) -> Result<Self> {
+        let place = SetPlace::existing(root, &world.stop)?;
+        let known = KnownFacts { made: read, ..KnownFacts::read(&place, None)? };
+        Self::read_known(root, &place, known, directories, |_| true, world)
+    }
+
+    /// Describes the packages in `{dest}/dist`, which `build` has just made, and the run that they
+    /// were made from, in `{dest}/set.json`. No package is opened: the facts come from packing. Only
+    /// a file that changed since is read. Other files in `dist` came in during the build, and are not of
+    /// the set.
+    pub fn built(
+        dest: &Path,
+        plan: &BuildPlan,
+        manifest: &TherockManifest,
+        provenance: Provenance,
+        made: &[MadePackage],
+        world: &World,
+    ) -> Result<Self> {
+        let (place, page) = (SetPlace::directory(dest, &world.stop), dest.join("set.json"));
+        // Remove the `set.json` of an earlier build first, with the index that names its packages: they
+        // must not stay beside the new packages if anything below fails.
+        remove_index(&place, dest)?;
+        atomic::clear(&page)?;
+        let commit = known("the_rock_commit", manifest.commit.as_deref(), world);
+        let run_id = known("github_run_id", manifest.run_id.as_deref(), world);
+        let Provenance { run_id: fetched, foreign_code } = provenance;
+        let foreign = foreign_code.as_ref();
+        let told = foreign.map(|it| it.run_id.clone()).or(fetched);
+        let run_id = told.or(run_id);
+        let path = |made: &MadePackage| format!("{}{}", Layout::Dist.files(), made.path);
+        let known = made.iter().filter_map(|made| {
+            let facts = KnownPackage {
+                size: made.size,
+                sha256: made.sha256,
+                metadata: made.metadata()?.to_vec(),
+                identity: made.identity,
+            };
+            Some((path(made), facts))
+        });
+        let known = KnownFacts {
+            identity: Identity {
+                platform: Some(plan.platform),
+                commit,
+                run_id,
+                run_attempt: None,
+                version: Some(plan.version.clone()),
+                targets: plan.targets.clone(),
+                repository: foreign.map(|it| it.repository.clone()),
+                without: plan.without.clone(),
+                unshipped: plan.unshipped.clone(),
+                promoted_from: None,
+                foreign_code,
+            },
+            made: known.collect(),
+            ..KnownFacts::default()
+        };
+        let packed = made.iter().map(|made| (path(made), made.sha256));
+        let packed: HashMap<String, Sha256> = packed.collect();
+        let directories = PackageDirectories::Built;
+        let is_packed = |path: &str| packed.contains_key(path);
+        let set = Self::read_known(dest, &place, known, directories, is_packed, world)
+            .context("failed to read the finished set")?;
+        for file in &set.document.files {
+            let sha256 = packed.get(&file.path);
+            if sha256.is_some_and(|sha256| *sha256 != file.sha256) {
+                return Err(anyhow!("`{}` changed after it was packed", file.path))
+                    .hint("build again, while no other program writes there");
+            }
+        }
+        // No times in it, so that the same set gives the same bytes.
+        atomic::write(&page, set.document.pretty())?;
+        let remembered = remember(DigestCache::read(dest), &set.facts, &set.document);
+        if let Err(error) = remembered {
+            let why = one_line(&error);
+            let text = format!("the next command reads the packages again: {why}");
+            world.console.warn(text);
+        }
+        Ok(set)
+    }
+
+    fn read_known(
+        root: &Path,
+        place: &SetPlace,
+        known: KnownFacts,
+        directories: PackageDirectories,
+        is_of_set: impl Fn(&str) -> bool,
+        world: &World,
+    ) -> Result<Self> {
+        let layouts = place.layouts(directories)?;
+        let mut files = place.files(&layouts)?;
+        files.retain(|file| is_of_set(&file.path));
+        let bytes: u64 = files.iter().map(|file| file.stamp.size).sum();
+        let reading = Reading {
+            place,
+            layouts,
+            known: &known,
+            at_once: World::jobs(),
+            world,
+            progress: &world.console.progress("Reading", root.display(), bytes),
+        };
+        let found = reading.run(files)?;
+        Ok(Self {
+            root: root.to_owned(),
+            document: SetJson::new(known.identity.clone(), found.files)?,
+            facts: found.facts,
+            described: known.files.into_iter().map(|(path, it)| (path, it.sha256)).collect(),
+            documents: BTreeMap::new(),
+            copies: BTreeMap::new(),
+        })
+    }
+
+    /// The packages that a promotion has just written below `root`, each with its digest, which is
+    /// not taken again.
+    pub fn promoted(
+        root: &Path,
+        identity: Identity,
+        written: &[(String, Sha256)],
+        world: &World,
+    ) -> Result<Self> {
+        let mut known = KnownFacts { identity, ..KnownFacts::default() };
+        for (path, sha256) in written {
+            let file = root.join(path);
+            let metadata = metadata_of(&file)?;
+            let facts = KnownPackage {
+                size: fs_err::metadata(&file)?.len(),
+                sha256: *sha256,
+                metadata,
+                identity: FileIdentity::of(&file)?,
+            };
+            known.made.insert(path.clone(), facts);
+        }
+        let place = SetPlace::directory(root, &world.stop);
+        let directories = PackageDirectories::Built;
+        Self::read_known(root, &place, known, directories, |_| true, world)
+    }
+
+    /// Names an object with the bytes of a package, for servers that can copy it.
+    pub fn copy_from(&mut self, path: &str, source: CopySource) {
+        self.copies.insert(path.to_owned(), source);
+    }
+
+    /// Adds a document that is published beside the packages.
+    pub fn attach(&mut self, path: &str, text: String) {
+        self.documents.insert(path.to_owned(), text);
+    }
+
+    /// An error if a file that `set.json` describes is missing or has another digest. With
+    /// `is_exact`, also if the directory has a package that `set.json` does not describe.
+    ///
+    /// A wheel from another build can have the same name and version. It looks right, but does not
+    /// work with the other packages of this set.
+    pub fn ensure_as_described(&self, is_exact: bool) -> Result<()> {
+        let files = self.document.files.iter();
+        let files = files.map(|file| (&file.path, file.sha256));
+        let files: BTreeMap<&String, Sha256> = files.collect();
+        let mut differences = Vec::new();
+        for (path, built) in &self.described {
+            match files.get(path) {
+                None => differences.push(format!("`{path}` is missing")),
+                Some(sha256) if sha256 != built => differences
+                    .push(format!("`{path}` has the sha256 {sha256}, and `set.json` says {built}")),
+                Some(_) => {}
+            }
+        }
+        // `index` would describe other bytes as those of the build.
+        let hint = if differences.is_empty() {
+            "remove what was added, or run `rocwheel index` on it to keep its files"
+        } else {
+            "build again: these are not the files that were built"
+        };
+        let added =
+            files.keys().filter(|path| is_exact && !self.described.contains_key(path.as_str()));
+        differences.extend(added.map(|path| format!("`{path}` is not described")));
+        let place = self.root.display();
+        let headline = format!("`{place}` does not hold the set that `build` described there");
+        because(headline, differences).map_or(Ok(()), |refusal| Err(refusal).hint(hint))
+    }
+}
+
+/// A value of the manifest. Says so if it cannot be read: `set.json` and its pages then do not have it.
+fn known<T: FromStr<Err: Into<Error>>>(
+    field: &str,
+    value: Option<&str>,
+    world: &World,
+) -> Option<T> {
+    let value = value.filter(|text| !text.is_empty())?;
+    let read = value.parse::<T>().map_err(Into::into);
+    let warn = |error: &Error| {
+        let why = one_line(error);
+        let text = format!("`{field}` of the manifest is not used: {why}");
+        world.console.warn(text);
+    };
+    read.inspect_err(warn).ok()
+}
+
+/// Removes the pages that an `index` of the packages in `set.json` wrote beside `dist`. A page that another
+/// program put there stays.
+fn remove_index(place: &SetPlace, root: &Path) -> Result<()> {
+    let Some(earlier) = place.find_set_json()? else {
+        return Ok(());
+    };
+    let views = earlier.views();
+    for page in pages(&earlier, &views) {
+        let file = root.join(&page.path);
+        let is_ours = page.phase < Phase::Whole
+            && fs_err::read_to_string(&file).is_ok_and(|text| is_index_page(&page.path, &text));
+        if is_ours {
+            fs_err::remove_file(file)?;
+        }
+    }
+    let families = earlier.families();
+    let families = families.iter().map(ArtifactGroup::as_str);
+    place.tidy(iter::once("simple").chain(families));
+    Ok(())
+}
+
+/// A negative answer with a cause for each line. `None` without any.
+pub fn because(headline: String, mut causes: Vec<String>) -> Option<Error> {
+    // The exit code depends on the type of the innermost cause, so that one has to be a `No`.
+    let innermost = Error::from(No(causes.pop()?));
+    let causes = causes.into_iter().rev();
+    Some(causes.fold(innermost, Error::context).context(headline))
+}

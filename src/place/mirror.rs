@@ -1,0 +1,71 @@
+//! Packages of others at a place: the files of a base index. Other files of the place stay as they are.
+
+use std::path::Path;
+
+use super::{
+    set_place::SetPlace,
+    sync::{Changes, Existing, Guard, Item, ItemBytes, Listing, Plan, Sync},
+};
+use crate::{
+    console::World,
+    digest::Sha256,
+    error::Result,
+    index::{Layout, pages::Phase},
+};
+
+/// A package that a place is to have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MirroredPackage {
+    pub name: String,
+    pub size: u64,
+    pub sha256: Sha256,
+}
+
+impl MirroredPackage {
+    fn path(&self) -> String {
+        format!("{}{}", Layout::Dist.files(), self.name)
+    }
+}
+
+/// Compares packages with those of a place.
+pub fn plan_mirror(packages: &[MirroredPackage], place: &SetPlace, world: &World) -> Result<Plan> {
+    let sync = sync(place, "".as_ref(), world);
+    let (plan, ()) = sync.plan(|listing| decide(listing, packages, "".as_ref()))?;
+    Ok(plan)
+}
+
+/// Writes packages that are in a directory to a place. A file of the place with other bytes is an error.
+pub fn mirror(
+    packages: &[MirroredPackage],
+    source: &Path,
+    place: &SetPlace,
+    world: &World,
+) -> Result<()> {
+    sync(place, source, world).run(|listing| decide(listing, packages, source))?;
+    Ok(())
+}
+
+fn sync<'a>(place: &'a SetPlace, source: &'a Path, world: &'a World) -> Sync<'a> {
+    Sync {
+        verb: "Mirroring",
+        ..Sync::of_packages(place, source, Guard::Packages, Existing::Keep, world)
+    }
+}
+
+fn decide(
+    listing: &mut Listing<'_>,
+    packages: &[MirroredPackage],
+    source: &Path,
+) -> Result<(Changes, ())> {
+    listing.add("dist")?;
+    let items = packages.iter().map(|package| Item {
+        path: package.path(),
+        phase: Phase::File,
+        size: package.size,
+        sha256: package.sha256,
+        bytes: ItemBytes::OnDisk(source.join(&package.name), None),
+        copy: None,
+        replaces: false,
+    });
+    Ok((Changes::of(items.collect()), ()))
+}

@@ -1,0 +1,43 @@
+//! A package set at a place: in a directory, in a bucket or on a web server.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `set_place` `directory_url` `package_files` | opens a place, says its addresses, and lists its packages |
+//! | `read_packages` `local` | reads packages that have changed, and the set of a directory |
+//! | `read_index` `install_source` | says what pages claim, and where installers find packages |
+//! | `sync` | compares a place with the objects that it is to have, and writes the difference |
+//! | `upload` `index` `products` `mirror` | these objects, for a set, an index, a release place, and a base index |
+//! | `earlier_set` | whether a set may take the place of the set that is there |
+
+mod directory_url;
+mod earlier_set;
+mod index;
+mod install_source;
+mod local;
+mod mirror;
+mod package_files;
+mod products;
+mod read_index;
+mod read_packages;
+mod set_place;
+mod sync;
+mod upload;
+
+pub use self::{
+    directory_url::urls_of_directory,
+    index::{IndexOptions, Indexed, index, plan_index},
+    install_source::{OfferedFile, OfferedSet, PackageSource},
+    local::{LocalSet, because as refusal},
+    mirror::{MirroredPackage, mirror, plan_mirror},
+    package_files::PackageFile,
+    products::{
+        IndexedProducts, ProductDirectories, ProductUpload, index_products, plan_index_products,
+    },
+    read_index::{
+        Listing, ListingPlace, PageClaim, PlaceDepth, PublishedFacts, PublishedSet, find,
+    },
+    read_packages::{KnownPackage, KnownPackages},
+    set_place::{NamedPlace, PackageDirectories, SetPlace},
+    sync::{Existing, Plan},
+    upload::{PublishedUpload, Upload, UploadOptions},
+};

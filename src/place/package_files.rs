@@ -1,0 +1,341 @@
+//! Lists the packages and sidecars of a place, and [`PackageFile`]: a wheel or sdist at any place,
+//! read as streams.
+
+use std::{
+    collections::{HashMap, HashSet},
+    io::{self, BufReader, Read},
+    ops::Range,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use fs_err::{self as fs, File};
+use itertools::Itertools as _;
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+
+use super::{
+    read_packages::metadata_text,
+    set_place::{PackageDirectories, PlaceKind, SetPlace, found},
+};
+use crate::{
+    error::{Context as _, Error, Hint as _, Result, Stop, anyhow},
+    index::{
+        Layout,
+        parse::Address,
+        set_json::{PART, SetJson, SetStamp, is_package, is_wheel},
+    },
+    io::Tap,
+    location::Key,
+    run::ArtifactGroup,
+    store::{CopySource, Depth, Object, Ranged, Span, Store, StoreError, StoreFailureKind},
+};
+
+/// A package or sidecar in the directory of packages, or in that of a family.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ListedPackage {
+    /// Relative to the directory of the set: `dist/rocm-7.13.0.tar.gz`.
+    pub(super) path: String,
+    pub(super) name: String,
+    pub(super) stamp: SetStamp,
+    /// When it was uploaded. `None` in a local directory, where a modification time does not say
+    /// it.
+    pub(super) uploaded: Option<SystemTime>,
+}
+
+impl ListedPackage {
+    /// `2026-03-01T12:00:05Z`. `None` if it is not known, or a time that no calendar has.
+    pub(super) fn upload_time(&self) -> Option<String> {
+        let seconds = self.uploaded?.duration_since(UNIX_EPOCH).ok()?.as_secs();
+        let time = OffsetDateTime::from_unix_timestamp(seconds.try_into().ok()?).ok()?;
+        time.format(&Rfc3339).ok()
+    }
+}
+
+impl SetPlace {
+    /// Lists all packages and sidecars, with those in the directories of families.
+    pub(super) fn files(&self, layouts: &[Layout]) -> Result<Vec<ListedPackage>> {
+        let mut objects = HashMap::new();
+        for layout in layouts {
+            objects.extend(match (layout, self.local()) {
+                // A flat directory may be a user's download directory, with other files at any depth.
+                // List only the levels that can hold packages.
+                (Layout::Flat, Some(_)) => {
+                    let families = self.flat_families();
+                    let families =
+                        families.hint("pass the directory that `rocwheel build` wrote to")?;
+                    let mut listed = self.list("", Depth::Children)?;
+                    for name in families {
+                        listed.extend(self.list(&format!("{name}/"), Depth::Children)?);
+                    }
+                    listed
+                }
+                _ => self.list(layout.files(), Depth::All)?,
+            });
+        }
+        Ok(self.files_among(layouts, &objects))
+    }
+
+    /// The packages and sidecars of some layouts among listed objects.
+    pub(super) fn files_among(
+        &self,
+        layouts: &[Layout],
+        objects: &HashMap<String, Object>,
+    ) -> Vec<ListedPackage> {
+        let groups = groups(objects.keys());
+        let found = objects.iter().filter_map(|(path, object)| {
+            let (layout, _) = Layout::of(path);
+            let is_wanted = layouts.contains(&layout);
+            is_wanted.then(|| self.listed(layout, &groups, path, object))?
+        });
+        found.collect()
+    }
+
+    /// The directories of families in a local flat directory.
+    pub(super) fn flat_families(&self) -> Result<Vec<String>> {
+        let Some(root) = self.local() else {
+            return Ok(Vec::new());
+        };
+        let mut families = Vec::new();
+        for entry in fs::read_dir(root)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if is_family(&name, Layout::Flat) && entry.file_type()?.is_dir() {
+                families.push(name);
+            }
+        }
+        Ok(families)
+    }
+
+    /// The packages and sidecars directly in a directory, among listed objects, sorted.
+    pub(super) fn listed_below(
+        &self,
+        directory: &str,
+        objects: &HashMap<String, Object>,
+    ) -> Vec<ListedPackage> {
+        let listed = objects.iter().filter_map(|(path, object)| {
+            let name = path.strip_prefix(directory)?.strip_prefix('/')?;
+            (is_package(name) && !name.contains('/')).then(|| self.entry(path, name, object))
+        });
+        listed.sorted_by(|a, b| a.path.cmp(&b.path)).collect()
+    }
+
+    /// The package or sidecar that an object is in a layout.
+    fn listed(
+        &self,
+        layout: Layout,
+        groups: &HashSet<String>,
+        path: &str,
+        object: &Object,
+    ) -> Option<ListedPackage> {
+        let below = path.strip_prefix(layout.files())?;
+        let name = match below.split_once('/') {
+            Some((family, _))
+                if groups.contains(&path[..path.len() - below.len() + family.len()]) =>
+            {
+                return None;
+            }
+            Some((family, name)) if is_family(family, layout) => name,
+            _ => below,
+        };
+        // A file at a deeper level is not a package of the set.
+        let is_wanted = is_package(name) || name.ends_with(".whl.metadata");
+        (is_wanted && !name.contains('/') && !name.starts_with('.'))
+            .then(|| self.entry(path, name, object))
+    }
+
+    /// Of a file on this disk the cache knows more.
+    fn entry(&self, path: &str, name: &str, object: &Object) -> ListedPackage {
+        let is_local = self.local().is_some();
+        ListedPackage {
+            path: path.to_owned(),
+            name: name.to_owned(),
+            stamp: SetStamp { size: object.size, etag: object.etag.clone().filter(|_| !is_local) },
+            uploaded: object.modified.filter(|_| !is_local),
+        }
+    }
+
+    /// Lists the packages, with those in the directories of families, each name once. A web server
+    /// cannot be listed, so the result is empty.
+    pub(super) fn packages(&self, directories: PackageDirectories) -> Result<Vec<PackageFile>> {
+        if self.kind == PlaceKind::Web {
+            return Ok(Vec::new());
+        }
+        let layouts = self.layouts(directories)?;
+        let files = each_once(self.files(&layouts)?, layouts[0]);
+        let packages = files.iter().filter(|file| is_package(&file.name));
+        let packages = packages.map(|file| {
+            let name = Layout::of(&file.path).1.to_owned();
+            let key = self.key(&file.path)?;
+            Ok(PackageFile::new(name, &self.store, key, file.stamp.size))
+        });
+        packages.collect()
+    }
+
+    /// A package, not opened yet. `None` if it does not exist.
+    pub(super) fn package(&self, name: &str, address: &Address) -> Result<Option<PackageFile>> {
+        let path = &address.path;
+        let Ok(key) = path.parse::<Key>() else {
+            return Ok(None);
+        };
+        let store = self.store_of(address)?;
+        let object = found(store.head(&key))
+            .with_context(|| format!("failed to look for `{path}` in `{store}`"))?;
+        Ok(object.map(|object| PackageFile::new(name.to_owned(), &store, key, object.size)))
+    }
+
+    /// Reads a document such as `set.json`, and when it was written. `None` if the place has none, and for no
+    /// other reason: a command that goes on without it would publish the packages without their run, and drop
+    /// their yanks.
+    pub(super) fn find_document(
+        &self,
+        name: &str,
+    ) -> Result<Option<(SetJson, Option<SystemTime>)>> {
+        let reading = || format!("failed to read `{}`", self.shown_in_full(name));
+        let key = self.key(name)?;
+        let object = match found(self.store.head(&key)) {
+            // A web server in front of a bucket that may not be listed denies what does not exist.
+            Err(error)
+                if self.kind == PlaceKind::Web && error.kind() == StoreFailureKind::Denied =>
+            {
+                None
+            }
+            answer => answer.with_context(reading)?,
+        };
+        let Some(object) = object else {
+            return Ok(None);
+        };
+        let text = self.text(key.as_str())?;
+        let lost = || StoreError::new(StoreFailureKind::NotFound, &key);
+        let text = text.with_context(lost).with_context(reading)?;
+        let document = SetJson::parse(&text)
+            .with_context(reading)
+            .hint("remove it, so that it is written again")?;
+        Ok(Some((document, object.modified)))
+    }
+}
+
+/// Leaves out the second of two files of one name, which is not the one in `layout`.
+pub(super) fn each_once(files: Vec<ListedPackage>, layout: Layout) -> Vec<ListedPackage> {
+    let is_second = |file: &ListedPackage| Layout::of(&file.path).0 != layout;
+    let files = files.into_iter();
+    let files = files.sorted_by_key(|file| (is_second(file), file.path.clone()));
+    let files = files.unique_by(|file| Layout::of(&file.path).1.to_owned());
+    files.collect()
+}
+
+/// The directories that are sets of their own, uploaded with `--artifact-group`, and not families of
+/// this one.
+fn groups<'a>(paths: impl Iterator<Item = &'a String>) -> HashSet<String> {
+    let documents = paths.filter_map(|path| {
+        let (directory, name) = path.rsplit_once('/')?;
+        ["set.json", PART].contains(&name).then(|| directory.to_owned())
+    });
+    documents.collect()
+}
+
+/// Whether a directory is that of a family. A flat directory may have any subdirectories, so there
+/// the name must begin with `gfx`.
+pub(super) fn is_family(name: &str, layout: Layout) -> bool {
+    let is_likely = layout == Layout::Dist || name.starts_with("gfx");
+    is_likely && !name.is_empty() && ArtifactGroup::of_directory(name).is_ok()
+}
+
+/// One wheel or sdist.
+#[derive(Debug)]
+pub struct PackageFile {
+    /// With the directory of its family: `gfx94X-dcgpu/rocm-7.13.0.tar.gz`.
+    pub name: String,
+    pub size: u64,
+    store: Arc<dyn Store>,
+    key: Key,
+    /// The first error of the store while reading. It is not a finding about the package, because
+    /// another attempt may succeed.
+    failure: Mutex<Option<Error>>,
+}
+
+impl PackageFile {
+    pub(super) fn new(name: String, store: &Arc<dyn Store>, key: Key, size: u64) -> Self {
+        Self { name, size, store: Arc::clone(store), key, failure: Mutex::default() }
+    }
+
+    /// Its path in the store.
+    pub fn path(&self) -> &str {
+        self.key.as_str()
+    }
+
+    /// The object as it is now, if its store can copy it.
+    pub fn copy_source(&self) -> Result<Option<CopySource>> {
+        Ok(self.store.copy_source(&self.key)?)
+    }
+
+    pub fn is_wheel(&self) -> bool {
+        is_wheel(&self.name)
+    }
+
+    /// The error of the store, if one occurred while reading. Call it after reading the package,
+    /// before using any findings about it.
+    pub fn outcome(&self) -> Result<()> {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        match failure.take() {
+            Some(error) => Err(error).with_context(|| format!("failed to read `{}`", self.name)),
+            None => Ok(()),
+        }
+    }
+
+    /// Records an error of the store, and returns it as an `io::Error`. The reader of the format
+    /// reports that one like damage in the file, so the original is kept for `outcome`.
+    fn failed(&self, error: Error) -> io::Error {
+        let shown = io::Error::other(format!("{error:#}"));
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        failure.get_or_insert(error);
+        shown
+    }
+
+    /// Streams the bytes of a range. The stream ends early at the end of the package.
+    pub fn stream(&self, range: Range<u64>) -> io::Result<Box<dyn Read + Send + '_>> {
+        let len = range.end.min(self.size).saturating_sub(range.start);
+        let reader = self.store.get(&self.key, Span::Between(range));
+        let reader = reader.map_err(|error| self.failed(error.into()))?;
+        Ok(Box::new(PackageStream { reader: reader.take(len), package: self }))
+    }
+
+    /// METADATA of a wheel, or PKG-INFO of an sdist, read in ranges.
+    pub(super) fn metadata(&self) -> Result<Vec<u8>> {
+        let read = |range: Range<u64>| {
+            let len = range.end.saturating_sub(range.start);
+            let mut bytes = Vec::with_capacity(usize::try_from(len).map_err(io::Error::other)?);
+            self.stream(range)?.read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        metadata_text(BufReader::new(Ranged::new(self.size, read)), &self.name)
+    }
+
+    /// Copies all bytes to a new file.
+    pub fn save(&self, to: &Path, stop: &Stop, progress: &dyn Fn(u64)) -> Result<()> {
+        let copied = self.stream(0..self.size).and_then(|source| {
+            let mut source = Tap::new(source, stop, progress);
+            io::copy(&mut source, &mut File::create(to)?)
+        });
+        self.outcome()?;
+        copied?;
+        Ok(())
+    }
+}
+
+struct PackageStream<'a> {
+    reader: io::Take<Box<dyn Read + Send>>,
+    package: &'a PackageFile,
+}
+
+impl Read for PackageStream<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.reader.read(buffer);
+        let count = count.map_err(|error| self.package.failed(error.into()))?;
+        if count == 0 && self.reader.limit() > 0 && !buffer.is_empty() {
+            let error = anyhow!("it became shorter while it was read");
+            return Err(self.package.failed(error));
+        }
+        Ok(count)
+    }
+}

@@ -1,0 +1,600 @@
+//! [`PublishedSet`]: the packages that are found at a place, by its pages if it has any, and what
+//! the pages say about them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    iter, mem,
+    path::Path,
+};
+
+use itertools::Itertools as _;
+
+use super::{
+    package_files::{PackageFile, is_family},
+    read_packages::KnownFacts,
+    set_place::{PackageDirectories, PlaceKind, SetPlace},
+};
+use crate::{
+    error::{Hint as _, Result, anyhow, one_line},
+    index::{
+        Layout, Urls,
+        parse::Address,
+        parse::{self, PageLink},
+        set_json::{SIDECAR, SetJson, identity, is_of_others, is_ours, is_package, is_wheel},
+    },
+    run::ArtifactGroup,
+    store::Depth,
+    version::Version,
+};
+
+/// The packages found at a place, and what its pages say.
+#[derive(Debug, Default)]
+pub struct PublishedSet {
+    pub packages: Vec<PackageFile>,
+    /// `None` for a directory of packages without pages. Of packages whose pages are about to be written
+    /// only claims of `set.json`.
+    pub published: Option<PublishedFacts>,
+    /// The version that was selected, if the index has several.
+    pub chosen: Option<Version>,
+}
+
+/// How to find the packages of a place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PlaceDepth {
+    /// List the directories of packages, with the digests in `set.json`, and ignore the pages, which are
+    /// about to be written.
+    Packages(PackageDirectories),
+    /// Follow the pages, if the place has any.
+    #[default]
+    Pages,
+}
+
+/// Finds the packages of a place, sorted by name, and what its pages say if `look` asks for it.
+pub fn find(place: &SetPlace, look: PlaceDepth) -> Result<PublishedSet> {
+    let mut found = match (look, place.local()) {
+        (PlaceDepth::Packages(directories), _) => {
+            let mut found = unpublished(place, place.packages(directories)?)?;
+            found.published = described(place, &found.packages)?;
+            found
+        }
+        (_, Some(root)) if !has_pages(root) => {
+            unpublished(place, place.packages(PackageDirectories::Built)?)?
+        }
+        (_, None) => find_published(place)?,
+        (_, Some(_)) => {
+            let mut found = find_published(place)?;
+            // A local directory is checked as a whole, as `index` would: also packages that no page
+            // names, and those of other projects. Other versions of an index that keeps several
+            // are no part of the set.
+            let names = found.packages.iter().map(|it| it.name.clone());
+            let known: BTreeSet<String> = names.collect();
+            let facts = found.published.as_ref();
+            let is_asked = |file: &str| {
+                let is_chosen =
+                    |chosen: &Version| identity(file).is_none_or(|(_, version)| version == *chosen);
+                let is_unlisted = facts.is_none_or(|it| it.unlisted.contains(file));
+                file.contains('/')
+                    || is_of_others(file)
+                    || (is_unlisted && found.chosen.as_ref().is_none_or(is_chosen))
+            };
+            let mut others = place.packages(PackageDirectories::Built)?;
+            others.retain(|it| !known.contains(&it.name) && is_asked(&it.name));
+            found.packages.extend(others);
+            found
+        }
+    };
+    let packages = &mut found.packages;
+    packages.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(found)
+}
+
+/// Reads the pages of a place, and finds the files that they lead to.
+fn find_published(place: &SetPlace) -> Result<PublishedSet> {
+    let mut pages = PageReader {
+        place,
+        has_keys: false,
+        torn: Vec::new(),
+        facts: PublishedFacts::default(),
+        addresses: BTreeMap::new(),
+    };
+    pages.read()?;
+    pages.find_missing();
+    let (mut packages, mut chosen) = (Vec::new(), None);
+    if pages.facts.promises.is_empty() {
+        // No page names a package: check the packages beside the pages. Any web server has an
+        // `index.html`; it counts only if there are packages beside it.
+        packages = place.packages(PackageDirectories::Built)?;
+        let (facts, mut listings) = (&pages.facts, pages.facts.listings.iter());
+        let has_index = listings.any(|it| it.listing != Listing::FindLinks);
+        let is_beside_packages = !packages.is_empty() && !facts.listings.is_empty();
+        if !has_index && !is_beside_packages && facts.bad_pages.is_empty() {
+            return unpublished(place, packages);
+        }
+    } else {
+        pages.find_unlisted()?;
+        chosen = pages.choose();
+    }
+    let mut facts = pages.facts;
+    let promises = facts.promises.iter().filter(|it| it.link.has_metadata);
+    let with_metadata: BTreeSet<String> = promises.map(|it| it.file.clone()).collect();
+    for (name, address) in pages.addresses {
+        match place.package(&name, &address)? {
+            Some(package) => packages.push(package),
+            None => _ = facts.gone.insert(name.clone()),
+        }
+        if is_wheel(&name) && with_metadata.contains(&name) {
+            let path = address.path + SIDECAR;
+            let sidecar = place.bytes(&Address { path, ..address })?;
+            facts.sidecars.insert(name, sidecar);
+        }
+    }
+    Ok(PublishedSet { packages, published: Some(facts), chosen })
+}
+
+/// What `set.json` says of packages of which the pages are about to be written again: other bytes under
+/// the name of a package of the set are not what was built. Packages of others are not ours to judge.
+fn described(place: &SetPlace, packages: &[PackageFile]) -> Result<Option<PublishedFacts>> {
+    let mut known = KnownFacts::of_documents(place, None)?;
+    let packages = packages.iter().filter(|it| !is_of_others(&it.name));
+    let promises = packages.filter_map(|package| {
+        let file = known.files.remove(&place.shown(package.path()))?;
+        Some(PageClaim {
+            page: "set.json".to_owned(),
+            listing: Listing::SetJson.of(None),
+            file: package.name.clone(),
+            link: parse::file_link(&file),
+        })
+    });
+    let promises: Vec<PageClaim> = promises.collect();
+    let is_described = !promises.is_empty() && !known.has_later_parts;
+    Ok(is_described.then(|| PublishedFacts {
+        promises,
+        unshipped: known.identity.unshipped,
+        ..PublishedFacts::default()
+    }))
+}
+
+/// The packages of a directory without pages.
+fn unpublished(place: &SetPlace, packages: Vec<PackageFile>) -> Result<PublishedSet> {
+    if !packages.is_empty() {
+        return Ok(PublishedSet { packages, ..PublishedSet::default() });
+    }
+    let (what, hint) = match &place.kind {
+        PlaceKind::Directory(_) => ("no wheel or sdist in", place.where_packages_are()),
+        PlaceKind::Web => ("no index and no link to a package:", PASS_A_SET.into()),
+        PlaceKind::Bucket(_) => ("no wheel or sdist, and no index:", PASS_A_SET.into()),
+    };
+    Err(anyhow!("{what} `{place}`")).hint(hint)
+}
+
+const PASS_A_SET: &str =
+    "pass what holds `simple/`, `set.json` or `dist/`, or the address of a page with links";
+
+/// Whether a local directory has any page of an index.
+fn has_pages(place: &Path) -> bool {
+    let names = ["set.json", "simple", "SHA256SUMS", "index.html", "dist/index.html"];
+    names.iter().any(|name| place.join(name).exists())
+}
+
+/// Reads the pages of a place.
+struct PageReader<'a> {
+    place: &'a SetPlace,
+    /// Whether any page has contents under its key that ends in `/`.
+    has_keys: bool,
+    /// The pages whose two keys differ, and how.
+    torn: Vec<(String, String)>,
+    facts: PublishedFacts,
+    /// The address of each file, by name.
+    addresses: BTreeMap<String, Address>,
+}
+
+impl PageReader<'_> {
+    /// Reads all pages that exist.
+    fn read(&mut self) -> Result<()> {
+        let place = self.place;
+        let document = place.path("set.json");
+        let (mut layout, mut unshipped) = (None, Vec::new());
+        if let Some(text) = place.text(&document)? {
+            let links = SetJson::parse(&text).map(|set| {
+                layout = (!set.files.is_empty()).then(|| set.layout());
+                unshipped.clone_from(&set.identity.unshipped);
+                set.files.iter().map(parse::file_link).collect()
+            });
+            self.links(&document, &Listing::SetJson.of(None), links);
+        }
+        self.facts.unshipped = unshipped;
+        let layout = layout.map_or_else(|| self.layout(), Ok)?;
+        let page = |below: &str| place.path(&format!("{}{below}index.html", layout.files()));
+        let urls = place.urls().ok().or_else(|| place.to_string().parse().ok());
+        self.facts.urls = urls.map(|urls| urls.in_layout(layout));
+        self.pages(None, place.page.as_deref().unwrap_or(&page("")))?;
+        for family in self.families() {
+            let own = place.path(&format!("{}{family}.html", layout.files()));
+            // TheRock's uploader makes only the page in the directory of the family.
+            let is_ours = place.text(&own)?.is_some();
+            let theirs = page(&format!("{family}/"));
+            self.pages(Some(&family), if is_ours { &own } else { &theirs })?;
+        }
+        let sums = place.path("SHA256SUMS");
+        if let Some(text) = place.text(&sums)? {
+            let links = parse::checksums(&text);
+            self.links(&sums, &Listing::Checksums.of(None), links);
+        }
+        Ok(())
+    }
+
+    /// The layout of a place without a `set.json`, by its find-links page.
+    fn layout(&self) -> Result<Layout> {
+        let path = format!("{}index.html", Layout::Dist.files());
+        // Not `head`: a server that makes its pages need not know their sizes.
+        let page = self.place.text(&self.place.path(&path))?;
+        Ok(page.map_or(Layout::Flat, |_| Layout::Dist))
+    }
+
+    /// Reports missing pages of a published set. `upload` writes `set.json` last, so a set that has
+    /// it must also have the pages.
+    fn find_missing(&mut self) {
+        // `build` writes `set.json` beside its packages, but no pages.
+        let is_built = self.facts.listings.len() == 1 && self.place.local().is_some();
+        let listings = &self.facts.listings;
+        if is_built || !listings.contains(&Listing::SetJson.of(None)) {
+            // Then they are not known to be pages of ours.
+            self.facts.replaced_pages.clear();
+            self.facts.replaced_listings.clear();
+            return;
+        }
+        // Some servers drop the contents of keys that end in `/`, and `--no-directory-pages` writes
+        // none: if no page of the set has one with contents, the set was published like that.
+        if self.has_keys {
+            self.facts.torn_pages = mem::take(&mut self.torn);
+        }
+        let families = self.families();
+        let families = iter::once(None).chain(families.iter().map(|it| Some(it.as_str())));
+        let pages = [Listing::Simple, Listing::FindLinks];
+        let pages = families.cartesian_product(pages);
+        let pages = pages.map(|(family, listing)| listing.of(family));
+        let mut pages: Vec<ListingPlace> = pages.chain([Listing::Checksums.of(None)]).collect();
+        pages.retain(|page| !listings.contains(page));
+        let why = "`set.json` is there, and this page is not";
+        let bad = pages.iter().map(|page| (page.name(), why.to_owned()));
+        self.facts.bad_pages.extend(bad);
+    }
+
+    /// Reports packages that exist but that no page names.
+    fn find_unlisted(&mut self) -> Result<()> {
+        if self.place.kind == PlaceKind::Web {
+            return Ok(());
+        }
+        let mut unlisted = BTreeSet::new();
+        for below in ["dist/", ""] {
+            for (path, _) in self.place.list(below, Depth::Children)? {
+                let name = path.rsplit('/').next().unwrap_or_default();
+                let is_named =
+                    self.addresses.contains_key(name) || self.facts.foreign.contains(name);
+                if is_package(name) && !is_named {
+                    unlisted.insert(name.to_owned());
+                }
+            }
+        }
+        let linked = self.linked_by_others(&unlisted)?;
+        let is_linked = |name: &String| linked.contains(name) && is_of_others(name);
+        let (foreign, unlisted) = unlisted.into_iter().partition(is_linked);
+        self.facts.foreign.extend::<BTreeSet<String>>(foreign);
+        self.facts.unlisted = unlisted;
+        Ok(())
+    }
+
+    /// The files to which the pages of other projects lead, of those that these files are of.
+    fn linked_by_others(&self, files: &BTreeSet<String>) -> Result<BTreeSet<String>> {
+        let projects = files.iter().filter_map(|file| Some(identity(file)?.0));
+        let projects = projects.filter(|project| !is_ours(project));
+        let pages = projects.map(|it| format!("simple/{}/index.html", it.normalized()));
+        let pages: BTreeSet<String> = pages.collect();
+        let mut linked = BTreeSet::new();
+        for page in pages.iter().map(|page| self.place.path(page)) {
+            let text = self.place.text(&page)?.unwrap_or_default();
+            let links = parse::html_links(&text).into_iter();
+            let addresses = links.filter_map(|link| parse::resolve(&page, &link.href).ok());
+            linked.extend(addresses.map(|address| self.name_of(&address)));
+        }
+        Ok(linked)
+    }
+
+    /// The families that have a directory of packages.
+    fn families(&self) -> BTreeSet<String> {
+        let names = self.addresses.keys();
+        let families = names.filter_map(|name| name.split_once('/'));
+        families.map(|(family, _)| family.to_owned()).collect()
+    }
+
+    /// Reads the pages of the whole set, or those below the directory of a family.
+    fn pages(&mut self, family: Option<&str>, find_links: &str) -> Result<()> {
+        let below = family.map_or(String::new(), |family| format!("{family}/"));
+        let root = self.place.path(&format!("{below}simple/"));
+        if let Some(text) = self.page(&root)? {
+            self.index(&root, &text, &Listing::Simple.of(family))?;
+        }
+        let mut text = match find_links.strip_suffix("index.html") {
+            Some(directory) => self.keys(directory)?.1,
+            None => self.place.text(find_links)?,
+        };
+        if text.is_none() && self.place.kind == PlaceKind::Web {
+            // The web server may generate a page that lists the directory.
+            text = self.place.text(&self.place.path(""))?;
+        }
+        if let Some(text) = text {
+            let (listing, links) = (Listing::FindLinks.of(family), parse::html_links(&text));
+            if parse::is_directory_list(&text) {
+                self.facts.replaced_listings.insert(listing.clone());
+            }
+            self.links(find_links, &listing, Ok(links));
+        }
+        Ok(())
+    }
+
+    /// Reads the pages of our projects in an index, whose root page is given.
+    fn index(&mut self, root: &str, text: &str, listing: &ListingPlace) -> Result<()> {
+        // The listing exists, even if it names no package.
+        self.facts.listings.insert(listing.clone());
+        let projects = if parse::is_json(text) {
+            parse::json_projects(text).unwrap_or_else(|error| {
+                self.bad(root, one_line(&error));
+                Vec::new()
+            })
+        } else {
+            self.linked_projects(root, text)
+        };
+        // Links to other projects are not followed.
+        for project in projects {
+            if !project.parse().is_ok_and(|name| is_ours(&name)) {
+                continue;
+            }
+            let path = format!("{root}{project}/");
+            let Some(text) = self.page(&path)? else {
+                let why = format!("`{}` names it, and it is not there", self.place.shown(root));
+                self.bad(&path, why);
+                continue;
+            };
+            let links = parse::links(&text).map(|mut links| {
+                // Files of other projects than that of the page are ignored, as installers do.
+                links.retain(|link| {
+                    let file = parse::resolve(&path, &link.href).ok();
+                    let named = file.and_then(|file| identity(&file.path));
+                    named.is_none_or(|(name, _)| name.normalized() == project)
+                });
+                links
+            });
+            if links.as_ref().is_ok_and(Vec::is_empty) {
+                let page = self.place.shown(&path);
+                self.facts.empty_pages.push((page, project));
+            }
+            self.links(&path, listing, links);
+        }
+        Ok(())
+    }
+
+    /// The directories below a root page to which it links, sorted.
+    fn linked_projects(&mut self, root: &str, text: &str) -> Vec<String> {
+        let mut projects = BTreeSet::new();
+        for link in parse::html_links(text) {
+            match parse::resolve(root, &link.href) {
+                Ok(Address { origin: None, path }) => {
+                    let below = path.trim_end_matches('/').strip_prefix(root);
+                    projects.extend(below.map(str::to_owned));
+                }
+                Ok(_) => {}
+                Err(error) => self.bad(root, one_line(&error)),
+            }
+        }
+        projects.into_iter().collect()
+    }
+
+    /// Records what a page says, and that its listing exists, even if it names no package.
+    fn links(&mut self, page: &str, listing: &ListingPlace, links: Result<Vec<PageLink>>) {
+        let links = match links {
+            Ok(links) => links,
+            Err(error) => return self.bad(page, one_line(&error)),
+        };
+        self.facts.listings.insert(listing.clone());
+        for link in links {
+            match parse::resolve(page, &link.href) {
+                Ok(address) => self.promise(page, listing, address, link),
+                Err(error) => {
+                    // The directory listing of a web server links to its parent directory, which
+                    // may be outside. Only a bad link to a package is an error.
+                    if is_package(link.path()) {
+                        self.bad(page, one_line(&error));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Records a claim about a package. Links to other files are ignored.
+    fn promise(&mut self, page: &str, listing: &ListingPlace, address: Address, link: PageLink) {
+        let file = self.name_of(&address);
+        if !is_package(&file) {
+            return;
+        }
+        if identity(&file).is_some_and(|(name, _)| !is_ours(&name)) {
+            self.facts.foreign.insert(file);
+            return;
+        }
+        self.facts.promises.push(PageClaim {
+            page: self.place.shown(page),
+            listing: listing.clone(),
+            file: file.clone(),
+            link,
+        });
+        self.addresses.entry(file).or_insert(address);
+    }
+
+    /// Selects the version of the place, or else the newest if there are several. An index may keep many versions, but a set
+    /// is only one of them.
+    fn choose(&mut self) -> Option<Version> {
+        let version = |name: &str| identity(name).map(|(_, version)| version);
+        let all = self.addresses.keys().filter_map(|it| version(it));
+        let mut all: BTreeSet<Version> = all.collect();
+        // All files in a `set.json` belong to one set, even if their versions differ.
+        let mut promises = self.facts.promises.iter();
+        let has_document = promises.any(|it| it.listing.listing == Listing::SetJson);
+        let newest = all.pop_last();
+        let newest = newest.filter(|_| !all.is_empty() && !has_document);
+        let chosen = self.place.version.clone().or(newest)?;
+        let is_it = |name: &str| version(name).is_none_or(|version| version == chosen);
+        self.facts.promises.retain(|promise| is_it(&promise.file));
+        self.addresses.retain(|name, _| is_it(name));
+        Some(chosen)
+    }
+
+    fn bad(&mut self, page: &str, why: String) {
+        self.facts.bad_pages.push((self.place.shown(page), why));
+    }
+
+    /// The page of a directory, under the key that ends in `/` or under its file name.
+    fn page(&mut self, path: &str) -> Result<Option<String>> {
+        let (text, named) = self.keys(path)?;
+        // Some servers return an empty object for the key that ends in `/`.
+        Ok(text.filter(|text| !text.is_empty()).or(named))
+    }
+
+    /// Reads both keys of the page of a directory: that which ends in `/`, and its file name.
+    fn keys(&mut self, path: &str) -> Result<(Option<String>, Option<String>)> {
+        let page = format!("{path}index.html");
+        let named = self.place.text(&page)?;
+        let is_replaced = named.as_deref().is_some_and(parse::is_directory_list);
+        if is_replaced {
+            let page = self.place.shown(&page);
+            self.facts.replaced_pages.insert(page);
+        }
+        if self.place.local().is_some() {
+            return Ok((None, named));
+        }
+        let text = self.place.text_of_key(path, named.is_some())?;
+        if is_replaced && text.as_deref().is_some_and(|text| !text.is_empty()) {
+            // Installers request the key that ends in `/`, which other programs leave alone.
+            self.has_keys = true;
+            return Ok((text, named));
+        }
+        let is_web = self.place.kind == PlaceKind::Web;
+        if let Some((has, why)) = parse::compared(text.as_deref(), named.as_deref(), is_web) {
+            self.has_keys |= has;
+            let torn = why.map(|why| (self.place.shown(path), why.to_owned()));
+            self.torn.extend(torn);
+        }
+        Ok((text, named))
+    }
+
+    /// The name of a file in the set, with the directory of its family if it has one.
+    fn name_of(&self, address: &Address) -> String {
+        let (directory, name) = address.path.rsplit_once('/').unwrap_or(("", &address.path));
+        let families = [Layout::Dist, Layout::Flat].into_iter().filter_map(|layout| {
+            let family = directory.strip_prefix(&self.place.path(layout.files()))?;
+            (address.origin.is_none() && is_family(family, layout)).then_some(family)
+        });
+        match families.last() {
+            Some(family) => format!("{family}/{name}"),
+            None => name.to_owned(),
+        }
+    }
+}
+
+/// The facts about a published set, besides those of its packages.
+#[derive(Clone, Debug, Default)]
+pub struct PublishedFacts {
+    pub promises: Vec<PageClaim>,
+    /// The artifacts that ship nowhere, according to `set.json`.
+    pub unshipped: Vec<String>,
+    /// The listings that exist. One without a claim in `promises` names no package.
+    pub listings: BTreeSet<ListingPlace>,
+    /// Project pages that name no package of their project: page and project.
+    pub empty_pages: Vec<(String, String)>,
+    /// Files that a page names and that do not exist, by name.
+    pub gone: BTreeSet<String>,
+    /// The sidecar of each wheel for which a page promises one. `None` if it does not exist.
+    pub sidecars: BTreeMap<String, Option<Vec<u8>>>,
+    /// Files of other projects that the pages name. They are not read.
+    pub foreign: BTreeSet<String>,
+    /// Packages that no page names. Empty for places that cannot be listed.
+    pub unlisted: BTreeSet<String>,
+    /// Pages that another program replaced by lists of their directories.
+    pub replaced_pages: BTreeSet<String>,
+    /// The find-links pages among them. Such a list has the packages beside it only.
+    pub replaced_listings: BTreeSet<ListingPlace>,
+    /// The addresses of the set, as commands print them.
+    pub urls: Option<Urls>,
+    /// Pages of which the two keys differ, and how.
+    pub torn_pages: Vec<(String, String)>,
+    /// Pages that are missing or cannot be parsed, and why.
+    pub bad_pages: Vec<(String, String)>,
+}
+
+/// What one page says about one file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageClaim {
+    pub page: String,
+    /// The listing that the page belongs to.
+    pub listing: ListingPlace,
+    /// The name of the file, with the directory of its family if it has one.
+    pub file: String,
+    pub link: PageLink,
+}
+
+/// A kind of list of the files of a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+pub enum Listing {
+    #[strum(serialize = "set.json")]
+    SetJson,
+    #[strum(serialize = "simple/")]
+    Simple,
+    #[strum(serialize = "index.html")]
+    FindLinks,
+    #[strum(serialize = "SHA256SUMS")]
+    Checksums,
+}
+
+/// A listing of the whole set, or of one family that has pages of its own.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ListingPlace {
+    pub family: Option<String>,
+    pub listing: Listing,
+}
+
+impl Listing {
+    fn of(self, family: Option<&str>) -> ListingPlace {
+        let (family, listing) = (family.map(str::to_owned), self);
+        ListingPlace { family, listing }
+    }
+}
+
+impl ListingPlace {
+    /// `simple/`, or `gfx94X-dcgpu/simple/`.
+    pub fn name(&self) -> String {
+        let name: &str = self.listing.into();
+        match &self.family {
+            Some(family) => format!("{family}/{name}"),
+            None => name.to_owned(),
+        }
+    }
+
+    /// The directory of its family in an index: a name that can be one of a group.
+    pub fn group(&self) -> Option<ArtifactGroup> {
+        ArtifactGroup::of_directory(self.family.as_deref()?).ok()
+    }
+
+    /// Whether the listing must name a file. `set.json` and SHA256SUMS name every file; the pages
+    /// of a family name the common packages and those of the family.
+    pub fn concerns(&self, file: &str) -> bool {
+        let is_of_all = matches!(self.listing, Listing::SetJson | Listing::Checksums);
+        let family = file.split_once('/').map(|(family, _)| family);
+        is_of_all || family.is_none() || family == self.family.as_deref()
+    }
+}
+
+impl PublishedFacts {
+    /// The files that a listing names.
+    pub fn named(&self, place: &ListingPlace) -> BTreeSet<&str> {
+        let promises = self.promises.iter().filter(|it| it.listing == *place);
+        promises.map(|promise| promise.file.as_str()).collect()
+    }
+}

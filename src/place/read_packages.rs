@@ -1,0 +1,534 @@
+//! Reads the packages of a place, several at a time. Files that [`KnownFacts`] prove unchanged since they
+//! were read are not opened; of others only the needed ranges are read, if the store has their digest.
+//!
+//! Of a directory, the [`DigestCache`] beside `set.json` knows digests and metadata. Of a bucket,
+//! `set.json` does: it has the `ETag` of each file, which changes with the bytes.
+
+use std::{
+    cmp::Reverse,
+    collections::{HashMap, HashSet},
+    io::{BufReader, Cursor, Read, Seek},
+    num::NonZeroUsize,
+    path::Path,
+    time::SystemTime,
+};
+
+use bytes::Bytes;
+use flate2::read::GzDecoder;
+use itertools::Itertools as _;
+
+use super::{
+    package_files::{ListedPackage, PackageFile},
+    set_place::SetPlace,
+    sync::Listing,
+};
+use crate::{
+    console::{Progress, World},
+    digest::Sha256,
+    error::{Context as _, Hint as _, No, Result, anyhow, bail, ensure, one_line},
+    index::{
+        Layout,
+        set_json::{
+            Identity, PART, Remembered, SIDECAR, SetFile, SetJson, SetStamp, identity,
+            is_of_others, is_ours, is_package, is_wheel,
+        },
+    },
+    io::{CachedFile, DigestCache, FileIdentity, Tap, buffered},
+    location::Key,
+    parallel,
+    run::ArtifactGroup,
+    store::Span,
+    wheel::{self, Metadata, PackageFilename},
+};
+
+/// The largest package that is read at once, for its metadata and its digest.
+const SMALL: u64 = 256 << 10;
+/// The largest METADATA or PKG-INFO that is read.
+const LONGEST_METADATA: u64 = 16 << 20;
+/// The uncompressed bytes of an sdist that are searched for PKG-INFO, which is among its first
+/// members. The limit stops a small archive that unpacks to any size.
+const LONGEST_SEARCH: u64 = 1 << 30;
+
+/// What an earlier command knows of each file.
+#[derive(Debug, Default)]
+pub(super) struct KnownFacts {
+    pub(super) identity: Identity,
+    /// What `set.json` says of the set; `None` if a place has none.
+    pub(super) of_set: Option<Identity>,
+    /// What `set.json` says of the files.
+    pub(super) files: HashMap<String, SetFile>,
+    /// The packages that this process has just written or read.
+    pub(super) made: KnownPackages,
+    /// Of a directory.
+    pub(super) cache: Option<DigestCache>,
+    /// Whether parts of a later build were uploaded since `set.json` was written.
+    pub(super) has_later_parts: bool,
+}
+
+/// What this process knows of a package that it has written, or read from end to end.
+#[derive(Clone, Debug)]
+pub struct KnownPackage {
+    pub size: u64,
+    /// The file that it wrote or read. `None` on systems without inodes.
+    pub identity: Option<FileIdentity>,
+    pub sha256: Sha256,
+    /// METADATA of a wheel, PKG-INFO of an sdist.
+    pub metadata: Vec<u8>,
+}
+
+/// The packages that this process knows, by their paths in the set.
+pub type KnownPackages = HashMap<String, KnownPackage>;
+
+impl KnownFacts {
+    /// Reads `set.json`, and `part.json` if a part was uploaded since: the parts of a set replace
+    /// what was there before, such as a set of others only. A listing says whether there are any.
+    pub(super) fn read(place: &SetPlace, listing: Option<&Listing<'_>>) -> Result<Self> {
+        Ok(Self {
+            cache: place.local().map(DigestCache::read),
+            ..Self::of_documents(place, listing)?
+        })
+    }
+
+    /// The same, without the cache of a directory.
+    pub(super) fn of_documents(place: &SetPlace, listing: Option<&Listing<'_>>) -> Result<Self> {
+        let document = |name| -> Result<_> {
+            let is_listed = listing.map(|it| it.objects.contains_key(name));
+            if is_listed == Some(false) {
+                return Ok(None);
+            }
+            let found = place.find_document(name)?;
+            ensure!(
+                found.is_some() || is_listed.is_none(),
+                No(format!("`{}` is listed, and cannot be found", place.shown_in_full(name)))
+            );
+            Ok(found)
+        };
+        let (set, part) = (document("set.json")?, document(PART)?);
+        let newer = part.as_ref().filter(|(_, part)| {
+            let set = set.as_ref().map(|(_, written)| written);
+            set.is_some_and(|set| part > set)
+        });
+        let identity = newer.map(|(part, _)| part.identity.clone());
+        let of_set = set.as_ref().map(|(document, _)| document.identity.clone());
+        let mut known = match set.or(part) {
+            Some((document, _)) => Self::new(document),
+            None => Self::default(),
+        };
+        known.of_set = of_set;
+        known.has_later_parts = identity.is_some();
+        known.identity = identity.unwrap_or(known.identity);
+        Ok(known)
+    }
+
+    pub(super) fn new(document: SetJson) -> Self {
+        let by_path = |file: SetFile| (file.path.clone(), file);
+        Self {
+            files: document.files.into_iter().map(by_path).collect(),
+            identity: document.identity,
+            ..Self::default()
+        }
+    }
+
+    /// The families of an earlier index, whose pages may exist.
+    pub(super) fn families(&self) -> Vec<ArtifactGroup> {
+        let families = self.files.values().filter_map(SetFile::family);
+        families.sorted().dedup().collect()
+    }
+
+    /// The digest and the metadata of a file on disk, if `found` is the file that was written or read.
+    pub(super) fn on_disk(
+        &self,
+        listed: &ListedPackage,
+        found: Option<FileIdentity>,
+    ) -> Option<(Sha256, Vec<u8>)> {
+        if let Some(made) = self.made.get(&listed.path) {
+            let is_same = made.size == listed.stamp.size && made.identity == found;
+            return is_same.then(|| (made.sha256, made.metadata.clone()));
+        }
+        let file = self.cache.as_ref()?.get(&listed.path, found?)?;
+        Some((file.sha256, file.metadata.clone()?.into_bytes()))
+    }
+
+    /// The digest of an object, if it is unchanged.
+    pub(super) fn sha256(&self, listed: &ListedPackage) -> Option<Sha256> {
+        self.same(listed).map(|file| file.sha256)
+    }
+
+    /// Everything known about an object, if it and its sidecar are both unchanged.
+    pub(super) fn all(
+        &self,
+        listed: &ListedPackage,
+        sidecar: Option<&SetStamp>,
+    ) -> Option<SetFile> {
+        let file = self.same(listed)?;
+        let remembered = file.remembered.as_ref()?;
+        let is_wheel = is_wheel(&listed.name);
+        let is_same = remembered.sidecar.as_ref() == sidecar
+            && is_wheel == sidecar.is_some()
+            && is_wheel == remembered.sidecar_sha256.is_some();
+        is_same.then(|| SetFile {
+            size: listed.stamp.size,
+            metadata: remembered.sidecar_sha256,
+            requires_python: remembered.requires_python.clone(),
+            ..file.clone()
+        })
+    }
+
+    /// Equal stamps prove equal bytes only with an `ETag`, which depends on the bytes.
+    fn same(&self, listed: &ListedPackage) -> Option<&SetFile> {
+        let file = self.files.get(&listed.path)?;
+        let is_same = file.remembered.as_ref()?.file == listed.stamp;
+        (is_same && listed.stamp.etag.is_some()).then_some(file)
+    }
+}
+
+/// Adds the files of a set that were read to the cache of its directory, and removes those that are not
+/// of the set.
+pub(super) fn remember(
+    mut cache: DigestCache,
+    read: &HashMap<String, ReadFacts>,
+    set: &SetJson,
+) -> Result<()> {
+    for file in &set.files {
+        let facts = read.get(&file.path).filter(|it| it.is_settled);
+        let found = facts.and_then(|it| Some((it.identity?, it.text.as_ref()?)));
+        if let Some((identity, text)) = found {
+            let known =
+                CachedFile { sha256: file.sha256, metadata: String::from_utf8(text.to_vec()).ok() };
+            cache.insert(&file.path, identity, known);
+        }
+    }
+    let listed: HashSet<&str> = set.files.iter().map(|it| &*it.path).collect();
+    cache.retain(|path| listed.contains(path));
+    Ok(cache.write()?)
+}
+
+/// How to read the packages of a place.
+pub(super) struct Reading<'a> {
+    pub(super) place: &'a SetPlace,
+    /// Where the packages are. Of two copies of a file, that in the first of them is taken.
+    pub(super) layouts: Vec<Layout>,
+    pub(super) known: &'a KnownFacts,
+    pub(super) at_once: NonZeroUsize,
+    pub(super) world: &'a World,
+    pub(super) progress: &'a Progress,
+}
+
+/// The packages of a place.
+pub(super) struct ReadPackages {
+    pub(super) files: Vec<SetFile>,
+    /// What else was read of each file, by path.
+    pub(super) facts: HashMap<String, ReadFacts>,
+    /// Sidecars whose wheels are gone, by path.
+    pub(super) orphans: Vec<String>,
+}
+
+/// What is known of a package besides what an index shows.
+#[derive(Debug)]
+pub(super) struct ReadFacts {
+    /// METADATA of a wheel, PKG-INFO of an sdist. Of a bucket, only of packages that an earlier index does
+    /// not know.
+    text: Option<Bytes>,
+    is_wheel: bool,
+    /// What a file on a local disk was before its digest was taken. `None` on systems without inodes.
+    pub(super) identity: Option<FileIdentity>,
+    /// Whether the cache of the directory may remember it.
+    is_settled: bool,
+}
+
+impl ReadFacts {
+    /// The METADATA of a wheel, which is published beside it.
+    pub(super) fn sidecar(&self) -> Option<&Bytes> {
+        self.text.as_ref().filter(|_| self.is_wheel)
+    }
+}
+
+/// A package, with METADATA of a wheel or PKG-INFO of an sdist, if that can be read.
+type Examined = (SetFile, Option<Vec<u8>>);
+
+impl Reading<'_> {
+    /// Reads the listed packages of the set, and those of other projects wherever they are.
+    pub(super) fn run(&self, listed: Vec<ListedPackage>) -> Result<ReadPackages> {
+        let (tasks, mut orphans) = tasks(listed);
+        // What others put there is not ours to remove.
+        orphans.retain(|path| {
+            let package = path.strip_suffix(SIDECAR).unwrap_or(path);
+            !is_of_others(path) || self.known.files.contains_key(package)
+        });
+        if tasks.is_empty() {
+            let layout = self.layouts.first().copied().unwrap_or_default();
+            let shown = self.place.shown_in_full(layout.files());
+            return Err(anyhow!("no wheel or sdist in `{shown}`"))
+                .hint(self.place.where_packages_are());
+        }
+        let reading = |(listed, sidecar): &&(ListedPackage, Option<SetStamp>)| {
+            let package = match self.place.local() {
+                Some(root) => self.file(&root.join(&listed.path), listed),
+                None => self.object(listed, sidecar.as_ref()),
+            };
+            package.with_context(|| {
+                let shown = self.place.shown_in_full(&listed.path);
+                format!("failed to read `{shown}`")
+            })
+        };
+        // The largest first: one that comes last is read alone.
+        let tasks = tasks.iter().sorted_by_key(|(it, _)| Reverse(it.stamp.size));
+        let tasks: Vec<_> = tasks.collect();
+        let read = parallel::try_map(&tasks, self.at_once, &self.world.stop, reading)?;
+        let (files, facts): (Vec<SetFile>, Vec<ReadFacts>) = read.into_iter().unzip();
+        let paths = files.iter().map(|file| file.path.clone());
+        Ok(ReadPackages {
+            facts: paths.zip(facts).collect(),
+            files: self.without_copies(files)?,
+            orphans,
+        })
+    }
+
+    /// Leaves out the second of two files that would be on one page under one name: one in `dist/`
+    /// and one beside it, or one for all families and one of a family. Fails if their bytes differ.
+    fn without_copies(&self, mut files: Vec<SetFile>) -> Result<Vec<SetFile>> {
+        let rank = |file: &SetFile| self.layouts.iter().position(|it| *it == file.layout());
+        files.sort_by(|a, b| {
+            (a.name(), a.directory(), rank(a)).cmp(&(b.name(), b.directory(), rank(b)))
+        });
+        let mut kept: Vec<SetFile> = Vec::with_capacity(files.len());
+        for file in files {
+            let mut of_name = kept.iter().rev();
+            let mut of_name = of_name.take_while_ref(|it| it.name() == file.name());
+            let is_copy = |it: &&SetFile| it.family().is_none() || it.family() == file.family();
+            match of_name.find(is_copy) {
+                None => kept.push(file),
+                Some(other) if other.sha256 == file.sha256 || is_of_others(file.name()) => {}
+                Some(other) => {
+                    let (one, two) = (&other.path, &file.path);
+                    return Err(anyhow!(No(format!(
+                        "two files of one name with different bytes: `{one}` and `{two}`"
+                    ))))
+                    .hint("remove the one that is not of this set");
+                }
+            }
+        }
+        Ok(kept)
+    }
+
+    /// A file is opened only if it is not the one that an earlier command has read.
+    fn file(&self, path: &Path, listed: &ListedPackage) -> Result<(SetFile, ReadFacts)> {
+        let (began, identity) = (SystemTime::now(), FileIdentity::of(path)?);
+        let known = self.known.on_disk(listed, identity);
+        let (file, text, is_settled) = if let Some((sha256, text)) = known {
+            let facts = named_metadata(&text, &listed.name)?;
+            let file = self.described(listed, sha256, facts, Some(&text));
+            let is_made = self.known.made.contains_key(&listed.path);
+            (file, Some(text), is_made)
+        } else {
+            let (file, text) = self.examine(listed)?;
+            // Metadata and digest are read one after the other. Another command may link the file into
+            // a place meanwhile, which changes no byte of it.
+            let is_same = match (FileIdentity::of(path)?, identity) {
+                (Some(now), Some(before)) => now.is_but_for_ctime(before),
+                (now, before) => now == before,
+            };
+            ensure!(is_same, "it changed while it was read");
+            // Of a file that changed right before it was looked at, a further change may not show.
+            (file, text, identity.is_some_and(|it| it.is_settled(began)))
+        };
+        let facts = ReadFacts {
+            text: text.map(Bytes::from),
+            is_wheel: is_wheel(&listed.name),
+            identity,
+            is_settled,
+        };
+        Ok((file, facts))
+    }
+
+    fn object(
+        &self,
+        listed: &ListedPackage,
+        sidecar: Option<&SetStamp>,
+    ) -> Result<(SetFile, ReadFacts)> {
+        let (mut file, text) = match self.known.all(listed, sidecar) {
+            Some(known) => (known, None),
+            None => self.examine(listed)?,
+        };
+        file.upload_time = listed.upload_time();
+        file.remembered = Some(Remembered {
+            file: listed.stamp.clone(),
+            sidecar: sidecar.cloned(),
+            sidecar_sha256: file.metadata,
+            requires_python: file.requires_python.clone(),
+        });
+        let facts = ReadFacts {
+            text: text.map(Bytes::from),
+            is_wheel: is_wheel(&listed.name),
+            identity: None,
+            is_settled: false,
+        };
+        Ok((file, facts))
+    }
+
+    /// `text` is METADATA or PKG-INFO.
+    fn described(
+        &self,
+        listed: &ListedPackage,
+        sha256: Sha256,
+        facts: Metadata,
+        text: Option<&Vec<u8>>,
+    ) -> SetFile {
+        let earlier = self.known.files.get(&listed.path);
+        let extras = facts.provides_extra.iter();
+        let extras = extras.filter_map(|it| it.strip_prefix("device-")?.parse().ok());
+        let device_extras = extras.filter(|_| !is_ours(&facts.name)).collect();
+        let (path, size) = (listed.path.clone(), listed.stamp.size);
+        SetFile {
+            yanked: earlier.and_then(|file| file.yanked.clone()),
+            run_attempt: earlier.and_then(|file| file.run_attempt),
+            device_extras,
+            metadata: text.filter(|_| is_wheel(&listed.name)).map(|it| Sha256::of(it)),
+            requires_python: facts.requires_python,
+            ..SetFile::new(path, facts.name, facts.version, size, sha256)
+        }
+    }
+
+    /// Reads a package. The digest comes from an earlier run, from the store, or from reading the whole
+    /// file, in this order.
+    fn examine(&self, listed: &ListedPackage) -> Result<Examined> {
+        let (store, key) = (&self.place.store, self.place.key(&listed.path)?);
+        let size = listed.stamp.size;
+        let known = match self.known.sha256(listed) {
+            // A directory keeps no digests.
+            None if self.place.local().is_none() => store.head(&key)?.sha256,
+            known => known,
+        };
+        let (text, known) = if size <= SMALL && known.is_none() {
+            let bytes = self.whole(&key, size)?;
+            let text = metadata_text(Cursor::new(&bytes), &listed.name);
+            (text, Some(Sha256::of(&bytes)))
+        } else {
+            // Parse first: a file that is not a valid package fails without a full download.
+            let package = PackageFile::new(listed.name.clone(), store, key.clone(), size);
+            let text = package.metadata();
+            // The package may be good, and the store could not deliver it.
+            package.outcome()?;
+            (text, known)
+        };
+        let answer = text.and_then(|text| Ok((named_metadata(&text, &listed.name)?, Some(text))));
+        let (facts, text) = match answer {
+            Ok(found) => found,
+            Err(error) => {
+                // A package of others does not stop ours. Its page needs no more than its name.
+                let other = identity(&listed.name).filter(|(it, _)| !is_ours(it));
+                let Some((name, version)) = other else {
+                    return Err(error);
+                };
+                let shown = self.place.shown_in_full(&listed.path);
+                let why = one_line(&error);
+                self.world.console.warn(format!(
+                    "`{shown}` is listed without its metadata, which cannot be read: {why}"
+                ));
+                let facts = Metadata {
+                    name,
+                    version,
+                    requires_python: None,
+                    requires_dist: Vec::new(),
+                    provides_extra: Vec::new(),
+                };
+                (facts, None)
+            }
+        };
+        let sha256 = known.map_or_else(|| self.hash(&key, size), Ok)?;
+        Ok((self.described(listed, sha256, facts, text.as_ref()), text))
+    }
+
+    /// All bytes of a small package.
+    fn whole(&self, key: &Key, listed: u64) -> Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(usize::try_from(listed)? + 1);
+        let source = self.place.store.get(key, Span::Whole)?;
+        source.take(listed + 1).read_to_end(&mut bytes)?;
+        ensure!(bytes.len() as u64 == listed, "it changed while it was read");
+        self.progress.inc(listed);
+        Ok(bytes)
+    }
+
+    fn hash(&self, key: &Key, listed: u64) -> Result<Sha256> {
+        let source = self.place.store.get(key, Span::Whole)?;
+        let source = Tap::new(source, &self.world.stop, |count| self.progress.inc(count));
+        let answer = Sha256::of_reader(buffered(source, listed, 1 << 20));
+        // After an interruption the reader fails too. Return the interruption, not its error.
+        self.world.stop.check()?;
+        let (sha256, size) = answer?;
+        ensure!(size == listed, "it changed while it was read");
+        Ok(sha256)
+    }
+}
+
+/// Pairs each package with the stamp of its sidecar, in order. Also returns the sidecars without a
+/// package.
+fn tasks(listed: Vec<ListedPackage>) -> (Vec<(ListedPackage, Option<SetStamp>)>, Vec<String>) {
+    let (mut packages, others): (Vec<ListedPackage>, Vec<ListedPackage>) =
+        listed.into_iter().partition(|listed| is_package(&listed.name));
+    packages.sort_by(|a, b| a.path.cmp(&b.path));
+    let others = others.into_iter().map(|listed| (listed.path, listed.stamp));
+    let mut sidecars: HashMap<String, SetStamp> = others.collect();
+    let tasks = packages.into_iter().map(|package| {
+        let sidecar = sidecars.remove(&format!("{}{SIDECAR}", package.path));
+        (package, sidecar)
+    });
+    let tasks = tasks.collect();
+    let mut orphans: Vec<String> = sidecars.into_keys().collect();
+    orphans.sort_unstable();
+    (tasks, orphans)
+}
+
+/// METADATA of a wheel ([PEP 427](https://peps.python.org/pep-0427/)), or PKG-INFO of an sdist
+/// ([PEP 625](https://peps.python.org/pep-0625/)). That of an sdist may differ from that of the wheel
+/// built from it.
+pub(super) fn metadata_text(file: impl Read + Seek, name: &str) -> Result<Vec<u8>> {
+    let outside: PackageFilename = name.parse()?;
+    if is_wheel(name) {
+        wheel::read_metadata(file, LONGEST_METADATA).context("failed to read METADATA")
+    } else {
+        sdist_metadata(file, outside.top()).context("failed to read PKG-INFO")
+    }
+}
+
+/// METADATA of a wheel on this disk, or PKG-INFO of an sdist.
+pub(super) fn metadata_of(file: &Path) -> Result<Vec<u8>> {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    metadata_text(BufReader::new(fs_err::File::open(file)?), &name)
+}
+
+/// What a package says of itself. Its file name must say the same project and version, because installers
+/// choose a file by its name.
+pub(super) fn named_metadata(text: &[u8], name: &str) -> Result<Metadata> {
+    let outside: PackageFilename = name.parse()?;
+    let inside = Metadata::parse(text)?;
+    ensure!(
+        inside.name == outside.name,
+        "its metadata is that of another project: `{}`",
+        inside.name
+    );
+    ensure!(
+        inside.version == outside.version,
+        "its metadata is that of another version: `{}`",
+        inside.version
+    );
+    Ok(inside)
+}
+
+fn sdist_metadata(file: impl Read, top: &str) -> Result<Vec<u8>> {
+    let wanted = format!("{top}/PKG-INFO");
+    let mut archive = tar::Archive::new(GzDecoder::new(file).take(LONGEST_SEARCH));
+    for entry in archive.entries()? {
+        let entry = entry?;
+        if *entry.path_bytes() == *wanted.as_bytes() {
+            let mut bytes = Vec::new();
+            entry.take(LONGEST_METADATA + 1).read_to_end(&mut bytes)?;
+            ensure!(bytes.len() as u64 <= LONGEST_METADATA, "more than {LONGEST_METADATA} bytes");
+            return Ok(bytes);
+        }
+    }
+    bail!("no `{wanted}`")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,548 @@
+//! [`SetPlace`]: a directory that holds a set, on this machine, in a bucket or on a web server. The
+//! other files of `place` read and write through it.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    io::Read as _,
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    str::FromStr,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use fs_err as fs;
+use walkdir::WalkDir;
+
+use super::directory_url::urls_of_directory;
+use crate::{
+    error::{Context as _, Error, Hint as _, Invalid, Result, Stop, anyhow, bail, ensure},
+    index::{
+        Layout, Urls,
+        parse::Address,
+        set_json::{SetJson, TOP, is_package},
+    },
+    location::{Bucket, Key, Location, percent_decode},
+    run::{Buckets, ForeignCode, RunPlace},
+    store::{
+        self, Depth, Object, Origin, Span, Store, StoreError, StoreFailureKind, local::LocalStore,
+        s3::Access,
+    },
+    version::Version,
+};
+
+/// The largest page, document or sidecar that is read into memory. A `set.json` of 100,000 files
+/// has 30 MiB.
+pub(super) const LONGEST_PAGE: u64 = 256 << 20;
+const PAGE: &str = ".html";
+
+/// A writable place as the user gives it: `dist/` or `s3://bucket/1-linux/python`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NamedPlace {
+    Directory(PathBuf),
+    Bucket(Location),
+}
+
+impl NamedPlace {
+    /// The place as a path argument of `check`.
+    pub fn to_path(&self) -> PathBuf {
+        match self {
+            Self::Directory(path) => path.clone(),
+            Self::Bucket(location) => location.to_string().into(),
+        }
+    }
+}
+
+impl FromStr for NamedPlace {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if Location::is_meant_by(text) {
+            text.parse().map(Self::Bucket)
+        } else {
+            Ok(Self::Directory(text.into()))
+        }
+    }
+}
+
+/// Which directories of a place have its packages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PackageDirectories {
+    /// What `build` wrote: `dist` if it exists, otherwise the directory itself.
+    #[default]
+    Built,
+    /// `dist` and the directory itself: several programs publish there.
+    All,
+}
+
+/// A directory of a store that holds a set.
+#[derive(Debug)]
+pub struct SetPlace {
+    pub(super) store: Arc<dyn Store>,
+    /// The directory of the set in the store: empty, or ending in `/`.
+    top: String,
+    /// The HTML page that the user named, such as `links.html`. `None` for pages that every set
+    /// has, such as `simple/`.
+    pub(super) page: Option<String>,
+    pub(super) kind: PlaceKind,
+    /// The bucket that it is in.
+    bucket: Option<Bucket>,
+    /// Whether pages are also stored under keys that end in `/`, which installers request. Some
+    /// servers reject such keys.
+    pub directory_pages: bool,
+    /// The version to read, of an index that has several. `None` is the newest.
+    pub version: Option<Version>,
+    /// Connections to other servers that the pages link to, by origin.
+    others: Mutex<BTreeMap<String, Arc<dyn Store>>>,
+    /// Whether the server has failed for a key that ends in `/`.
+    keys_fail: AtomicBool,
+    pub(super) stop: Stop,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum PlaceKind {
+    Directory(PathBuf),
+    /// With the public URLs of the set.
+    Bucket(Urls),
+    Web,
+}
+
+impl SetPlace {
+    /// Opens a set for reading: a directory, `s3://bucket/directory`, or the URL of an index or of
+    /// a page with links.
+    pub fn open(
+        place: &Path,
+        access: impl FnOnce(Option<&str>) -> Result<Access>,
+        stop: &Stop,
+    ) -> Result<Self> {
+        if let Some(path) = place.to_str().and_then(|it| it.strip_prefix("file://")) {
+            let path = percent_decode(path);
+            let path = path.with_context(|| format!("not an address: `{}`", place.display()))?;
+            let path = Path::new(path.strip_prefix('/').filter(|_| cfg!(windows)).unwrap_or(&path));
+            // Commands print the address of the index, which is a part of its set.
+            let around = path.parent().filter(|_| path.ends_with("simple"));
+            return Self::existing(around.unwrap_or(path), stop);
+        }
+        match place.to_str() {
+            Some(text) if Location::is_meant_by(text) => {
+                let text = text.strip_suffix("set.json").unwrap_or(text);
+                let place = text.parse().hint(
+                    "pass a directory of a bucket, as `upload` shows it: `s3://bucket/1-linux/python`",
+                )?;
+                Self::bucket(&place, access, stop)
+            }
+            Some(text) if text.contains("://") => Self::web(text, stop),
+            _ => Self::existing(place, stop),
+        }
+    }
+
+    /// Opens a set in a directory that must exist.
+    pub(super) fn existing(place: &Path, stop: &Stop) -> Result<Self> {
+        if !place.exists() {
+            return Err(anyhow!("no such directory: `{}`", place.display()))
+                .hint("pass the directory that `rocwheel build` wrote to");
+        }
+        let name = place.file_name().unwrap_or_default().to_string_lossy();
+        // A baseline may be named by the file that describes it.
+        let is_document = name == "set.json";
+        if place.is_file() && !is_document {
+            let noun = if is_package(&name) { "package" } else { "file" };
+            let shown = place.display();
+            return Err(anyhow!("`{shown}` is one {noun}, and not a set"))
+                .hint("pass the directory that it lies in");
+        }
+        let parent = place.parent().filter(|_| is_document);
+        Ok(Self::directory(parent.unwrap_or(place), stop))
+    }
+
+    /// The hint for a place without packages.
+    pub(super) fn where_packages_are(&self) -> String {
+        let otherwise = || "pass the directory that `rocwheel build` wrote to".to_owned();
+        self.packages_below().unwrap_or_else(otherwise)
+    }
+
+    /// The hint with the directory that `pipeline` or `build` puts packages into, if this is the
+    /// directory around it.
+    pub fn packages_below(&self) -> Option<String> {
+        let below = |root: &Path| {
+            let found = ["packages", "python"].map(|name| root.join(name));
+            found.into_iter().find(|it| it.join("dist").is_dir())
+        };
+        let packages = self.local().and_then(below)?;
+        Some(format!("pass `{}`, which has packages", packages.display()))
+    }
+
+    /// A local directory. A package in it may be a symlink to a file.
+    pub fn directory(root: &Path, stop: &Stop) -> Self {
+        let store = Arc::new(LocalStore::following_links(root));
+        let kind = PlaceKind::Directory(root.to_owned());
+        Self::new(store, String::new(), kind, stop)
+    }
+
+    /// A directory of a local tree that has the layout of a bucket.
+    pub fn below(root: &Path, directory: &Key, stop: &Stop) -> Self {
+        let kind = PlaceKind::Directory(root.join(directory.to_path().as_str()));
+        let top = directory.directory().as_str().to_owned();
+        Self::new(Arc::new(LocalStore::new(root)), top, kind, stop)
+    }
+
+    /// A directory of a bucket. `access` gets the region if it is one of TheRock's buckets.
+    pub fn bucket(
+        place: &Location,
+        access: impl FnOnce(Option<&str>) -> Result<Access>,
+        stop: &Stop,
+    ) -> Result<Self> {
+        let known = Buckets::builtin().find(&place.bucket);
+        let access = access(known.map(|it| it.region.as_str()))?;
+        let store = store::open(&Origin::Bucket(place.bucket.clone()), &access, stop)
+            .with_context(|| format!("failed to reach `{place}`"))?;
+        let urls = access.url(&place.directory()).parse()?;
+        let bucket = Some(place.bucket.clone());
+        let place = Self::of_store(store, &place.key, urls, stop);
+        Ok(Self { bucket, ..place })
+    }
+
+    /// A directory of any store with exact keys, like a bucket.
+    pub fn of_store(store: Arc<dyn Store>, directory: &Key, urls: Urls, stop: &Stop) -> Self {
+        let top = directory.directory().as_str().to_owned();
+        Self::new(store, top, PlaceKind::Bucket(urls), stop)
+    }
+
+    fn web(text: &str, stop: &Stop) -> Result<Self> {
+        let (scheme, rest) = text.split_once("://").unwrap_or_default();
+        let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+        ensure!(!path.contains(['?', '#']), "an address with a query or a fragment: `{text}`");
+        let (top, page) = top_of(path);
+        let store = connect(&format!("{scheme}://{host}"), stop)?;
+        let place = Self::new(store, top, PlaceKind::Web, stop);
+        Ok(Self { page, ..place })
+    }
+
+    fn new(store: Arc<dyn Store>, top: String, kind: PlaceKind, stop: &Stop) -> Self {
+        Self {
+            store,
+            top,
+            page: None,
+            kind,
+            bucket: None,
+            directory_pages: true,
+            version: None,
+            others: Mutex::default(),
+            keys_fail: AtomicBool::new(false),
+            stop: stop.clone(),
+        }
+    }
+
+    /// The argument that names this place, from any directory.
+    pub fn argument(&self) -> Result<String> {
+        match self.local() {
+            Some(root) => Ok(std::path::absolute(root)?.display().to_string()),
+            None => Ok(match &self.page {
+                Some(page) => format!("{}/{page}", self.store),
+                None => self.to_string(),
+            }),
+        }
+    }
+
+    /// The path of the set, if it is a local directory.
+    pub fn local(&self) -> Option<&Path> {
+        match &self.kind {
+            PlaceKind::Directory(root) => Some(root),
+            PlaceKind::Bucket(_) | PlaceKind::Web => None,
+        }
+    }
+
+    /// Fails if the code of a set is not the repository's own, and the bucket takes no such code.
+    pub fn ensure_takes(&self, code: Option<&ForeignCode>) -> Result<()> {
+        match (&self.bucket, code) {
+            (Some(bucket), Some(code)) => {
+                Buckets::builtin().ensure_takes_forks(bucket, &code.to_string())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// How many requests are sent at the same time. Those to a server mostly wait for it, and the store bounds
+    /// the memory of all of them together.
+    pub(super) fn requests(&self) -> NonZeroUsize {
+        const TO_SERVER: NonZeroUsize = NonZeroUsize::new(128).unwrap();
+        const TO_DISK: NonZeroUsize = NonZeroUsize::new(16).unwrap();
+        if self.local().is_some() { TO_DISK } else { TO_SERVER }
+    }
+
+    /// Whether the place is a directory on the same disk as another one. Files can then be linked.
+    pub(super) fn is_on_disk_of(&self, root: &Path) -> bool {
+        self.local().is_some_and(|local| is_on_one_disk(local, root))
+    }
+
+    /// The public URLs of the set.
+    pub fn urls(&self) -> Result<Urls> {
+        match &self.kind {
+            PlaceKind::Directory(root) => urls_of_directory(root),
+            PlaceKind::Bucket(urls) => Ok(urls.clone()),
+            PlaceKind::Web => bail!("a place on a web server cannot be written: `{self}`"),
+        }
+    }
+
+    /// The key of a path below the directory of the set. The path may be empty, be `TOP`, or end in
+    /// `/`.
+    pub fn key(&self, below: &str) -> Result<Key> {
+        let key = self.path(below.strip_prefix(TOP).unwrap_or(below)).parse();
+        key.with_context(|| format!("failed to place `{below}`"))
+    }
+
+    /// Lists a directory. Paths are relative to the directory of the set.
+    pub fn list(&self, below: &str, depth: Depth) -> Result<Vec<(String, Object)>> {
+        let path = self.path(below);
+        let directory = (!path.is_empty()).then(|| path.parse()).transpose()?;
+        let objects = self.store.list(directory.as_ref(), depth);
+        let objects =
+            objects.with_context(|| format!("failed to list `{path}` of `{}`", self.store))?;
+        let found = objects.into_iter().filter_map(|object| {
+            let path = object.key.as_str().strip_prefix(&self.top)?;
+            Some((path.to_owned(), object))
+        });
+        Ok(found.collect())
+    }
+
+    /// Reads `set.json`, which only a complete set has.
+    pub fn set_json(&self) -> Result<SetJson> {
+        let missing = || format!("no such object: `{}`", self.shown_in_full("set.json"));
+        self.find_set_json()?
+            .with_context(missing)
+            .hint("`rocwheel upload` writes it when a set is whole")
+    }
+
+    /// Reads `set.json`. See [`SetPlace::find_document`].
+    pub fn find_set_json(&self) -> Result<Option<SetJson>> {
+        let found = self.find_document("set.json")?;
+        Ok(found.map(|(document, _)| document))
+    }
+
+    /// Removes the empty directories that deleted pages leave in a local set.
+    pub(super) fn tidy<'n>(&self, directories: impl IntoIterator<Item = &'n str>) {
+        let Some(root) = self.local() else {
+            return;
+        };
+        let below = |name| WalkDir::new(root.join(name)).contents_first(true);
+        for entry in directories.into_iter().flat_map(below).flatten() {
+            // This fails for a directory that is not empty, and the error is ignored.
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+
+    /// The run whose outputs the place is among, as its key says. Such a place has the set of the newest attempt
+    /// of the run. Other places have releases, whose files never change.
+    pub fn run(&self) -> Option<RunPlace> {
+        match &self.kind {
+            PlaceKind::Directory(root) => RunPlace::of_path(root),
+            PlaceKind::Bucket(_) | PlaceKind::Web => RunPlace::of_key(&self.top),
+        }
+    }
+
+    /// Converts a path relative to the set into one relative to the top of the store.
+    pub(super) fn path(&self, below: &str) -> String {
+        format!("{}{below}", self.top)
+    }
+
+    /// For messages: the full path of a file of the set.
+    pub(super) fn shown_in_full(&self, below: &str) -> String {
+        match self.local() {
+            Some(root) => root.join(below).display().to_string(),
+            None => format!("{self}/{below}"),
+        }
+    }
+
+    /// For messages: a path of the store, relative to the directory of the set.
+    pub fn shown(&self, path: &str) -> String {
+        path.strip_prefix(&self.top).unwrap_or(path).to_owned()
+    }
+
+    /// The text of a page. `None` if it does not exist.
+    pub(super) fn text(&self, path: &str) -> Result<Option<String>> {
+        let bytes = self.bytes(&Address::here(path))?;
+        let text = bytes.map(String::from_utf8).transpose();
+        text.with_context(|| format!("failed to read `{path}` of `{}`", self.store))
+    }
+
+    /// The page of a directory under its key, which ends in `/`. A server that keeps objects in
+    /// directories fails for such a key, each time after several attempts: `None` if the page has
+    /// another key too, and no further one is asked for.
+    pub(super) fn text_of_key(&self, path: &str, has_other: bool) -> Result<Option<String>> {
+        let may_fail = has_other && matches!(self.kind, PlaceKind::Bucket(_));
+        if may_fail && self.keys_fail.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        match self.text(path) {
+            Err(error) if may_fail && failure(&error) == Some(StoreFailureKind::Unavailable) => {
+                self.keys_fail.store(true, Ordering::Relaxed);
+                Ok(None)
+            }
+            answer => answer,
+        }
+    }
+
+    /// The bytes of a small file, at most `LONGEST_PAGE`. `None` if it does not exist.
+    pub(super) fn bytes(&self, address: &Address) -> Result<Option<Vec<u8>>> {
+        let (store, path) = (self.store_of(address)?, &address.path);
+        let Ok(key) = path.parse::<Key>() else {
+            return Ok(None);
+        };
+        let reading = || format!("failed to read `{path}` of `{store}`");
+        let Some(reader) = found(store.get(&key, Span::Whole)).with_context(reading)? else {
+            return Ok(None);
+        };
+        let mut bytes = Vec::new();
+        let mut reader = reader.take(LONGEST_PAGE + 1);
+        reader.read_to_end(&mut bytes).with_context(reading)?;
+        ensure!(
+            bytes.len() as u64 <= LONGEST_PAGE,
+            "`{path}` of `{store}` has more than {LONGEST_PAGE} bytes"
+        );
+        Ok(Some(bytes))
+    }
+
+    pub(super) fn store_of(&self, address: &Address) -> Result<Arc<dyn Store>> {
+        let Some(origin) = &address.origin else {
+            return Ok(Arc::clone(&self.store));
+        };
+        if self.kind != PlaceKind::Web {
+            bail!("a page leads to another server: `{origin}`");
+        }
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(store) = others.get(origin) {
+            return Ok(Arc::clone(store));
+        }
+        let store = connect(origin, &self.stop)?;
+        others.insert(origin.clone(), Arc::clone(&store));
+        Ok(store)
+    }
+}
+
+/// Shows the store and the directory in it: `s3://bucket/1-linux/python`.
+impl fmt::Display for SetPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            PlaceKind::Directory(root) => fmt::Display::fmt(&root.display(), f),
+            PlaceKind::Bucket(_) => write!(f, "{}/{}", self.store, self.top.trim_end_matches('/')),
+            PlaceKind::Web => write!(f, "{}/{}", self.store, self.top),
+        }
+    }
+}
+
+/// Whether two directories are on one disk, as far as the system tells. They need not exist yet.
+#[cfg(unix)]
+fn is_on_one_disk(one: &Path, other: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let device = |path: &Path| {
+        let absolute = std::path::absolute(path).ok()?;
+        let found = absolute.ancestors().find_map(|it| fs::metadata(it).ok())?;
+        Some(found.dev())
+    };
+    device(one).is_some_and(|it| Some(it) == device(other))
+}
+
+#[cfg(not(unix))]
+fn is_on_one_disk(_: &Path, _: &Path) -> bool {
+    false
+}
+
+fn connect(origin: &str, stop: &Stop) -> Result<Arc<dyn Store>> {
+    let server = Origin::Web(origin.parse()?);
+    Ok(store::open(&server, &Access::default(), stop)?)
+}
+
+/// Splits the path of a URL into the directory of the set and the page that the user named, if it
+/// is not one that every set has: `x/simple` is `x/`, and `x/links.html` is `x/` with
+/// `x/links.html`. The page `x/dist/index.html` is of the set in `x/` too.
+fn top_of(path: &str) -> (String, Option<String>) {
+    let directory = |path: &str| match path.trim_end_matches('/') {
+        "" => String::new(),
+        path => format!("{path}/"),
+    };
+    let plain = path.trim_end_matches('/');
+    let (above, name) = plain.rsplit_once('/').unwrap_or(("", plain));
+    match name {
+        "simple" | "set.json" | "SHA256SUMS" => (directory(above), None),
+        name if name.ends_with(PAGE) && !path.ends_with('/') => {
+            let above = directory(above);
+            let top = above.strip_suffix(Layout::Dist.files());
+            let top = top.filter(|it| it.is_empty() || it.ends_with('/'));
+            (top.unwrap_or(&above).to_owned(), Some(path.to_owned()))
+        }
+        _ => (directory(plain), None),
+    }
+}
+
+/// How the store failed, if an error is due to that.
+pub(super) fn failure(error: &Error) -> Option<StoreFailureKind> {
+    let mut causes = error.chain().filter_map(|it| it.downcast_ref());
+    causes.next().map(StoreError::kind)
+}
+
+/// `None` for an object that does not exist.
+pub(super) fn found<T>(answer: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    match answer {
+        Err(error) if error.kind() == StoreFailureKind::NotFound => Ok(None),
+        answer => answer.map(Some),
+    }
+}
+
+impl SetPlace {
+    /// The layout of the set: [`Layout::Dist`] if `dist/` exists.
+    pub fn layout(&self) -> Result<Layout> {
+        let has_dist = match self.local() {
+            Some(root) => root.join("dist").is_dir(),
+            None => !self.list(Layout::Dist.files(), Depth::All)?.is_empty(),
+        };
+        Ok(if has_dist { Layout::Dist } else { Layout::Flat })
+    }
+
+    /// The layouts of those directories, that of the set first.
+    pub fn layouts(&self, directories: PackageDirectories) -> Result<Vec<Layout>> {
+        Ok(match (directories, self.layout()?) {
+            (PackageDirectories::Built, layout) => vec![layout],
+            (PackageDirectories::All, Layout::Dist) => vec![Layout::Dist, Layout::Flat],
+            (PackageDirectories::All, Layout::Flat) => vec![Layout::Flat],
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_a_path_unless_it_says_otherwise() {
+        let place = |text: &str| text.parse::<NamedPlace>();
+        assert_eq!(place("a/b"), Ok(NamedPlace::Directory("a/b".into())));
+        let bucket: Location = "s3://bucket/a/b/".parse().unwrap();
+        assert_eq!(place("s3://bucket/a/b/"), Ok(NamedPlace::Bucket(bucket)));
+        let refused = ["s3://bucket", "s3://B/a", "s3://bucket//a"];
+        let said = refused.map(|text| place(text).unwrap_err().to_string());
+        insta::assert_snapshot!(said.join("\n"), @r#"
+        not a location such as `s3://bucket/key`: "s3://bucket"
+        a bucket's name has 3 to 63 characters: "B"
+        a key that begins with `/`: "/a"
+        "#);
+    }
+
+    #[test]
+    fn a_set_is_found_by_each_of_its_pages() {
+        let top = |path| {
+            let (top, page) = top_of(path);
+            format!("{top} {page:?}")
+        };
+        let tops = ["x/y/simple/", "x/y/simple", "x/y/set.json", "x/y", "x/y/"].map(top);
+        assert_eq!(tops, ["x/y/ None"; 5]);
+        assert_eq!(top(""), " None");
+        assert_eq!(top("simple/"), " None");
+        assert_eq!(top("x/links.html"), "x/ Some(\"x/links.html\")");
+        assert_eq!(top("x/dist/a.html"), "x/ Some(\"x/dist/a.html\")");
+        assert_eq!(top("dist/a.html"), " Some(\"dist/a.html\")");
+        assert_eq!(top("xdist/a.html"), "xdist/ Some(\"xdist/a.html\")");
+    }
+}

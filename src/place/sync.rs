@@ -1,0 +1,392 @@
+//! Makes a place equal to what a function decides from its listing: [`Sync`].
+//!
+//! Every command that publishes works this way. It lists what the place has, decides ([`Changes`]), compares
+//! ([`Plan`]), and either prints the plan or carries it out: in phases, each write with a condition, then read
+//! back. If another job has written there meanwhile, everything is decided again from a new listing, after a
+//! random pause: two jobs that go on at the same moment would overtake each other again.
+
+mod item;
+mod listing;
+mod write;
+
+use std::{
+    fmt,
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
+
+use self::{
+    item::{Action, ExistingObject},
+    write::{WriteOutcome, Writer},
+};
+pub(super) use self::{
+    item::{Item, ItemBytes},
+    listing::Listing,
+};
+use super::{earlier_set, local::because, set_place::SetPlace};
+use crate::{
+    console::{World, many, size},
+    error::{Context as _, Error, Hint as _, Result, one_line},
+    index::{
+        Layout,
+        pages::{Phase, content_type},
+    },
+    parallel,
+    retry::{Backoff, Failures},
+};
+
+/// Attempts before giving up, if other jobs write to the place each time.
+const BACKOFF: Backoff = Backoff { attempts: 8, pause: Duration::from_millis(250) };
+/// The most files that an error names.
+const MOST_REFUSED: usize = 10;
+
+/// What is to become of a place.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    /// The objects that the place has afterwards, in any order.
+    pub(super) items: Vec<Item>,
+    /// Pages and sidecars that go, and packages of an earlier attempt of the run, before `set.json` is written: a
+    /// job that adds one of them meanwhile has listed the earlier `set.json`. So it fails when it writes its own,
+    /// or this job does, and looks again.
+    pub(super) removed: Vec<String>,
+}
+
+impl Changes {
+    /// Objects to write, and nothing else.
+    pub(super) fn of(items: Vec<Item>) -> Self {
+        Self { items, ..Self::default() }
+    }
+}
+
+/// Which writes have a condition, so that no other writer's object is lost. A page always replaces only the
+/// version that this writer has seen: of two jobs at the same time, one has to know the packages of the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Guard {
+    /// An upload. A package must not replace one that another job uploaded after the destination was listed.
+    Packages,
+    /// An index, which writes pages, and sidecars as they do.
+    Pages,
+}
+
+/// What happens to a file that is there with other bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    Replace,
+    /// It is an error, and the user may say otherwise with `--overwrite`.
+    Refuse,
+    /// It is an error, always: the place has releases.
+    Keep,
+}
+
+/// How a command publishes at a place.
+pub(super) struct Sync<'a> {
+    pub(super) place: &'a SetPlace,
+    pub(super) guard: Guard,
+    pub(super) existing: Existing,
+    /// The directory of the packages. They are linked if the place is on the same disk.
+    pub(super) source: Option<&'a Path>,
+    /// What the command does, for the progress bar: `Uploading`.
+    pub(super) verb: &'static str,
+    pub(super) world: &'a World,
+}
+
+impl<'a> Sync<'a> {
+    /// A command that writes pages, and replaces what it finds.
+    pub(super) fn of_pages(place: &'a SetPlace, world: &'a World) -> Self {
+        Self {
+            place,
+            guard: Guard::Pages,
+            existing: Existing::Replace,
+            source: None,
+            verb: "Indexing",
+            world,
+        }
+    }
+
+    /// A command that publishes the packages of a directory.
+    pub(super) fn of_packages(
+        place: &'a SetPlace,
+        source: &'a Path,
+        guard: Guard,
+        existing: Existing,
+        world: &'a World,
+    ) -> Self {
+        Self {
+            guard,
+            existing,
+            source: Some(source),
+            verb: "Uploading",
+            ..Self::of_pages(place, world)
+        }
+    }
+
+    /// Decides once, and compares with the place.
+    pub(super) fn plan<T>(
+        &self,
+        mut decide: impl FnMut(&mut Listing<'a>) -> Result<(Changes, T)>,
+    ) -> Result<(Plan, T)> {
+        let mut listing = Listing::nothing(self.place);
+        let (changes, value) = decide(&mut listing)?;
+        Ok((self.compare(changes, &listing)?, value))
+    }
+
+    /// Decides, compares and writes, until no other job has written to the place meanwhile.
+    pub(super) fn run<T>(
+        &self,
+        mut decide: impl FnMut(&mut Listing<'a>) -> Result<(Changes, T)>,
+    ) -> Result<(Synced, T)> {
+        let mut failures = Failures::default();
+        loop {
+            let (plan, value) = self.plan(&mut decide)?;
+            let overtaken = match self.carry_out(&plan)? {
+                Attempt::Done(done) => return Ok((done, value)),
+                Attempt::Overtaken(error) => error,
+            };
+            let Some(pause) = failures.pause(&BACKOFF) else {
+                let (place, attempts) = (self.place, BACKOFF.attempts);
+                let text =
+                    format!("other jobs published meanwhile in all {attempts} attempts: `{place}`");
+                return Err(overtaken.context(text)).hint("repeat the command when they are done");
+            };
+            let note = "another job published at the same place meanwhile: planning again";
+            self.world.console.note(note);
+            self.world.console.debug(one_line(&overtaken));
+            parallel::sleep(&self.world.stop, pause)?;
+        }
+    }
+
+    fn compare(&self, changes: Changes, listing: &Listing<'_>) -> Result<Plan> {
+        let (place, mut items) = (self.place, changes.items);
+        items.retain(|item| place.has_directory_keys() || !item.is_directory());
+        items.sort_by(|one, other| (one.phase, &one.path).cmp(&(other.phase, &other.path)));
+        let links = self.source.is_some_and(|it| place.is_on_disk_of(it));
+        let replaces = self.existing == Existing::Replace;
+        let actions = listing.actions(&items, replaces, links, &self.world.stop);
+        let actions = actions.with_context(|| format!("failed to read `{place}`"))?;
+        Ok(Plan {
+            place: place.to_string(),
+            is_of_run: place.run().is_some(),
+            steps: items.into_iter().zip(actions).collect(),
+            removed: changes.removed,
+        })
+    }
+
+    /// Writes everything, and reads it back.
+    fn carry_out(&self, plan: &Plan) -> Result<Attempt> {
+        if let Some(refusal) = plan.refusal() {
+            return Err(refusal).hint(self.way_out(plan));
+        }
+        let (to, world) = (self.place, self.world);
+        if plan.changes() > 0 {
+            to.store.ensure_writable()?;
+        }
+        let written = plan.steps.iter().filter(|(_, it)| it.is_written());
+        let bytes: u64 = written.map(|(item, _)| item.size).sum();
+        let console = &world.console;
+        let writer = Writer {
+            to,
+            guard: self.guard,
+            world,
+            progress: console.progress_in_parts(self.verb, to, plan.steps.len(), bytes),
+            overtaken: AtomicBool::new(false),
+        };
+        let (mut written, mut linked) = (0, Vec::new());
+        let done = |item: &Item, outcome: WriteOutcome| {
+            written += usize::from(outcome != WriteOutcome::Unchanged);
+            writer.progress.finish_part();
+            if outcome == WriteOutcome::Linked {
+                linked.push(item.size);
+            }
+            if item.phase == Phase::File && outcome != WriteOutcome::Linked {
+                console.item(outcome.into(), format!("{}: {}", item.path, size(item.size)));
+            } else {
+                console.debug(format!("{outcome} {}", item.path));
+            }
+        };
+        let answer = writer.carry_out(&plan.steps, &plan.removed, done);
+        match answer.with_context(|| format!("failed to write to `{to}`")) {
+            Err(error) if writer.overtaken.load(Ordering::Relaxed) => {
+                return Ok(Attempt::Overtaken(error));
+            }
+            answer => answer?,
+        }
+        if !linked.is_empty() {
+            let bytes = linked.iter().sum();
+            let facts = format!("{} ({})", many(linked.len(), "package"), size(bytes));
+            console.status("Linked", facts);
+        }
+        for path in &plan.removed {
+            console.status("Removed", path);
+        }
+        Ok(Attempt::Done(Synced {
+            written,
+            linked: linked.len(),
+            unchanged: plan.steps.len() - written,
+            removed: plan.removed.len(),
+        }))
+    }
+
+    /// What to do about files that exist with other bytes.
+    fn way_out(&self, plan: &Plan) -> String {
+        let mut refused = plan.refused();
+        let twin = refused.find_map(|(_, there)| there.twin.as_deref());
+        match (self.existing, twin, self.place.run()) {
+            (Existing::Keep, ..) => {
+                "publish under another version: a file of this place is never replaced".into()
+            }
+            (_, Some(twin), _) => format!(
+                "build under another version, or replace the files there with `rocwheel upload --layout {} --overwrite`",
+                Layout::of(twin).0
+            ),
+            (_, None, Some(run)) => earlier_set::way_out(&run),
+            (_, None, None) => {
+                "build under another version, or replace the files with `rocwheel upload --overwrite`".into()
+            }
+        }
+    }
+}
+
+/// What [`Sync`] would do, or does.
+#[derive(Debug)]
+pub struct Plan {
+    place: String,
+    /// Whether the place is among the outputs of a run.
+    is_of_run: bool,
+    /// Every object, in the order of writing.
+    steps: Vec<(Item, Action)>,
+    removed: Vec<String>,
+}
+
+/// How an attempt to carry out a plan ended.
+#[derive(Debug)]
+enum Attempt {
+    Done(Synced),
+    /// Another job changed what the plan is made from. It is the error for the last attempt.
+    Overtaken(Error),
+}
+
+/// What was done, in objects.
+#[derive(Clone, Copy, Debug)]
+pub struct Synced {
+    pub written: usize,
+    /// How many of them are hard links to packages.
+    pub linked: usize,
+    pub unchanged: usize,
+    pub removed: usize,
+}
+
+impl Plan {
+    /// The number of objects that are written or removed.
+    pub fn changes(&self) -> usize {
+        let written = self.steps.iter().filter(|(_, it)| it.is_written());
+        written.count() + self.removed.len()
+    }
+
+    /// The paths of the objects that the place does not have.
+    pub fn missing(&self) -> impl Iterator<Item = &str> {
+        let steps = self.steps.iter().filter(|(_, it)| *it == Action::New);
+        steps.map(|(item, _)| item.path.as_str())
+    }
+
+    fn refused(&self) -> impl Iterator<Item = (&Item, &ExistingObject)> {
+        self.steps.iter().filter_map(|(item, action)| match action {
+            Action::Refuse(there) => Some((item, there)),
+            _ => None,
+        })
+    }
+
+    /// The error for files that exist with other bytes, with one cause for each of them.
+    pub fn refusal(&self) -> Option<Error> {
+        let lines = self.refused().map(|(item, there)| item.conflict(there));
+        let mut lines: Vec<String> = lines.collect();
+        let count = lines.len();
+        let noun = if count == 1 { "file is" } else { "files are" };
+        if count > MOST_REFUSED {
+            lines.truncate(MOST_REFUSED);
+            lines.push(format!("and {} more", count - MOST_REFUSED));
+        }
+        let headline = format!(
+            "{count} {noun} in `{}` already, with other bytes; nothing was changed",
+            self.place
+        );
+        because(headline, lines)
+    }
+}
+
+impl Serialize for Plan {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let steps = self.steps.iter().map(|(item, action)| {
+            let mut object = json!({
+                "action": action.to_string(),
+                "path": item.path,
+                "size": item.size,
+                "sha256": item.sha256,
+                "content-type": content_type(&item.path),
+                "cache-control": item.cache_control(self.is_of_run),
+            });
+            if let Action::Replace(there) | Action::Refuse(there) = action {
+                object["there"] = json!({ "size": there.size, "sha256": there.sha256 });
+                if let Some(path) = &there.twin {
+                    object["there"]["path"] = json!(path);
+                }
+            }
+            object
+        });
+        let removed = self.removed.iter();
+        let removed = removed.map(|path| json!({ "action": "remove", "path": path }));
+        let plan = json!({
+            "schema": "rocwheel-plan-v1",
+            "place": self.place,
+            "actions": steps.chain(removed).collect::<Vec<Value>>(),
+        });
+        plan.serialize(serializer)
+    }
+}
+
+/// One line for each object that is written or removed, and a line of totals.
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "to {}", self.place)?;
+        for (item, action) in &self.steps {
+            if *action != Action::Same {
+                let (action, size) = (action.to_string(), size(item.size).to_string());
+                writeln!(f, "{action:<7} {size:>10}  {}", item.path)?;
+            }
+        }
+        for path in &self.removed {
+            writeln!(f, "{:<7} {:>10}  {path}", "remove", "")?;
+        }
+        let total = |action: &str, what: &str| {
+            let steps = self.steps.iter().filter(|(_, it)| it.to_string() == action);
+            let sizes: Vec<u64> = steps.map(|(item, _)| item.size).collect();
+            format!("{} {what} ({})", sizes.len(), size(sizes.iter().sum()))
+        };
+        write!(f, "{}, {}", total("new", "new"), total("replace", "to replace"))?;
+        if !self.removed.is_empty() {
+            write!(f, ", {} to remove", self.removed.len())?;
+        }
+        if self.refused().next().is_some() {
+            write!(f, ", {}", total("refuse", "refused"))?;
+        }
+        writeln!(f, ", {}", total("same", "there already"))
+    }
+}
+
+impl SetPlace {
+    /// Whether pages are also stored under keys that end in `/`. A directory has `index.html` for them.
+    pub(super) fn has_directory_keys(&self) -> bool {
+        self.directory_pages && self.local().is_none()
+    }
+
+    /// Fails if it is clear without a request that nothing may be written.
+    pub fn ensure_writable(&self) -> Result<()> {
+        Ok(self.store.ensure_writable()?)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,232 @@
+//! [`Item`]: an object to publish; and [`Action`]: what is done with it.
+
+use std::{
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+};
+
+use bytes::Bytes;
+
+use crate::{
+    digest::Sha256,
+    error::{Result, Stop},
+    index::pages::{IndexPage, Phase, pages},
+    index::{
+        Layout,
+        set_json::{SIDECAR, SetFile, SetJson},
+    },
+    io::FileIdentity,
+    parallel,
+    place::set_place::{SetPlace, found},
+    store::{CopySource, Object, Span},
+};
+
+/// One object of a set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::place) struct Item {
+    /// Relative to the directory of the set: `dist/rocm-7.13.0.tar.gz`, `simple/rocm/`.
+    pub(in crate::place) path: String,
+    pub(in crate::place) phase: Phase,
+    pub(in crate::place) size: u64,
+    pub(in crate::place) sha256: Sha256,
+    pub(in crate::place) bytes: ItemBytes,
+    /// An object with these bytes that the server of the place may copy.
+    pub(in crate::place) copy: Option<CopySource>,
+    /// Whether it replaces other bytes, although it is no page: it follows from a file that may change.
+    pub(in crate::place) replaces: bool,
+}
+
+/// Where the bytes of an object are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::place) enum ItemBytes {
+    /// A file, and what it was before its digest was taken. `None` on systems without inodes, or if only an
+    /// earlier index says that it has this digest: then its bytes are compared with it while they are copied.
+    OnDisk(PathBuf, Option<FileIdentity>),
+    Here(Bytes),
+}
+
+impl Item {
+    /// A wheel or sdist on disk.
+    pub(in crate::place) fn file(
+        file: &SetFile,
+        on_disk: PathBuf,
+        identity: Option<FileIdentity>,
+    ) -> Self {
+        Self {
+            path: file.path.clone(),
+            phase: Phase::File,
+            size: file.size,
+            sha256: file.sha256,
+            bytes: ItemBytes::OnDisk(on_disk, identity),
+            copy: None,
+            replaces: false,
+        }
+    }
+
+    pub(in crate::place) fn here(path: String, phase: Phase, bytes: impl Into<Bytes>) -> Self {
+        let bytes = bytes.into();
+        Self {
+            path,
+            phase,
+            size: bytes.len() as u64,
+            sha256: Sha256::of(&bytes),
+            bytes: ItemBytes::Here(bytes),
+            copy: None,
+            replaces: false,
+        }
+    }
+
+    /// A page under its file name and, if it is the page of a directory, under the key that ends in
+    /// `/`: installers request `simple/rocm/`, and S3 answers only to exact keys.
+    ///
+    /// The file name comes first. Listings contain it, so its `ETag` is known and a conflict with
+    /// another writer shows there. A listing may leave out the key that ends in `/`.
+    pub(in crate::place) fn page(page: &IndexPage) -> Vec<Self> {
+        // All pages are in memory until they are written, so without room to grow.
+        let body = page.body().into_bytes().into_boxed_slice();
+        let item = Self::here(String::new(), page.phase, body);
+        let paths = page.paths().map(|path| Self { path: path.to_owned(), ..item.clone() });
+        paths.collect()
+    }
+
+    /// The page of a directory, which ends in `/`, under both names.
+    pub(in crate::place) fn directory_page(directory: &str, phase: Phase, text: &str) -> [Self; 2] {
+        let text = Bytes::copy_from_slice(text.as_bytes());
+        let of = |name| Self::here(format!("{directory}{name}"), phase, text.clone());
+        ["index.html", ""].map(of)
+    }
+
+    /// A cache may keep a page, but must revalidate it; and a file of a run, which a later attempt of the run may
+    /// replace. In other places the bytes of packages and sidecars never change: their names contain the version.
+    pub(super) fn cache_control(&self, is_of_run: bool) -> &'static str {
+        if self.is_page() || is_of_run { "no-cache" } else { "public, max-age=31536000, immutable" }
+    }
+
+    /// Whether it is a file that is known to have its digest, so that it may be linked.
+    pub(super) fn is_proven_file(&self) -> bool {
+        matches!(self.bytes, ItemBytes::OnDisk(_, Some(_)))
+    }
+
+    /// Whether it is another name of a file of a directory.
+    pub(super) fn is_file_of(&self, root: &Path, path: &str) -> bool {
+        matches!(self.bytes, ItemBytes::OnDisk(_, Some(file)) if file.is_at(&root.join(path)))
+    }
+
+    /// The path of the package that the object is, or belongs to.
+    pub(in crate::place) fn package(&self) -> &str {
+        self.path.strip_suffix(SIDECAR).unwrap_or(&self.path)
+    }
+
+    /// The path of a package in the other layout.
+    pub(super) fn twin(&self) -> Option<String> {
+        let files = Layout::Dist.files();
+        (self.phase == Phase::File).then(|| match self.path.strip_prefix(files) {
+            Some(below) => below.to_owned(),
+            None => format!("{files}{}", self.path),
+        })
+    }
+
+    pub(super) fn is_page(&self) -> bool {
+        self.phase >= Phase::Project
+    }
+
+    pub(in crate::place) fn is_directory(&self) -> bool {
+        self.path.ends_with('/')
+    }
+
+    /// All pages of a set, and its `set.json`. They are rendered in parallel, because root pages have
+    /// a line for every file.
+    pub(in crate::place) fn pages(
+        set: &SetJson,
+        jobs: NonZeroUsize,
+        stop: &Stop,
+    ) -> Result<Vec<Self>> {
+        let views = set.views();
+        let render = |page: &IndexPage| Ok(Self::page(page));
+        let items = parallel::map(&pages(set, &views), jobs, stop, render)?;
+        Ok(items.into_iter().flatten().collect())
+    }
+
+    /// Describes a conflict: size and digest of the item and of the existing object.
+    pub(super) fn conflict(&self, there: &ExistingObject) -> String {
+        let name = there.twin.as_ref().map(|path| format!("`{path}`, "));
+        let name = name.unwrap_or_default();
+        let sha256 = there.sha256.map_or("not read".into(), |it| it.to_string());
+        format!(
+            "`{}`: here {} bytes with sha256 {}, there {name}{} bytes with sha256 {sha256}",
+            self.path, self.size, self.sha256, there.size
+        )
+    }
+}
+
+/// An object that a place already has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ExistingObject {
+    /// Its path, if it is the file of the same name in the other layout.
+    pub(super) twin: Option<String>,
+    pub(super) size: u64,
+    /// `None` if a link replaces it, without reading it.
+    pub(super) sha256: Option<Sha256>,
+    pub(super) etag: Option<String>,
+}
+
+impl ExistingObject {
+    /// An object with the bytes of an item.
+    pub(super) fn same(item: &Item) -> Self {
+        Self { twin: None, size: item.size, sha256: Some(item.sha256), etag: None }
+    }
+
+    /// `None` if there is no such object. One without a recorded digest is read.
+    pub(super) fn find(place: &SetPlace, path: &str) -> Result<Option<Self>> {
+        match found(place.store.head(&place.key(path)?))? {
+            Some(object) => Self::of(place, path, &object),
+            None => Ok(None),
+        }
+    }
+
+    /// An object that a request or, in a directory, a listing has described.
+    pub(super) fn of(place: &SetPlace, path: &str, object: &Object) -> Result<Option<Self>> {
+        let sha256 = match object.sha256 {
+            Some(sha256) => sha256,
+            None => match found(place.store.get(&place.key(path)?, Span::Whole))? {
+                Some(reader) => Sha256::of_reader(reader)?.0,
+                None => return Ok(None),
+            },
+        };
+        Ok(Some(Self {
+            twin: None,
+            size: object.size,
+            sha256: Some(sha256),
+            etag: object.etag.clone(),
+        }))
+    }
+}
+
+/// What is done with an object, and why.
+#[derive(Clone, Debug, PartialEq, Eq, strum::Display, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
+pub(super) enum Action {
+    New,
+    /// The place has the same bytes: nothing to do.
+    Same,
+    /// The place has other bytes, which are replaced: a page, or a file with `--overwrite`.
+    Replace(ExistingObject),
+    /// The place has other bytes, which must not be replaced, or has them under the same name in the
+    /// other layout. The upload fails.
+    Refuse(ExistingObject),
+}
+
+impl Action {
+    pub(super) fn is_written(&self) -> bool {
+        matches!(self, Self::New | Self::Replace(_))
+    }
+
+    pub(super) fn of(item: &Item, there: Option<ExistingObject>, replaces: bool) -> Self {
+        match there {
+            None => Self::New,
+            Some(there) if there.sha256 == Some(item.sha256) => Self::Same,
+            Some(there) if item.is_page() || item.replaces || replaces => Self::Replace(there),
+            Some(there) => Self::Refuse(there),
+        }
+    }
+}

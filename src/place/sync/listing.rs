@@ -1,0 +1,200 @@
+//! [`Listing`]: the objects that a place had before anything was written.
+
+use std::{collections::HashMap, path::Path};
+
+use super::item::{Action, ExistingObject, Item, ItemBytes};
+use crate::{
+    digest::Checksum,
+    error::{Context as _, Result, Stop},
+    index::pages::Phase,
+    index::set_json::TOP,
+    parallel,
+    place::set_place::SetPlace,
+    store::{Depth, Object},
+};
+
+/// The objects that a place had before anything was written, from listings of some directories.
+#[derive(Debug)]
+pub(in crate::place) struct Listing<'a> {
+    pub(in crate::place) place: &'a SetPlace,
+    pub(in crate::place) objects: HashMap<String, Object>,
+    /// The directories that were listed completely. An object below one of them, or directly in the
+    /// set, that is not in `objects` did not exist.
+    directories: Vec<String>,
+}
+
+impl<'a> Listing<'a> {
+    /// No directory is listed yet.
+    pub(super) fn nothing(place: &'a SetPlace) -> Self {
+        Self { place, objects: HashMap::new(), directories: Vec::new() }
+    }
+
+    /// Lists the objects of the set: its packages and its pages, with those in the directories of
+    /// families.
+    pub(in crate::place) fn add_set(&mut self) -> Result<()> {
+        if self.place.local().is_none() {
+            self.objects.extend(self.place.list("", Depth::All)?);
+            self.directories.push(String::new());
+            return Ok(());
+        }
+        // A directory of a user may have more beside a set, at any depth.
+        self.add_top()?;
+        self.add("simple")?;
+        self.add("dist")?;
+        if self.place.local().is_some_and(Path::is_dir) {
+            for family in self.place.flat_families()? {
+                self.add(&family)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lists the objects directly in the directory of the set.
+    pub(in crate::place) fn add_top(&mut self) -> Result<()> {
+        let objects = self.place.list("", Depth::Children)?;
+        self.objects.extend(objects);
+        Ok(())
+    }
+
+    /// Lists one more directory: that of a family.
+    pub(in crate::place) fn add(&mut self, directory: &str) -> Result<()> {
+        let directory = format!("{directory}/");
+        let mut listed = self.directories.iter();
+        if listed.any(|it| directory.starts_with(it.as_str())) {
+            return Ok(());
+        }
+        self.objects.extend(self.place.list(&directory, Depth::All)?);
+        self.directories.push(directory);
+        Ok(())
+    }
+
+    /// Decides what to do with each item, in the order of the items.
+    pub(super) fn actions(
+        &self,
+        items: &[Item],
+        replaces: bool,
+        links: bool,
+        stop: &Stop,
+    ) -> Result<Vec<Action>> {
+        parallel::try_map(items, self.place.requests(), stop, |item| {
+            let there = self.find(item, replaces && links)?;
+            let action = Action::of(item, there, replaces);
+            Ok(self.clash(item)?.map_or(action, Action::Refuse))
+        })
+    }
+
+    /// The file of the same name in the other layout, if it has other bytes: an index of the place
+    /// could list only one of them.
+    fn clash(&self, item: &Item) -> Result<Option<ExistingObject>> {
+        let Some(twin) = item.twin().filter(|twin| self.objects.contains_key(twin)) else {
+            return Ok(None);
+        };
+        if self.has_file_of(item, &twin) {
+            return Ok(None);
+        }
+        let there = ExistingObject::find(self.place, &twin)
+            .with_context(|| format!("failed to read `{twin}`"))?;
+        let there = there.filter(|there| there.sha256 != Some(item.sha256));
+        Ok(there.map(|there| ExistingObject { twin: Some(twin), ..there }))
+    }
+
+    /// Whether an object is another name of the file of an item.
+    fn has_file_of(&self, item: &Item, path: &str) -> bool {
+        let root = self.place.local();
+        root.is_some_and(|root| item.is_file_of(root, path))
+    }
+
+    /// Whether a listing says that an object has the bytes of an item: the `ETag` of a small object in
+    /// a bucket is mostly its MD5. So pages that did not change need no request each.
+    fn has_bytes_of(&self, item: &Item, listed: &Object) -> bool {
+        let ItemBytes::Here(bytes) = &item.bytes else {
+            return false;
+        };
+        let md5 = listed.etag.as_deref().and_then(Checksum::of_etag);
+        self.place.local().is_none()
+            && listed.size == item.size
+            && md5.is_some_and(|it| it.is_of(bytes))
+    }
+
+    /// The existing object of an item, if there is one. A package that a link replaces is not read:
+    /// that costs more than the link, and with the link the bytes are stored once.
+    fn find(&self, item: &Item, is_linked: bool) -> Result<Option<ExistingObject>> {
+        let listed = self.objects.get(&item.path);
+        if listed.is_none() && !self.is_likely(&item.path) {
+            return Ok(None);
+        }
+        let is_same = |it| self.has_bytes_of(item, it) || self.has_file_of(item, &item.path);
+        if listed.is_some_and(is_same) {
+            return Ok(Some(ExistingObject::same(item)));
+        }
+        let is_linked = is_linked && item.phase == Phase::File && item.is_proven_file();
+        if let Some(object) = listed.filter(|_| is_linked) {
+            return Ok(Some(ExistingObject {
+                twin: None,
+                size: object.size,
+                sha256: None,
+                etag: object.etag.clone(),
+            }));
+        }
+        // The listing of a directory says all that another look at the file would. That of a bucket
+        // has no digests.
+        let there = match listed.filter(|_| self.place.local().is_some()) {
+            Some(object) => ExistingObject::of(self.place, &item.path, object),
+            None => ExistingObject::find(self.place, &item.path),
+        };
+        let there = there.with_context(|| format!("failed to read `{}`", item.path))?;
+        // The ETag of the listing, not of the request above. A page that another writer changed
+        // between the two may name packages that this one does not know; the write has to fail.
+        Ok(there.map(|there| ExistingObject {
+            etag: listed.map_or(there.etag, |listed| listed.etag.clone()),
+            ..there
+        }))
+    }
+
+    /// Whether an object that was not listed may exist, so that it is worth a request. A listing may
+    /// leave out keys that end in `/`, but contains the same page under its file name. If only the
+    /// key that ends in `/` exists, it is written again, which does no harm.
+    fn is_likely(&self, path: &str) -> bool {
+        if path.ends_with('/') {
+            let directory = path.strip_prefix(TOP).unwrap_or(path);
+            let twins = ["index.html", "index.json"].map(|name| format!("{directory}{name}"));
+            return twins.iter().any(|twin| self.objects.contains_key(twin));
+        }
+        let mut directories = self.directories.iter();
+        path.contains('/') && !directories.any(|directory| path.starts_with(directory.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_of_a_directory_may_be_there_when_its_twin_is() {
+        let place = SetPlace::directory("set".as_ref(), &Stop::default());
+        let listed = |paths: &[&str]| {
+            let object = |path: &&str| Object {
+                key: path.parse().unwrap(),
+                size: 1,
+                sha256: None,
+                checksum: None,
+                content_type: None,
+                etag: None,
+                modified: None,
+            };
+            Listing {
+                place: &place,
+                objects: paths.iter().map(|path| ((*path).to_owned(), object(path))).collect(),
+                directories: vec!["dist/".into(), "simple/".into()],
+            }
+        };
+        let listing = listed(&["simple/a/index.html", "simple/_json/index.json"]);
+        for path in ["simple/a/", "simple/_json/", "other/b.whl"] {
+            assert!(listing.is_likely(path), "{path}");
+        }
+        for path in ["dist/b.whl", "simple/b/", "simple/", "./", "simple/a", "SHA256SUMS"] {
+            assert!(!listing.is_likely(path), "{path}");
+        }
+        assert!(listed(&["index.html"]).is_likely("./"));
+    }
+}
