@@ -71,7 +71,7 @@ fn every_link_of_every_page_leads_to_a_file_or_a_page_of_the_set() {
                     let href = form.split('"').next().unwrap();
                     targets.push(parse::resolve(&path, href).unwrap().path);
                 }
-                let is_html = path.ends_with(".html");
+                let is_html = content_type(&path).starts_with("text/html");
                 let links = if is_html { parse::html_links(&body) } else { Vec::new() };
                 let links = links.iter().map(|link| parse::resolve(&path, &link.href));
                 targets.extend(links.map(|target| target.unwrap().path));
