@@ -23,10 +23,10 @@ use crate::{
     index::is_of_others,
     io::FileIdentity,
     parallel,
-    place::{self, PackageFile, PlaceDepth, SetPlace},
+    place::{self, PlaceDepth, SetPlace, StoredPackage},
 };
 
-impl PackageReader for PackageFile {
+impl PackageReader for StoredPackage {
     fn size(&self) -> u64 {
         self.size
     }
@@ -67,7 +67,7 @@ pub fn facts_of(
 /// changed within the last seconds may change again without another identity, so it is read again.
 fn identities(
     place: &SetPlace,
-    packages: &[PackageFile],
+    packages: &[StoredPackage],
 ) -> Result<HashMap<String, (String, FileIdentity)>> {
     let Some(root) = place.local() else {
         return Ok(HashMap::new());
@@ -85,7 +85,7 @@ fn identities(
 /// The facts of all packages, in the order of `packages` for any number of threads.
 fn read(
     place: &SetPlace,
-    packages: &[PackageFile],
+    packages: &[StoredPackage],
     (is_hashed, is_split): (bool, bool),
     jobs: NonZeroUsize,
     world: &World,
@@ -134,8 +134,8 @@ fn read(
 }
 
 /// Reads the directory at the end of each wheel.
-fn outlines(wheels: &[&PackageFile], jobs: NonZeroUsize, world: &World) -> Result<Vec<Outline>> {
-    let read = |package: &&PackageFile| Ok(Outline::read(&package.name, *package));
+fn outlines(wheels: &[&StoredPackage], jobs: NonZeroUsize, world: &World) -> Result<Vec<Outline>> {
+    let read = |package: &&StoredPackage| Ok(Outline::read(&package.name, *package));
     let outlines = parallel::map(wheels, jobs, &world.stop, read)?;
     for package in wheels {
         package.outcome()?;

@@ -7,13 +7,13 @@ use itertools::Itertools as _;
 use crate::{
     error::{Result, bail},
     index::{identity, is_ours},
-    place::{PackageDirectories, PackageFile, PlaceDepth, SetPlace, find},
+    place::{PackageDirectories, PlaceDepth, SetPlace, StoredPackage, find},
     version::Version,
     wheel::PackageFilename,
 };
 
 /// The packages of a place: of the version that was asked for, or else the newest of each project.
-pub(super) fn packages(place: &SetPlace) -> Result<Vec<PackageFile>> {
+pub(super) fn packages(place: &SetPlace) -> Result<Vec<StoredPackage>> {
     let depth = match place.local() {
         Some(_) => PlaceDepth::Packages(PackageDirectories::Built),
         None => PlaceDepth::Pages,

@@ -19,9 +19,9 @@ use crate::{
     console::World,
     digest::Sha256,
     error::{Context as _, Result, anyhow, bail},
-    index::{Identity, SetFile, SetJson, identity},
+    index::{Identity, PackageFile, SetJson, identity},
     parallel,
-    place::{PackageFile, SetPlace},
+    place::{SetPlace, StoredPackage},
     version::Version,
 };
 
@@ -74,13 +74,13 @@ pub(super) enum Checksum {
 /// A package whose end is in memory.
 #[derive(Debug)]
 struct PackageEnd<'a> {
-    package: &'a PackageFile,
+    package: &'a StoredPackage,
     start: u64,
     bytes: Vec<u8>,
 }
 
 impl<'a> PackageEnd<'a> {
-    fn read(package: &'a PackageFile) -> Result<Self> {
+    fn read(package: &'a StoredPackage) -> Result<Self> {
         let start = package.size.saturating_sub(END);
         let mut bytes = Vec::new();
         let read = package.stream(start..package.size);
@@ -147,7 +147,7 @@ impl ObservedSet {
 
     /// A set as its `set.json` describes it: its packages, and no files.
     pub(super) fn described(place: &str, set: &SetJson) -> Self {
-        let newest = NewestVersions::of(set.files.iter().map(SetFile::below));
+        let newest = NewestVersions::of(set.files.iter().map(PackageFile::below));
         let files = set.files.iter().filter(|it| newest.have(it.below()));
         let (names, files): (Vec<&str>, Vec<_>) = files.map(|it| (it.below(), it)).unzip();
         let packages = files.into_iter().map(|file| {
@@ -181,11 +181,11 @@ impl ObservedSet {
 }
 
 /// How many bytes of a package are read: all of an sdist, which is small.
-fn first_read(package: &PackageFile) -> u64 {
+fn first_read(package: &StoredPackage) -> u64 {
     if package.is_wheel() { package.size.min(END) } else { package.size }
 }
 
-fn observed(package: &PackageFile, watch: &ObserveProgress<'_>) -> Result<ObservedPackage> {
+fn observed(package: &StoredPackage, watch: &ObserveProgress<'_>) -> Result<ObservedPackage> {
     Ok(ObservedPackage {
         name: package.name.clone(),
         size: package.size,
@@ -199,7 +199,7 @@ fn observed(package: &PackageFile, watch: &ObserveProgress<'_>) -> Result<Observ
 }
 
 fn files_of_sdist(
-    package: &PackageFile,
+    package: &StoredPackage,
     watch: &ObserveProgress<'_>,
 ) -> Result<BTreeMap<String, ObservedFile>> {
     let sdist = read_sdist(&package.name, package.stream(0..package.size)?, watch)?;
@@ -219,7 +219,7 @@ fn files_of_sdist(
 }
 
 fn files_of_wheel(
-    package: &PackageFile,
+    package: &StoredPackage,
     watch: &ObserveProgress<'_>,
 ) -> Result<BTreeMap<String, ObservedFile>> {
     let end = PackageEnd::read(package)?;

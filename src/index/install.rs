@@ -9,8 +9,9 @@ use std::fmt;
 use itertools::Itertools as _;
 
 use super::{
+    package_file::{PackageFile, is_ours},
     projects::{ProjectOfOthers, device_targets, sorted_targets},
-    set_json::{SetFile, SetJson, is_ours},
+    set_json::SetJson,
     urls::Urls,
 };
 use crate::{
@@ -75,8 +76,8 @@ pub fn choices(set: &SetJson) -> Vec<Choice> {
 }
 
 /// The targets to choose from: those of `rocm`, or those of its frameworks if there is no `rocm`.
-pub fn targets<'a>(files: impl IntoIterator<Item = &'a SetFile>) -> Vec<Target> {
-    let files: Vec<&SetFile> = files.into_iter().collect();
+pub fn targets<'a>(files: impl IntoIterator<Item = &'a PackageFile>) -> Vec<Target> {
+    let files: Vec<&PackageFile> = files.into_iter().collect();
     let names = files.iter().map(|file| file.project.normalized());
     if names.clone().any(|it| it == "rocm") {
         return device_targets(names);
@@ -191,11 +192,11 @@ fn quoted(set: &SetJson, requirements: impl Iterator<Item = String>) -> String {
 /// A set without `rocm` has frameworks built against it; then all its projects, with the device code
 /// of the target. Empty if every file is yanked.
 pub fn requirements<'a>(
-    files: impl IntoIterator<Item = &'a SetFile>,
+    files: impl IntoIterator<Item = &'a PackageFile>,
     target: Option<&Target>,
 ) -> Vec<String> {
     let files = files.into_iter().filter(|file| file.yanked.is_none());
-    let all: Vec<&SetFile> = files.collect();
+    let all: Vec<&PackageFile> = files.collect();
     let files = all.iter().map(|it| (it.project.normalized(), &it.version));
     let files: Vec<(&str, &Version)> = files.collect();
     let rocm = files.iter().filter(|(project, _)| *project == "rocm");

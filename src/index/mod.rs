@@ -3,7 +3,8 @@
 //!
 //! | file | what it has |
 //! |---|---|
-//! | `set_json` | the document of a set, and what it says of a file |
+//! | `package_file` | one file of a set |
+//! | `set_json` | the document of a set |
 //! | `layout` `urls` | where the packages of a set are, and their addresses |
 //! | `projects` | the packages of others in a set |
 //! | `pages` `install` | the pages of an index, and its install lines |
@@ -11,6 +12,7 @@
 
 pub mod install;
 mod layout;
+pub mod package_file;
 pub mod pages;
 pub mod parse;
 pub mod projects;
@@ -22,11 +24,9 @@ mod urls;
 pub use self::{
     install::{Choice, Places},
     layout::Layout,
+    package_file::{PackageFile, Remembered, SIDECAR, SetStamp, identity, is_of_others, is_ours},
     pages::{IndexPage, Phase, pages, paths},
     parse::PageLink,
-    set_json::{
-        Identity, IndexView, PART, Remembered, SIDECAR, SetFile, SetJson, SetStamp, counted,
-        identity, is_of_others, is_ours,
-    },
+    set_json::{Identity, IndexView, PART, SetJson, counted},
     urls::{Addresses, Urls},
 };

@@ -12,8 +12,9 @@ use std::fmt::Write as _;
 pub use self::html::{directory_page, directory_root};
 use self::html::{find_links_page, project_page, root_page};
 use super::{
+    package_file::PackageFile,
     parse,
-    set_json::{IndexView, SetFile, SetJson, TOP},
+    set_json::{IndexView, SetJson, TOP},
 };
 use crate::location::encode_path;
 
@@ -125,7 +126,7 @@ pub fn pages<'a>(set: &'a SetJson, views: &'a [IndexView<'a>]) -> Vec<IndexPage<
 pub fn paths(set: &SetJson) -> Vec<String> {
     let mut all: Vec<String> = set.files.iter().map(|file| file.path.clone()).collect();
     let with_metadata = set.files.iter().filter(|file| file.metadata.is_some());
-    all.extend(with_metadata.map(SetFile::sidecar_path));
+    all.extend(with_metadata.map(PackageFile::sidecar_path));
     for page in pages(set, &set.views()) {
         all.extend(page.paths().map(str::to_owned));
     }

@@ -6,7 +6,7 @@
 use html5gum::{StartTag, Token, Tokenizer};
 use serde_json::Value;
 
-use super::set_json::SetFile;
+use super::package_file::PackageFile;
 use crate::{
     digest::Sha256,
     error::{Context as _, Result, bail},
@@ -180,7 +180,7 @@ pub fn checksums(page: &str) -> Result<Vec<PageLink>> {
 }
 
 /// What `set.json` says of a file.
-pub fn file_link(file: &SetFile) -> PageLink {
+pub fn file_link(file: &PackageFile) -> PageLink {
     PageLink {
         href: encode_path(&file.path),
         sha256: Some(file.sha256),

@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 
 use itertools::Itertools as _;
 
-use super::set_json::{IndexView, SIDECAR, SetFile, is_ours};
+use super::{
+    package_file::{PackageFile, SIDECAR, is_ours},
+    set_json::IndexView,
+};
 use crate::{
     error::{Hint as _, No, Result, anyhow},
     policy::{
@@ -32,7 +35,7 @@ pub enum PackageGroup {
 }
 
 /// A project with its files.
-pub type ProjectFiles<'a> = (&'a str, &'a [&'a SetFile]);
+pub type ProjectFiles<'a> = (&'a str, &'a [&'a PackageFile]);
 
 /// The projects of a view by group, in the order of `packages.toml`, and targets by number.
 pub fn grouped<'a>(view: &'a IndexView<'_>) -> Vec<(PackageGroup, Vec<ProjectFiles<'a>>)> {
@@ -44,7 +47,7 @@ pub fn grouped<'a>(view: &'a IndexView<'_>) -> Vec<(PackageGroup, Vec<ProjectFil
         (group, position, number, (*name).to_owned())
     });
     let ordered: Vec<ProjectFiles<'_>> = ordered.collect();
-    let of = |files: &[&SetFile]| files.first().map(|file| group(&file.project).0);
+    let of = |files: &[&PackageFile]| files.first().map(|file| group(&file.project).0);
     let groups = ordered.chunk_by(|one, other| of(one.1) == of(other.1));
     let groups = groups.filter_map(|all| Some((of(all.first()?.1)?, all.to_vec())));
     groups.collect()
@@ -130,7 +133,7 @@ fn device_package(project: &DistName) -> Option<(&str, Option<Target>)> {
 
 impl<'a> ProjectOfOthers<'a> {
     /// All of them in order. Device packages, and the sdists that select one, are left out.
-    pub fn all(files: impl IntoIterator<Item = &'a SetFile>) -> Vec<Self> {
+    pub fn all(files: impl IntoIterator<Item = &'a PackageFile>) -> Vec<Self> {
         let files = files.into_iter().filter(|it| it.yanked.is_none());
         let (mut newest, mut devices) = (BTreeMap::new(), Vec::new());
         let mut extras: BTreeMap<(&DistName, &Version), Vec<&Target>> = BTreeMap::new();
@@ -210,7 +213,7 @@ mod tests {
     fn projects(names: &[(&str, &str)]) -> String {
         let files = names.iter();
         let files = files.map(|(project, version)| file(project, project, version));
-        let files: Vec<SetFile> = files.collect();
+        let files: Vec<PackageFile> = files.collect();
         let gfx942: Target = "gfx942".parse().unwrap();
         let all = ProjectOfOthers::all(&files);
         let shown = all.iter().map(|it| it.requirement(Some(&gfx942)));
@@ -249,7 +252,7 @@ mod tests {
     fn an_extra_for_a_target_is_asked_for() {
         let gfx942: Target = "gfx942".parse().unwrap();
         let tied =
-            SetFile { device_extras: vec![gfx942.clone()], ..file("fw-2.0.whl", "fw", "2.0") };
+            PackageFile { device_extras: vec![gfx942.clone()], ..file("fw-2.0.whl", "fw", "2.0") };
         let files = [tied, file("fw-1.0.whl", "fw", "1.0")];
         let all = ProjectOfOthers::all(&files);
         assert_eq!(all[0].requirement(Some(&gfx942)), "fw[device-gfx942]==2.0");

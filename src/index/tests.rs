@@ -2,25 +2,25 @@
 
 use crate::{
     digest::Sha256,
-    index::{Identity, SetFile, SetJson, Urls},
+    index::{Identity, PackageFile, SetJson, Urls},
     run::Platform,
 };
 
 const VERSION: &str = "7.13.0.dev0+ab";
 
-pub(crate) fn file(name: &str, project: &str, version: &str) -> SetFile {
+pub(crate) fn file(name: &str, project: &str, version: &str) -> PackageFile {
     let (project, version) = (project.parse().unwrap(), version.parse().unwrap());
     let sha256 = Sha256::of(name.as_bytes());
-    SetFile::new(format!("dist/{name}"), project, version, 1_234_567, sha256)
+    PackageFile::new(format!("dist/{name}"), project, version, 1_234_567, sha256)
 }
 
-pub(crate) fn files() -> Vec<SetFile> {
+pub(crate) fn files() -> Vec<PackageFile> {
     let sdist = file("rocm-7.13.0.dev0+ab.tar.gz", "rocm", VERSION);
-    let core = SetFile {
+    let core = PackageFile {
         metadata: Some(Sha256::of(b"Metadata-Version: 2.4\n")),
         ..file("rocm_sdk_core-7.13.0.dev0+ab-py3-none-linux_x86_64.whl", "rocm_sdk_core", VERSION)
     };
-    let old = SetFile {
+    let old = PackageFile {
         requires_python: Some(">=3.8,<4".into()),
         yanked: Some("broken \"launcher\" & more".into()),
         upload_time: Some("2026-03-01T12:00:05.250000Z".into()),
@@ -37,7 +37,7 @@ pub(crate) fn set() -> SetJson {
 /// A file whose name and facts try to break out of wherever they are written.
 pub(crate) fn hostile() -> SetJson {
     let name = "a\" onload='x'><b>&amp;|`%2B+ é\u{202e}-1.0.tar.gz";
-    let file = SetFile {
+    let file = PackageFile {
         requires_python: Some("\"><script>".into()),
         yanked: Some("\n\"'<&>".into()),
         ..file(name, "a", "1.0")
@@ -49,14 +49,14 @@ pub(crate) fn urls() -> Urls {
     "https://bucket.s3.amazonaws.com/1-linux/python".parse().unwrap()
 }
 
-fn sdist(project: &str) -> SetFile {
+fn sdist(project: &str) -> PackageFile {
     let name = format!("{}-{VERSION}.tar.gz", project.replace('-', "_"));
     file(&name, project, VERSION)
 }
 
 /// A set without the kpack split, with a `rocm` sdist in the directory of each family.
 pub(crate) fn document_of_families(families: &[&str]) -> SetJson {
-    let of = |family: &&str| SetFile {
+    let of = |family: &&str| PackageFile {
         path: format!("dist/{family}/rocm-{VERSION}.tar.gz"),
         ..sdist("rocm")
     };

@@ -15,8 +15,9 @@ use crate::{
     console::many,
     error::{Error, Hint as _, No, Result, anyhow},
     index::{
+        package_file::{PackageFile, is_ours},
         pages::pages,
-        set_json::{Identity, SetFile, SetJson, is_ours},
+        set_json::{Identity, SetJson},
     },
     run::{RunAttempt, RunPlace},
 };
@@ -110,8 +111,8 @@ impl EarlierSet<'_> {
     }
 
     /// Those that the new set does not have, and its pages would not name.
-    fn lost(&self, listing: &Listing<'_>) -> impl Iterator<Item = &SetFile> {
-        let new = self.new.files.iter().map(SetFile::below);
+    fn lost(&self, listing: &Listing<'_>) -> impl Iterator<Item = &PackageFile> {
+        let new = self.new.files.iter().map(PackageFile::below);
         let new: BTreeSet<&str> = new.collect();
         packages_of(self.known, listing).filter(move |file| !new.contains(file.below()))
     }
@@ -134,7 +135,7 @@ impl EarlierSet<'_> {
 fn packages_of<'a>(
     known: &'a KnownFacts,
     listing: &Listing<'_>,
-) -> impl Iterator<Item = &'a SetFile> {
+) -> impl Iterator<Item = &'a PackageFile> {
     let files = known.files.values();
     files.filter(move |file| {
         let there = listing.objects.get(&file.path);

@@ -18,8 +18,9 @@ use crate::{
     error::Result,
     index::{
         Layout,
+        package_file::{PackageFile, SIDECAR, SetStamp},
         pages::Phase,
-        set_json::{SIDECAR, SetFile, SetJson, SetStamp},
+        set_json::SetJson,
     },
     io::DigestCache,
     run::ArtifactGroup,
@@ -121,7 +122,7 @@ fn decide(
 
 /// Notes the stamps that new sidecars will have, for the next index of a bucket. Where the `ETag` of a small
 /// object is not its MD5, the next index reads the package once more, and then knows the stamp of the listing.
-fn remember_sidecars(files: &mut [SetFile], facts: &HashMap<String, ReadFacts>) {
+fn remember_sidecars(files: &mut [PackageFile], facts: &HashMap<String, ReadFacts>) {
     for file in files {
         let bytes = facts.get(&file.path).and_then(ReadFacts::sidecar);
         let (Some(remembered), Some(bytes)) = (&mut file.remembered, bytes) else {

@@ -15,9 +15,10 @@ use crate::{
     error::{Context as _, Error, Hint as _, Result, Stop},
     index::{
         Layout, Urls,
+        package_file::{SIDECAR, identity, is_package},
         parse::Address,
         parse::{self, PageLink},
-        set_json::{SIDECAR, SetJson, identity, is_package},
+        set_json::SetJson,
     },
     io::Tap,
     location::encode_path,

@@ -2,7 +2,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `set_place` `directory_url` `package_files` | opens a place, says its addresses, and lists its packages |
+//! | `set_place` `directory_url` `stored_package` | opens a place, says its addresses, and lists its packages |
 //! | `read_packages` `local` | reads packages that have changed, and the set of a directory |
 //! | `read_index` `install_source` | says what pages claim, and where installers find packages |
 //! | `sync` | compares a place with the objects that it is to have, and writes the difference |
@@ -15,11 +15,11 @@ mod index;
 mod install_source;
 mod local;
 mod mirror;
-mod package_files;
 mod products;
 mod read_index;
 mod read_packages;
 mod set_place;
+mod stored_package;
 mod sync;
 mod upload;
 
@@ -29,7 +29,6 @@ pub use self::{
     install_source::{OfferedFile, OfferedSet, PackageSource},
     local::{LocalSet, because as refusal},
     mirror::{MirroredPackage, mirror, plan_mirror},
-    package_files::PackageFile,
     products::{
         IndexedProducts, ProductDirectories, ProductUpload, index_products, plan_index_products,
     },
@@ -38,6 +37,7 @@ pub use self::{
     },
     read_packages::{KnownPackage, KnownPackages},
     set_place::{NamedPlace, PackageDirectories, SetPlace},
+    stored_package::StoredPackage,
     sync::{Existing, Plan},
     upload::{PublishedUpload, Upload, UploadOptions},
 };

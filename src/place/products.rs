@@ -23,10 +23,10 @@ use crate::{
     error::{Hint as _, Result, anyhow},
     index::{
         Layout,
+        package_file::{PackageFile, SIDECAR, identity, is_package},
         pages::{Phase, directory_page, directory_root},
         parse::html_links,
         projects,
-        set_json::{SIDECAR, SetFile, identity, is_package},
     },
     location::decode_component,
     parallel,
@@ -88,7 +88,7 @@ impl ProductUpload<'_> {
             let Some(directory) = directories.get(&file.project) else {
                 continue;
             };
-            let to = SetFile {
+            let to = PackageFile {
                 path: format!("{directory}/{}/{}", file.project, file.name()),
                 yanked: None,
                 remembered: None,
@@ -148,7 +148,7 @@ fn decide_pages(listing: &mut Listing<'_>, world: &World) -> Result<(Changes, In
         let error = anyhow!("no package in the directory of its project below `{place}/{TOP}`");
         return Err(error).hint("name the directory above `rocm`, such as `s3://bucket/v5`");
     }
-    let directories: Vec<(&str, Vec<&SetFile>)> =
+    let directories: Vec<(&str, Vec<&PackageFile>)> =
         directories.into_iter().map(|it| (it, Vec::new())).collect();
     let (items, files) = ProductPages { listing, world }.pages(&directories)?;
     let products = directories.iter().map(|it| directory_of(it.0)).dedup();
@@ -186,14 +186,14 @@ struct ProductPages<'a> {
 impl ProductPages<'_> {
     /// The pages of the directories of some projects, which get these new files, and those of their
     /// products. Also returns how many packages the directories have.
-    fn pages(&self, directories: &[(&str, Vec<&SetFile>)]) -> Result<(Vec<Item>, usize)> {
-        let read = |(directory, new): &(&str, Vec<&SetFile>)| self.all(directory, new);
+    fn pages(&self, directories: &[(&str, Vec<&PackageFile>)]) -> Result<(Vec<Item>, usize)> {
+        let read = |(directory, new): &(&str, Vec<&PackageFile>)| self.all(directory, new);
         let read = parallel::try_map(directories, AT_ONCE, &self.world.stop, read)?;
         let mut products: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
         let (mut items, mut count) = (Vec::new(), 0);
         for ((directory, _), (files, sidecars)) in directories.iter().zip(read) {
             let (product, project) = directory.rsplit_once('/').unwrap_or(("", directory));
-            let files: Vec<&SetFile> = files.iter().collect();
+            let files: Vec<&PackageFile> = files.iter().collect();
             let top = format!("{directory}/");
             let page = directory_page(project, &files, &top);
             items.extend(sidecars);
@@ -215,8 +215,8 @@ impl ProductPages<'_> {
 
     /// The files of a directory: the new ones, and those that are there. What the page says of these
     /// is kept; those that it does not list are read, and get the sidecars that they lack.
-    fn all(&self, directory: &str, new: &[&SetFile]) -> Result<(Vec<SetFile>, Vec<Item>)> {
-        let mut files: Vec<SetFile> = new.iter().map(|file| (*file).clone()).collect();
+    fn all(&self, directory: &str, new: &[&PackageFile]) -> Result<(Vec<PackageFile>, Vec<Item>)> {
+        let mut files: Vec<PackageFile> = new.iter().map(|file| (*file).clone()).collect();
         let mut listed = self.listing.place.listed_below(directory, &self.listing.objects);
         let of_page = self.listed_files(directory)?;
         listed.retain(|package| {
@@ -230,7 +230,10 @@ impl ProductPages<'_> {
                 known.size == package.stamp.size && has_sidecar == known.metadata.is_some()
             });
             files.extend(
-                known.map(|known| SetFile { upload_time: package.upload_time(), ..known.clone() }),
+                known.map(|known| PackageFile {
+                    upload_time: package.upload_time(),
+                    ..known.clone()
+                }),
             );
             known.is_none()
         });
@@ -246,7 +249,7 @@ impl ProductPages<'_> {
                 progress: &self.world.console.progress("Reading", place, None),
             };
             let read = reading.run(listed)?;
-            files.extend(read.files.into_iter().map(|file| SetFile {
+            files.extend(read.files.into_iter().map(|file| PackageFile {
                 yanked: of_page.get(&file.path).and_then(|it| it.yanked.clone()),
                 ..file
             }));
@@ -261,7 +264,7 @@ impl ProductPages<'_> {
     }
 
     /// What the page of a directory says about its files, by path.
-    fn listed_files(&self, directory: &str) -> Result<BTreeMap<String, SetFile>> {
+    fn listed_files(&self, directory: &str) -> Result<BTreeMap<String, PackageFile>> {
         let page = format!("{directory}/index.html");
         let mut files = BTreeMap::new();
         if !self.listing.objects.contains_key(&page) {
@@ -277,11 +280,11 @@ impl ProductPages<'_> {
             };
             if let (Some(sha256), Some(size)) = (link.sha256, link.size) {
                 let path = format!("{directory}/{name}");
-                let file = SetFile {
+                let file = PackageFile {
                     yanked: link.yanked,
                     metadata: link.metadata,
                     requires_python: link.requires_python,
-                    ..SetFile::new(path.clone(), project, version, size, sha256)
+                    ..PackageFile::new(path.clone(), project, version, size, sha256)
                 };
                 files.insert(path, file);
             }

@@ -10,17 +10,18 @@ use std::{
 use itertools::Itertools as _;
 
 use super::{
-    package_files::{PackageFile, is_family},
     read_packages::KnownFacts,
     set_place::{PackageDirectories, PlaceKind, SetPlace},
+    stored_package::{StoredPackage, is_family},
 };
 use crate::{
     error::{Hint as _, Result, anyhow, one_line},
     index::{
         Layout, Urls,
+        package_file::{SIDECAR, identity, is_of_others, is_ours, is_package, is_wheel},
         parse::Address,
         parse::{self, PageLink},
-        set_json::{SIDECAR, SetJson, identity, is_of_others, is_ours, is_package, is_wheel},
+        set_json::SetJson,
     },
     run::ArtifactGroup,
     store::Depth,
@@ -30,7 +31,7 @@ use crate::{
 /// The packages found at a place, and what its pages say.
 #[derive(Debug, Default)]
 pub struct PublishedSet {
-    pub packages: Vec<PackageFile>,
+    pub packages: Vec<StoredPackage>,
     /// `None` for a directory of packages without pages. Of packages whose pages are about to be written
     /// only claims of `set.json`.
     pub published: Option<PublishedFacts>,
@@ -133,7 +134,7 @@ fn find_published(place: &SetPlace) -> Result<PublishedSet> {
 
 /// What `set.json` says of packages of which the pages are about to be written again: other bytes under
 /// the name of a package of the set are not what was built. Packages of others are not ours to judge.
-fn described(place: &SetPlace, packages: &[PackageFile]) -> Result<Option<PublishedFacts>> {
+fn described(place: &SetPlace, packages: &[StoredPackage]) -> Result<Option<PublishedFacts>> {
     let mut known = KnownFacts::of_documents(place, None)?;
     let packages = packages.iter().filter(|it| !is_of_others(&it.name));
     let promises = packages.filter_map(|package| {
@@ -155,7 +156,7 @@ fn described(place: &SetPlace, packages: &[PackageFile]) -> Result<Option<Publis
 }
 
 /// The packages of a directory without pages.
-fn unpublished(place: &SetPlace, packages: Vec<PackageFile>) -> Result<PublishedSet> {
+fn unpublished(place: &SetPlace, packages: Vec<StoredPackage>) -> Result<PublishedSet> {
     if !packages.is_empty() {
         return Ok(PublishedSet { packages, ..PublishedSet::default() });
     }

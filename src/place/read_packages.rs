@@ -18,8 +18,8 @@ use flate2::read::GzDecoder;
 use itertools::Itertools as _;
 
 use super::{
-    package_files::{ListedPackage, PackageFile},
     set_place::SetPlace,
+    stored_package::{ListedPackage, StoredPackage},
     sync::Listing,
 };
 use crate::{
@@ -28,10 +28,11 @@ use crate::{
     error::{Context as _, Hint as _, No, Result, anyhow, bail, ensure, one_line},
     index::{
         Layout,
-        set_json::{
-            Identity, PART, Remembered, SIDECAR, SetFile, SetJson, SetStamp, identity,
-            is_of_others, is_ours, is_package, is_wheel,
+        package_file::{
+            PackageFile, Remembered, SIDECAR, SetStamp, identity, is_of_others, is_ours,
+            is_package, is_wheel,
         },
+        set_json::{Identity, PART, SetJson},
     },
     io::{CachedFile, DigestCache, FileIdentity, Tap, buffered},
     location::Key,
@@ -56,7 +57,7 @@ pub(super) struct KnownFacts {
     /// What `set.json` says of the set; `None` if a place has none.
     pub(super) of_set: Option<Identity>,
     /// What `set.json` says of the files.
-    pub(super) files: HashMap<String, SetFile>,
+    pub(super) files: HashMap<String, PackageFile>,
     /// The packages that this process has just written or read.
     pub(super) made: KnownPackages,
     /// Of a directory.
@@ -121,7 +122,7 @@ impl KnownFacts {
     }
 
     pub(super) fn new(document: SetJson) -> Self {
-        let by_path = |file: SetFile| (file.path.clone(), file);
+        let by_path = |file: PackageFile| (file.path.clone(), file);
         Self {
             files: document.files.into_iter().map(by_path).collect(),
             identity: document.identity,
@@ -131,7 +132,7 @@ impl KnownFacts {
 
     /// The families of an earlier index, whose pages may exist.
     pub(super) fn families(&self) -> Vec<ArtifactGroup> {
-        let families = self.files.values().filter_map(SetFile::family);
+        let families = self.files.values().filter_map(PackageFile::family);
         families.sorted().dedup().collect()
     }
 
@@ -159,14 +160,14 @@ impl KnownFacts {
         &self,
         listed: &ListedPackage,
         sidecar: Option<&SetStamp>,
-    ) -> Option<SetFile> {
+    ) -> Option<PackageFile> {
         let file = self.same(listed)?;
         let remembered = file.remembered.as_ref()?;
         let is_wheel = is_wheel(&listed.name);
         let is_same = remembered.sidecar.as_ref() == sidecar
             && is_wheel == sidecar.is_some()
             && is_wheel == remembered.sidecar_sha256.is_some();
-        is_same.then(|| SetFile {
+        is_same.then(|| PackageFile {
             size: listed.stamp.size,
             metadata: remembered.sidecar_sha256,
             requires_python: remembered.requires_python.clone(),
@@ -175,7 +176,7 @@ impl KnownFacts {
     }
 
     /// Equal stamps prove equal bytes only with an `ETag`, which depends on the bytes.
-    fn same(&self, listed: &ListedPackage) -> Option<&SetFile> {
+    fn same(&self, listed: &ListedPackage) -> Option<&PackageFile> {
         let file = self.files.get(&listed.path)?;
         let is_same = file.remembered.as_ref()?.file == listed.stamp;
         (is_same && listed.stamp.etag.is_some()).then_some(file)
@@ -216,7 +217,7 @@ pub(super) struct Reading<'a> {
 
 /// The packages of a place.
 pub(super) struct ReadPackages {
-    pub(super) files: Vec<SetFile>,
+    pub(super) files: Vec<PackageFile>,
     /// What else was read of each file, by path.
     pub(super) facts: HashMap<String, ReadFacts>,
     /// Sidecars whose wheels are gone, by path.
@@ -244,7 +245,7 @@ impl ReadFacts {
 }
 
 /// A package, with METADATA of a wheel or PKG-INFO of an sdist, if that can be read.
-type Examined = (SetFile, Option<Vec<u8>>);
+type Examined = (PackageFile, Option<Vec<u8>>);
 
 impl Reading<'_> {
     /// Reads the listed packages of the set, and those of other projects wherever they are.
@@ -275,7 +276,7 @@ impl Reading<'_> {
         let tasks = tasks.iter().sorted_by_key(|(it, _)| Reverse(it.stamp.size));
         let tasks: Vec<_> = tasks.collect();
         let read = parallel::try_map(&tasks, self.at_once, &self.world.stop, reading)?;
-        let (files, facts): (Vec<SetFile>, Vec<ReadFacts>) = read.into_iter().unzip();
+        let (files, facts): (Vec<PackageFile>, Vec<ReadFacts>) = read.into_iter().unzip();
         let paths = files.iter().map(|file| file.path.clone());
         Ok(ReadPackages {
             facts: paths.zip(facts).collect(),
@@ -286,16 +287,16 @@ impl Reading<'_> {
 
     /// Leaves out the second of two files that would be on one page under one name: one in `dist/`
     /// and one beside it, or one for all families and one of a family. Fails if their bytes differ.
-    fn without_copies(&self, mut files: Vec<SetFile>) -> Result<Vec<SetFile>> {
-        let rank = |file: &SetFile| self.layouts.iter().position(|it| *it == file.layout());
+    fn without_copies(&self, mut files: Vec<PackageFile>) -> Result<Vec<PackageFile>> {
+        let rank = |file: &PackageFile| self.layouts.iter().position(|it| *it == file.layout());
         files.sort_by(|a, b| {
             (a.name(), a.directory(), rank(a)).cmp(&(b.name(), b.directory(), rank(b)))
         });
-        let mut kept: Vec<SetFile> = Vec::with_capacity(files.len());
+        let mut kept: Vec<PackageFile> = Vec::with_capacity(files.len());
         for file in files {
             let mut of_name = kept.iter().rev();
             let mut of_name = of_name.take_while_ref(|it| it.name() == file.name());
-            let is_copy = |it: &&SetFile| it.family().is_none() || it.family() == file.family();
+            let is_copy = |it: &&PackageFile| it.family().is_none() || it.family() == file.family();
             match of_name.find(is_copy) {
                 None => kept.push(file),
                 Some(other) if other.sha256 == file.sha256 || is_of_others(file.name()) => {}
@@ -312,7 +313,7 @@ impl Reading<'_> {
     }
 
     /// A file is opened only if it is not the one that an earlier command has read.
-    fn file(&self, path: &Path, listed: &ListedPackage) -> Result<(SetFile, ReadFacts)> {
+    fn file(&self, path: &Path, listed: &ListedPackage) -> Result<(PackageFile, ReadFacts)> {
         let (began, identity) = (SystemTime::now(), FileIdentity::of(path)?);
         let known = self.known.on_disk(listed, identity);
         let (file, text, is_settled) = if let Some((sha256, text)) = known {
@@ -345,7 +346,7 @@ impl Reading<'_> {
         &self,
         listed: &ListedPackage,
         sidecar: Option<&SetStamp>,
-    ) -> Result<(SetFile, ReadFacts)> {
+    ) -> Result<(PackageFile, ReadFacts)> {
         let (mut file, text) = match self.known.all(listed, sidecar) {
             Some(known) => (known, None),
             None => self.examine(listed)?,
@@ -373,19 +374,19 @@ impl Reading<'_> {
         sha256: Sha256,
         facts: Metadata,
         text: Option<&Vec<u8>>,
-    ) -> SetFile {
+    ) -> PackageFile {
         let earlier = self.known.files.get(&listed.path);
         let extras = facts.provides_extra.iter();
         let extras = extras.filter_map(|it| it.strip_prefix("device-")?.parse().ok());
         let device_extras = extras.filter(|_| !is_ours(&facts.name)).collect();
         let (path, size) = (listed.path.clone(), listed.stamp.size);
-        SetFile {
+        PackageFile {
             yanked: earlier.and_then(|file| file.yanked.clone()),
             run_attempt: earlier.and_then(|file| file.run_attempt),
             device_extras,
             metadata: text.filter(|_| is_wheel(&listed.name)).map(|it| Sha256::of(it)),
             requires_python: facts.requires_python,
-            ..SetFile::new(path, facts.name, facts.version, size, sha256)
+            ..PackageFile::new(path, facts.name, facts.version, size, sha256)
         }
     }
 
@@ -405,7 +406,7 @@ impl Reading<'_> {
             (text, Some(Sha256::of(&bytes)))
         } else {
             // Parse first: a file that is not a valid package fails without a full download.
-            let package = PackageFile::new(listed.name.clone(), store, key.clone(), size);
+            let package = StoredPackage::new(listed.name.clone(), store, key.clone(), size);
             let text = package.metadata();
             // The package may be good, and the store could not deliver it.
             package.outcome()?;

@@ -22,8 +22,9 @@ use crate::{
     error::{Context as _, Error, Hint as _, Invalid, Result, Stop, anyhow, bail, ensure},
     index::{
         Layout, Urls,
+        package_file::is_package,
         parse::Address,
-        set_json::{SetJson, TOP, is_package},
+        set_json::{SetJson, TOP},
     },
     location::{Bucket, Key, Location, percent_decode},
     run::{Buckets, ForeignCode, RunPlace},

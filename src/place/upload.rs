@@ -11,9 +11,9 @@ use serde::Serialize;
 use super::{
     earlier_set::{EarlierSet, leftovers},
     local::LocalSet,
-    package_files::each_once,
     read_packages::{KnownFacts, ReadFacts, Reading},
     set_place::SetPlace,
+    stored_package::each_once,
     sync::{Changes, Existing, Guard, Item, Listing, Plan, Sync},
 };
 use crate::{
@@ -22,9 +22,10 @@ use crate::{
     error::{Context as _, Result},
     index::{
         Addresses, Layout, Urls,
+        package_file::{PackageFile, SIDECAR, is_of_others, is_ours, is_package},
         pages::Phase,
         projects,
-        set_json::{Identity, PART, SIDECAR, SetFile, SetJson, is_of_others, is_ours, is_package},
+        set_json::{Identity, PART, SetJson},
     },
 };
 
@@ -187,7 +188,11 @@ impl LocalSet {
     }
 
     /// A package and its sidecar, under the path of `to`.
-    pub(super) fn package(&self, here: &SetFile, to: &SetFile) -> impl Iterator<Item = Item> {
+    pub(super) fn package(
+        &self,
+        here: &PackageFile,
+        to: &PackageFile,
+    ) -> impl Iterator<Item = Item> {
         let facts = self.facts.get(&here.path);
         let identity = facts.and_then(|it| it.identity);
         let package = Item {
@@ -228,7 +233,7 @@ impl fmt::Display for PublishedUpload {
 /// of an upload of such packages also the set.
 #[derive(Debug, Default)]
 struct Others {
-    files: Vec<SetFile>,
+    files: Vec<PackageFile>,
     /// What `set.json` says of the set that stays.
     identity: Option<Identity>,
     /// The METADATA of wheels, by the paths of the wheels.
@@ -301,7 +306,7 @@ impl Others {
     }
 
     /// Why a file of the new set is yanked: a yank belongs to the bytes, and not to the upload.
-    fn yank(&self, file: &SetFile) -> Option<String> {
+    fn yank(&self, file: &PackageFile) -> Option<String> {
         let of = (file.below().to_owned(), file.sha256);
         file.yanked.clone().or_else(|| self.yanks.get(&of).cloned())
     }

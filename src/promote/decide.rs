@@ -13,7 +13,7 @@ use crate::{
     console::many,
     error::{Context as _, Error, Hint as _, No, Result, anyhow, bail, ensure},
     glob::Glob,
-    index::SetFile,
+    index::PackageFile,
     policy::DistNames,
     relpath::RelPath,
     target::Target,
@@ -74,7 +74,7 @@ pub fn decide(set: &CandidateSet, request: &PromotionRequest) -> Result<Promotio
 }
 
 /// The target of a device package.
-fn device_target(file: &SetFile) -> Option<Target> {
+fn device_target(file: &PackageFile) -> Option<Target> {
     DistNames::built_in().device_target(&file.project)
 }
 

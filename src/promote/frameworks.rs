@@ -16,16 +16,16 @@ use crate::{
         FrameworkWheel, Frameworks, RocmLibraries, SelectorPlan,
         tie::{self, TieOptions, TiePlan, VersionPin, VersionSuffix},
     },
-    index::SetFile,
+    index::PackageFile,
     relpath::RelPath,
     wheel::{DistName, PackSettings, PackageFilename, WheelCompression},
 };
 
 /// The frameworks of a set that is promoted, and how they are tied.
 pub struct FrameworkTies<'a> {
-    files: Vec<&'a SetFile>,
+    files: Vec<&'a PackageFile>,
     /// The sdists that select a device wheel of a framework that was split. They are made again.
-    selectors: Vec<&'a SetFile>,
+    selectors: Vec<&'a PackageFile>,
     wheels: Vec<FrameworkWheel>,
     rocm: RocmLibraries,
     options: TieOptions,
@@ -47,12 +47,12 @@ impl<'a> FrameworkTies<'a> {
         let mut rocm = RocmLibraries::of(facts, policy)?;
         rocm.version = plan.to.clone();
         rocm.targets.retain(|target| !plan.change.targets.dropped.contains(target));
-        let is_wheel = |file: &&SetFile| {
+        let is_wheel = |file: &&PackageFile| {
             let name = file.name().parse::<PackageFilename>();
             name.is_ok_and(|it| it.tag.is_some())
         };
         let files = set.frameworks.iter();
-        let (files, selectors): (Vec<&SetFile>, Vec<&SetFile>) = files.partition(is_wheel);
+        let (files, selectors): (Vec<&PackageFile>, Vec<&PackageFile>) = files.partition(is_wheel);
         let paths: Vec<_> = files.iter().map(|it| set.root.join(&it.path)).collect();
         let ties = Self {
             wheels: FrameworkWheel::read_all(&paths, jobs, world)?,

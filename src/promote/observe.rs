@@ -16,7 +16,7 @@ use crate::{
     console::World,
     error::{Context as _, Hint as _, No, Result, anyhow},
     framework::version,
-    index::{Identity, SetFile, is_ours},
+    index::{Identity, PackageFile, is_ours},
     parallel,
     place::LocalSet,
     relpath::RelPath,
@@ -42,15 +42,15 @@ pub struct CandidateSet {
     /// Our packages.
     pub packages: Vec<CandidatePackage>,
     /// Wheels of frameworks that are for this version of ROCm.
-    pub frameworks: Vec<SetFile>,
+    pub frameworks: Vec<PackageFile>,
     /// Packages of other projects that are for any.
-    pub others: Vec<SetFile>,
+    pub others: Vec<PackageFile>,
 }
 
 /// A package of the set.
 #[derive(Debug)]
 pub struct CandidatePackage {
-    pub file: SetFile,
+    pub file: PackageFile,
     pub name: PackageFilename,
     pub form: CandidateForm,
     /// The texts that name the version, by their paths.
@@ -81,7 +81,7 @@ impl CandidateSet {
             to: version.clone(),
             targets: TargetChange::default(),
         };
-        let read = |file: &SetFile| {
+        let read = |file: &PackageFile| {
             let package = CandidatePackage::read(set, file, &change);
             package.with_context(|| format!("failed to read `{}`", file.path))
         };
@@ -108,7 +108,7 @@ impl CandidateSet {
 
 /// Whether a package of others is for this version of ROCm: its version names it, or it requires one
 /// of our packages.
-fn is_bound(root: &Path, file: &SetFile, change: &VersionChange) -> Result<bool> {
+fn is_bound(root: &Path, file: &PackageFile, change: &VersionChange) -> Result<bool> {
     let named = version::suffix(&change.from).replace('-', ".");
     if version::rocm_part(&file.version).is_some_and(|it| it == named) {
         return Ok(true);
@@ -132,7 +132,7 @@ fn requires(line: &str, version: &Version) -> bool {
 }
 
 /// The version that all packages have.
-fn one_version(files: &[SetFile]) -> Result<Version> {
+fn one_version(files: &[PackageFile]) -> Result<Version> {
     let first = files.first().context("no ROCm packages in the set");
     let first = first.hint("pass the directory that `rocwheel build` wrote to, or an index")?;
     if let Some(other) = files.iter().find(|it| it.version != first.version) {
@@ -145,7 +145,7 @@ fn one_version(files: &[SetFile]) -> Result<Version> {
 }
 
 impl CandidatePackage {
-    fn read(set: &LocalSet, file: &SetFile, change: &VersionChange) -> Result<Self> {
+    fn read(set: &LocalSet, file: &PackageFile, change: &VersionChange) -> Result<Self> {
         let name: PackageFilename = file.name().parse()?;
         let source = File::open(set.root.join(&file.path))?;
         let (mut texts, mut leftovers) = (BTreeMap::new(), Vec::new());

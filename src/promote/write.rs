@@ -18,7 +18,7 @@ use crate::{
     console::{World, many, size},
     digest::Sha256,
     error::{Context as _, Result, Stop},
-    index::{Identity, SetFile},
+    index::{Identity, PackageFile},
     parallel,
     relpath::RelPath,
     target::Scope,
@@ -109,7 +109,7 @@ pub struct PromotedFile {
 
 impl PromotedFile {
     /// A file that was written where the set has the one that it was made of.
-    pub(super) fn of(from: &SetFile, written: &ChangedFile, edited: Vec<RelPath>) -> Self {
+    pub(super) fn of(from: &PackageFile, written: &ChangedFile, edited: Vec<RelPath>) -> Self {
         let place = from.path.strip_suffix(from.name()).unwrap_or_default();
         Self {
             from: from.path.clone(),

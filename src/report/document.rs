@@ -15,7 +15,7 @@ use crate::{
     digest::Sha256,
     error::Result,
     fetch::FetchJob,
-    index::{Addresses, Choice, Identity, Layout, SetFile, SetJson, install, paths},
+    index::{Addresses, Choice, Identity, Layout, PackageFile, SetJson, install, paths},
     location::{Key, Location},
     package::Expected,
 };
@@ -148,13 +148,13 @@ impl Forecast<'_, '_> {
         layout: Layout,
         has_directory_keys: bool,
     ) -> Result<Vec<String>> {
-        let file = |package: Expected| -> Result<SetFile> {
+        let file = |package: Expected| -> Result<PackageFile> {
             let directory = package.directory.map(|it| it + "/").unwrap_or_default();
             let path = format!("{}{directory}{}", layout.files(), package.filename);
             let (project, digest) = (package.dist.parse()?, Sha256::of(b""));
-            Ok(SetFile {
+            Ok(PackageFile {
                 metadata: package.is_wheel.then_some(digest),
-                ..SetFile::new(path, project, package.version, 0, digest)
+                ..PackageFile::new(path, project, package.version, 0, digest)
             })
         };
         let files = expected.into_iter().map(file).collect::<Result<_>>()?;

@@ -8,7 +8,7 @@ use super::cells::{RESERVE, bar, change, code, folded, plain, rows};
 use crate::{
     console::{few, many, size},
     diff::{Difference, PackageChange},
-    index::{SetFile, SetJson, Urls},
+    index::{PackageFile, SetJson, Urls},
 };
 
 /// The packages that a reader sees before opening anything.
@@ -27,7 +27,7 @@ pub(super) struct PackageTable<'a> {
 
 /// One row: a package of the set, or one that only the earlier set has.
 struct PackageRow<'a> {
-    file: Option<&'a SetFile>,
+    file: Option<&'a PackageFile>,
     /// `None` if nothing changed.
     change: Option<&'a PackageChange>,
 }
@@ -104,10 +104,10 @@ impl PackageTable<'_> {
     /// The rows as Markdown.
     fn lines(&self) -> Vec<String> {
         let most = self.set.files.iter().map(|it| it.size).max();
-        let key = |file: &SetFile| (file.project.clone(), file.family());
+        let key = |file: &PackageFile| (file.project.clone(), file.family());
         let counts = self.set.files.iter().counts_by(key);
         let line = |row: PackageRow<'_>| {
-            let is_only = |file: &SetFile| counts.get(&key(file)).is_none_or(|it| *it == 1);
+            let is_only = |file: &PackageFile| counts.get(&key(file)).is_none_or(|it| *it == 1);
             let name = match (row.file, row.change) {
                 (Some(file), _) => name(file, is_only(file)),
                 (None, change) => change.map(|it| it.package.clone()).unwrap_or_default(),
@@ -127,7 +127,7 @@ impl PackageTable<'_> {
         let drawn = bar(after.unwrap_or(0), most);
         let size = size(after.or(before).unwrap_or(0));
         let change = self.changes.map(|changes| {
-            let is_compared = |file: &SetFile| changes.after.files.contains(file.below());
+            let is_compared = |file: &PackageFile| changes.after.files.contains(file.below());
             match (row.change, row.file) {
                 (Some(_), _) => format!(" {} |", change(before, after)),
                 (None, Some(file)) if is_compared(file) => " unchanged |".to_owned(),
@@ -171,7 +171,7 @@ impl PackageTable<'_> {
 
 /// The project of a file, below its family; the name of the file if the set has several for the
 /// project.
-fn name(file: &SetFile, is_only: bool) -> String {
+fn name(file: &PackageFile, is_only: bool) -> String {
     let project = file.project.normalized();
     match file.family() {
         _ if !is_only => file.below().to_owned(),

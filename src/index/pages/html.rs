@@ -20,8 +20,9 @@ use crate::{
     console::{many, size},
     index::install::{requirements, targets},
     index::{
+        package_file::PackageFile,
         projects::{about, grouped},
-        set_json::{IndexView, SetFile, SetJson},
+        set_json::{IndexView, SetJson},
     },
     run::{ArtifactGroup, Platform},
     target::{Target, TargetTable},
@@ -43,11 +44,11 @@ pub(super) fn project_page(
     view: &IndexView,
     set: &SetJson,
     project: &str,
-    files: &[&SetFile],
+    files: &[&PackageFile],
 ) -> String {
     let directory = format!("{}simple/{project}/", view.top());
     let mut list = String::new();
-    let versions: Vec<&[&SetFile]> = by_version(files).collect();
+    let versions: Vec<&[&PackageFile]> = by_version(files).collect();
     for files in &versions {
         // Most pages have one version. It is in every file name and needs no heading.
         if let Some(first) = files.first().filter(|_| versions.len() > 1) {
@@ -80,8 +81,8 @@ pub(super) fn project_page(
 }
 
 /// The page of a project beside its files, which are sorted, in a directory that ends in `/`.
-pub fn directory_page(project: &str, files: &[&SetFile], directory: &str) -> String {
-    let files: Vec<&SetFile> = by_version(files).flatten().copied().collect();
+pub fn directory_page(project: &str, files: &[&PackageFile], directory: &str) -> String {
+    let files: Vec<&PackageFile> = by_version(files).flatten().copied().collect();
     let lead = format!("<p>{}</p>\n", count_text(&files));
     let head = Head { title: project.to_owned(), line: String::new(), lead };
     let mut list = String::new();
@@ -136,7 +137,7 @@ pub(super) fn find_links_page(view: &IndexView, set: &SetJson, directory: &str) 
         links if links.is_empty() => links,
         links => format!("<h2>By family</h2>\n<ul>\n{links}</ul>\n"),
     };
-    let (listed, yanked): (Vec<&SetFile>, Vec<&SetFile>) =
+    let (listed, yanked): (Vec<&PackageFile>, Vec<&PackageFile>) =
         view.files.iter().partition(|file| file.yanked.is_none());
     let left_out = match yanked.len() {
         0 => String::new(),
@@ -147,7 +148,7 @@ pub(super) fn find_links_page(view: &IndexView, set: &SetJson, directory: &str) 
     let mut list = families;
     for (group, all) in grouped(&of_listed) {
         let files = all.iter().flat_map(|(_, files)| by_version(files)).flatten();
-        let files: Vec<&SetFile> = files.copied().collect();
+        let files: Vec<&PackageFile> = files.copied().collect();
         let _ = writeln!(list, "<h2>{group}</h2>");
         add_files(&mut list, &files, directory, Detail::About);
     }
@@ -220,7 +221,7 @@ fn head(view: &IndexView, set: &SetJson, count: &str, way: Way) -> Head {
 }
 
 /// What `set.json` says about the origin of a set, and what the store says about its age.
-fn facts(files: &[&SetFile], set: &SetJson, count: &str, with_links: bool) -> String {
+fn facts(files: &[&PackageFile], set: &SetJson, count: &str, with_links: bool) -> String {
     let identity = &set.identity;
     let repository = identity.repository.as_ref();
     let named = |name: &str, path: Option<String>| match path {
@@ -344,12 +345,12 @@ pub(super) fn frame(head: &Head, nav: &str, content: &str) -> String {
 }
 
 /// Number and total size of files: `3 files, 1.20 GiB`.
-fn count_text(files: &[&SetFile]) -> String {
+fn count_text(files: &[&PackageFile]) -> String {
     let total = files.iter().map(|file| file.size).sum();
     format!("{}, {}", many(files.len(), "file"), size(total))
 }
 
-fn by_version<'a>(files: &'a [&'a SetFile]) -> impl Iterator<Item = &'a [&'a SetFile]> {
+fn by_version<'a>(files: &'a [&'a PackageFile]) -> impl Iterator<Item = &'a [&'a PackageFile]> {
     files.chunk_by(|a, b| a.version == b.version).rev()
 }
 
@@ -363,7 +364,7 @@ enum Detail {
 }
 
 /// Adds a list of files to a page, which may have thousands of them.
-fn add_files(list: &mut String, files: &[&SetFile], directory: &str, detail: Detail) {
+fn add_files(list: &mut String, files: &[&PackageFile], directory: &str, detail: Detail) {
     list.push_str("<ul>\n");
     for file in files {
         add_file(list, file, directory, detail);
@@ -378,7 +379,7 @@ fn add_files(list: &mut String, files: &[&SetFile], directory: &str, detail: Det
 /// 23 reads it. `data-core-metadata` is its new name in [PEP
 /// 714](https://peps.python.org/pep-0714/). `data-size` and `data-upload-time` are not standardized
 /// for HTML, but uv reads them.
-fn add_file(list: &mut String, file: &SetFile, directory: &str, detail: Detail) {
+fn add_file(list: &mut String, file: &PackageFile, directory: &str, detail: Detail) {
     let digest = file.metadata.map(|sha256| format!("sha256={sha256}"));
     let attributes = [
         ("requires-python", file.requires_python.clone()),
@@ -415,7 +416,7 @@ fn add_file(list: &mut String, file: &SetFile, directory: &str, detail: Detail) 
 }
 
 /// The digest of a file, the Python that it needs, and when it was uploaded, as HTML.
-fn file_facts(file: &SetFile) -> String {
+fn file_facts(file: &PackageFile) -> String {
     let python = file.requires_python.as_deref();
     let python = python.map(|it| format!("Python {}", escape(it)));
     let time = file.upload_time.as_deref();

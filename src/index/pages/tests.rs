@@ -115,7 +115,7 @@ fn a_link_goes_up_no_further_than_it_must() {
 #[test]
 fn files_in_both_layouts_are_on_the_page_of_each() {
     let mut set = samples::set();
-    let other = SetFile {
+    let other = PackageFile {
         path: "torch-2.9.0-py3-none-any.whl".into(),
         ..samples::file("", "torch", "2.9.0")
     };

@@ -1,7 +1,11 @@
 //! What `set.json` says, and which texts are not one.
 
 use super::*;
-use crate::{error::render, index::tests as samples};
+use crate::{
+    digest::Sha256,
+    error::render,
+    index::{Remembered, SetStamp, tests as samples},
+};
 
 fn sample() -> SetJson {
     let identity = Identity {

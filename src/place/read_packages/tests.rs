@@ -64,7 +64,7 @@ fn a_package_that_became_shorter_is_a_failure_of_its_store() {
     fs_err::write(place.path().join(name), &bytes).unwrap();
     let store: Arc<dyn Store> = Arc::new(LocalStore::new(place.path()));
     let (key, size) = (name.parse().unwrap(), 2 * bytes.len() as u64);
-    let package = PackageFile::new(name.to_owned(), &store, key, size);
+    let package = StoredPackage::new(name.to_owned(), &store, key, size);
     assert!(package.metadata().is_err());
     let failure = render(&package.outcome().unwrap_err());
     assert!(failure.contains("it became shorter"), "{failure}");

@@ -13,7 +13,8 @@ use crate::{
     index::pages::{IndexPage, Phase, pages},
     index::{
         Layout,
-        set_json::{SIDECAR, SetFile, SetJson},
+        package_file::{PackageFile, SIDECAR},
+        set_json::SetJson,
     },
     io::FileIdentity,
     parallel,
@@ -48,7 +49,7 @@ pub(in crate::place) enum ItemBytes {
 impl Item {
     /// A wheel or sdist on disk.
     pub(in crate::place) fn file(
-        file: &SetFile,
+        file: &PackageFile,
         on_disk: PathBuf,
         identity: Option<FileIdentity>,
     ) -> Self {

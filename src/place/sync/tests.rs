@@ -13,7 +13,7 @@ use crate::{
     console::{Console, Options},
     digest::Sha256,
     error::{Exit, Stop, render},
-    index::{Identity, SetFile, SetJson, pages, tests as samples},
+    index::{Identity, PackageFile, SetJson, pages, tests as samples},
     io::FileIdentity,
     place::{KnownPackages, LocalSet, PackageDirectories},
 };
@@ -21,7 +21,7 @@ use crate::{
 const METADATA: &[u8] = b"Metadata-Version: 2.4\n";
 
 fn items() -> Vec<Item> {
-    let file = |name: &str, project: &str, metadata| SetFile {
+    let file = |name: &str, project: &str, metadata| PackageFile {
         size: 642_000_000,
         metadata,
         ..samples::file(name, project, "7.13.0+ab")

@@ -1,4 +1,4 @@
-//! Lists the packages and sidecars of a place, and [`PackageFile`]: a wheel or sdist at any place,
+//! Lists the packages and sidecars of a place, and [`StoredPackage`]: a wheel or sdist at any place,
 //! read as streams.
 
 use std::{
@@ -22,8 +22,9 @@ use crate::{
     error::{Context as _, Error, Hint as _, Result, Stop, anyhow},
     index::{
         Layout,
+        package_file::{SetStamp, is_package, is_wheel},
         parse::Address,
-        set_json::{PART, SetJson, SetStamp, is_package, is_wheel},
+        set_json::{PART, SetJson},
     },
     io::Tap,
     location::Key,
@@ -157,7 +158,7 @@ impl SetPlace {
 
     /// Lists the packages, with those in the directories of families, each name once. A web server
     /// cannot be listed, so the result is empty.
-    pub(super) fn packages(&self, directories: PackageDirectories) -> Result<Vec<PackageFile>> {
+    pub(super) fn packages(&self, directories: PackageDirectories) -> Result<Vec<StoredPackage>> {
         if self.kind == PlaceKind::Web {
             return Ok(Vec::new());
         }
@@ -167,13 +168,13 @@ impl SetPlace {
         let packages = packages.map(|file| {
             let name = Layout::of(&file.path).1.to_owned();
             let key = self.key(&file.path)?;
-            Ok(PackageFile::new(name, &self.store, key, file.stamp.size))
+            Ok(StoredPackage::new(name, &self.store, key, file.stamp.size))
         });
         packages.collect()
     }
 
     /// A package, not opened yet. `None` if it does not exist.
-    pub(super) fn package(&self, name: &str, address: &Address) -> Result<Option<PackageFile>> {
+    pub(super) fn package(&self, name: &str, address: &Address) -> Result<Option<StoredPackage>> {
         let path = &address.path;
         let Ok(key) = path.parse::<Key>() else {
             return Ok(None);
@@ -181,7 +182,7 @@ impl SetPlace {
         let store = self.store_of(address)?;
         let object = found(store.head(&key))
             .with_context(|| format!("failed to look for `{path}` in `{store}`"))?;
-        Ok(object.map(|object| PackageFile::new(name.to_owned(), &store, key, object.size)))
+        Ok(object.map(|object| StoredPackage::new(name.to_owned(), &store, key, object.size)))
     }
 
     /// Reads a document such as `set.json`, and when it was written. `None` if the place has none, and for no
@@ -243,7 +244,7 @@ pub(super) fn is_family(name: &str, layout: Layout) -> bool {
 
 /// One wheel or sdist.
 #[derive(Debug)]
-pub struct PackageFile {
+pub struct StoredPackage {
     /// With the directory of its family: `gfx94X-dcgpu/rocm-7.13.0.tar.gz`.
     pub name: String,
     pub size: u64,
@@ -254,7 +255,7 @@ pub struct PackageFile {
     failure: Mutex<Option<Error>>,
 }
 
-impl PackageFile {
+impl StoredPackage {
     pub(super) fn new(name: String, store: &Arc<dyn Store>, key: Key, size: u64) -> Self {
         Self { name, size, store: Arc::clone(store), key, failure: Mutex::default() }
     }
@@ -325,7 +326,7 @@ impl PackageFile {
 
 struct PackageStream<'a> {
     reader: io::Take<Box<dyn Read + Send>>,
-    package: &'a PackageFile,
+    package: &'a StoredPackage,
 }
 
 impl Read for PackageStream<'_> {
