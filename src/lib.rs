@@ -47,11 +47,11 @@ pub mod run;
 // What the packages are: `packages.toml`, their names, and the Python that ships in them.
 pub mod policy;
 
+// What an index says of a set: its files, its document, its pages, its install lines. No I/O.
+pub mod index;
+
 // Plans and makes the packages.
 pub mod package;
-
-// What an index says of a set: its document, its pages, its install lines. No I/O.
-pub mod index;
 
 // Services: GitHub's API, and the stores that have files.
 pub mod github;

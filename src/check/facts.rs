@@ -15,7 +15,7 @@ use crate::{
     digest::Sha256,
     elf,
     error::Result,
-    index::{is_of_others, is_ours},
+    index::{PackageFile, is_of_others, is_ours},
     io::FileIdentity,
     kpack::{CodeTarget, archive::KpackArchive, host::WrapperReference},
     place::{KnownPackage, KnownPackages, PublishedFacts},
@@ -373,13 +373,12 @@ impl SetFacts {
         let made = wheels.chain(sdists).filter_map(|(package, metadata)| {
             let (path, identity) = began.get(&package.file)?;
             let (sha256, size) = package.digest?;
-            let made = KnownPackage {
-                size,
+            let known = KnownPackage {
+                file: PackageFile::named(path.clone(), size, sha256).ok()?,
                 identity: Some(*identity),
-                sha256,
                 metadata: metadata.to_vec(),
             };
-            Some((path.clone(), made))
+            Some((path.clone(), known))
         });
         made.collect()
     }

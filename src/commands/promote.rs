@@ -133,9 +133,8 @@ pub fn run(args: &PromoteArgs, world: &World) -> Result<()> {
     let record = promote::write(&candidate, ties.as_ref(), &plan, directory, jobs, world)?;
     let Checked { report, verdict, .. } = args.check(directory, world)?;
     verdict?;
-    let written = record.files.iter();
-    let written: Vec<_> = written.map(|it| (it.path.clone(), it.sha256)).collect();
-    let mut promoted = LocalSet::promoted(directory, record.identity(&plan), &written, world)?;
+    let identity = record.identity(&plan);
+    let mut promoted = LocalSet::promoted(directory, identity, record.package_files()?, world)?;
     promoted.attach(PromotionRecord::FILE, record.render()?);
     source.name_copies(&record, &mut promoted);
     if let Some(directories) = directories {

@@ -19,15 +19,16 @@ use crate::{
     console::{Progress, World},
     digest::Sha256,
     error::{Context as _, Hint as _, No, Result, anyhow, bail},
+    index::{Layout, PackageFile},
     io::Tap,
     parallel,
-    place::{self, IndexOptions, Indexed, KnownPackages, MirroredPackage, Plan, SetPlace},
+    place::{self, IndexOptions, Indexed, KnownPackages, Plan, SetPlace},
     store::{Span, Store as _, http::HttpStore},
 };
 
 /// The files of a lock that the environments of `deps.toml` may install, and the place that gets them.
 pub struct Mirror<'a> {
-    wheels: Vec<(MirroredPackage, &'a LockedWheel)>,
+    wheels: Vec<(PackageFile, &'a LockedWheel)>,
     place: &'a SetPlace,
     world: &'a World,
 }
@@ -45,10 +46,12 @@ impl<'a> Mirror<'a> {
         let wheels: BTreeMap<String, &LockedWheel> =
             wheels.map(|it| Ok((it.name()?.to_string(), it))).collect::<Result<_>>()?;
         let wheels = wheels.into_iter().map(|(name, wheel)| {
-            let (size, sha256) = (wheel.size.unwrap_or(0), wheel.sha256());
-            (MirroredPackage { name, size, sha256 }, wheel)
+            let path = format!("{}{name}", Layout::Dist.files());
+            // A registry need not say the size. The download does.
+            let file = PackageFile::named(path, wheel.size.unwrap_or(0), wheel.sha256())?;
+            Ok((file, wheel))
         });
-        Ok(Self { wheels: wheels.collect(), place, world })
+        Ok(Self { wheels: wheels.collect::<Result<_>>()?, place, world })
     }
 
     /// Compares the files with those of the place.
@@ -66,8 +69,8 @@ impl<'a> Mirror<'a> {
                 .hint("mirror to another place: a file of a base index is never replaced");
         }
         let missing: Vec<&str> = plan.missing().collect();
-        let is_missing = |it: &&(MirroredPackage, &LockedWheel)| {
-            missing.iter().any(|path| path.ends_with(&format!("/{}", it.0.name)))
+        let is_missing = |it: &&(PackageFile, &LockedWheel)| {
+            missing.iter().any(|path| path.ends_with(&it.0.path))
         };
         let missing: Vec<_> = self.wheels.iter().filter(is_missing).collect();
         let work = tempfile::tempdir()?;
@@ -75,10 +78,9 @@ impl<'a> Mirror<'a> {
         let progress = world.console.progress("Fetching", place, bytes);
         let fetched = parallel::try_map(&missing, jobs, &world.stop, |(package, wheel)| {
             let size = wheel
-                .fetch(&work.path().join(&package.name), &progress, world)
+                .fetch(&work.path().join(package.name()), &progress, world)
                 .with_context(|| format!("failed to download `{}`", wheel.url))?;
-            let package = package.clone();
-            Ok(MirroredPackage { size, ..package })
+            Ok(PackageFile { size, ..package.clone() })
         })?;
         place::mirror(&fetched, work.path(), place, world)?;
         let options = IndexOptions { read: KnownPackages::new(), jobs };

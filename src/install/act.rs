@@ -14,7 +14,7 @@ use super::{
     environment::{Action, Change, Environment},
     installer::{self, CommandLine, Installer, words},
     origin::InstallOrigin,
-    plan::{Plan, PlannedFile},
+    plan::Plan,
     requirements::Requirements,
     site_packages::SitePackages,
 };
@@ -22,6 +22,7 @@ use crate::{
     atomic::lock::Lock,
     console::{World, few, shell_word},
     error::{Context as _, Exit, Hint as _, No, Result, anyhow, hinted, message},
+    place::OfferedFile,
     target::Target,
     version::Version,
     wheel::DistName,
@@ -38,7 +39,7 @@ pub struct Report<'a> {
     pub version: Option<&'a Version>,
     pub targets: &'a [Target],
     /// The files of ROCm, as far as the source tells.
-    files: &'a [PlannedFile],
+    files: &'a [OfferedFile],
 }
 
 impl fmt::Display for Report<'_> {

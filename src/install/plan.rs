@@ -16,10 +16,9 @@ use super::{
     site_packages::DEVICE,
 };
 use crate::{
-    digest::Sha256,
     error::Result,
     index::is_ours,
-    place::OfferedSet,
+    place::{OfferedFile, OfferedSet},
     policy::DistNames,
     run::ArtifactGroup,
     target::Target,
@@ -74,7 +73,7 @@ pub struct Plan {
     /// The arguments that say where packages are.
     pub(super) sources: Vec<String>,
     /// The files of ROCm that are installed, as far as the source tells.
-    pub files: Vec<PlannedFile>,
+    pub files: Vec<OfferedFile>,
     /// The packages that are installed again although the environment has them, because they are stubs or
     /// damaged.
     pub(super) reinstalled: Vec<DistName>,
@@ -86,17 +85,6 @@ pub struct Plan {
     /// Everything that is installed, if no installer has to be asked for that.
     #[serde(skip)]
     pub(super) exact: Option<Requirements>,
-}
-
-/// A file that will be installed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct PlannedFile {
-    pub name: String,
-    /// Where the file is.
-    pub url: String,
-    #[serde(skip)]
-    pub(super) project: DistName,
-    pub sha256: Option<Sha256>,
 }
 
 /// Decides what an install does.
@@ -122,12 +110,6 @@ pub fn plan(request: &Request, facts: Facts<'_>) -> Result<Plan> {
         let of = |it| select::files_of(offered, family, it, &rocm.version);
         projects.iter().flat_map(of)
     });
-    let files = files.map(|it| PlannedFile {
-        name: it.name.clone(),
-        url: it.url.clone(),
-        project: it.project.clone(),
-        sha256: it.sha256,
-    });
     let places = offered.sources(family);
     let is_device = |it: &&String| !it.starts_with(select::DEVICE);
     let origin = InstallOrigin {
@@ -150,7 +132,7 @@ pub fn plan(request: &Request, facts: Facts<'_>) -> Result<Plan> {
         schema: "rocwheel-install-plan-v3",
         source: offered.place.clone(),
         version: rocm.map(|it| it.version.clone()),
-        files: files.sorted_by(|a, b| a.name.cmp(&b.name)).collect(),
+        files: files.sorted_by(|a, b| a.name.cmp(&b.name)).cloned().collect(),
         exact: is_all
             .then(|| Requirements { sources: source_arguments(&places, base), packages: exact }),
         sources: source_arguments(&places, request.dependencies.as_deref()),

@@ -196,7 +196,8 @@ impl BuildAnswer<'_> {
     /// The size and the path of each package, for people.
     pub fn sized(&self, dist: &Path) -> String {
         let lines = self.packages.iter().map(|package| {
-            let (size, path) = (size(package.size).to_string(), dist.join(&package.path));
+            let (size, path) =
+                (size(package.file.size).to_string(), dist.join(package.file.below()));
             format!("{size:>10}  {}\n", path.display())
         });
         lines.collect()
@@ -206,6 +207,6 @@ impl BuildAnswer<'_> {
 impl fmt::Display for BuildAnswer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut packages = self.packages.iter();
-        packages.try_for_each(|package| writeln!(f, "{}", package.path))
+        packages.try_for_each(|package| writeln!(f, "{}", package.file.below()))
     }
 }

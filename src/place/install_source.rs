@@ -4,6 +4,7 @@
 use std::io::{self, Read as _};
 
 use itertools::Itertools as _;
+use serde::Serialize;
 
 use super::{
     directory_url::urls_of_directory,
@@ -43,18 +44,23 @@ pub struct OfferedSet {
 }
 
 /// A wheel or an sdist that a place offers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OfferedFile {
     /// The file name.
     pub name: String,
-    pub project: DistName,
-    pub version: Version,
-    pub sha256: Option<Sha256>,
     /// The address that installers can read.
     pub url: String,
+    pub sha256: Option<Sha256>,
+    #[serde(skip)]
+    pub project: DistName,
+    #[serde(skip)]
+    pub version: Version,
     /// The family in whose index it is. `None` for files for all families.
+    #[serde(skip)]
     pub family: Option<ArtifactGroup>,
+    #[serde(skip)]
     address: Address,
+    #[serde(skip)]
     has_sidecar: bool,
 }
 

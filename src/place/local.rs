@@ -20,7 +20,7 @@ use crate::{
     digest::Sha256,
     error::{Context as _, Error, Hint as _, No, Result, anyhow, one_line},
     index::{
-        Layout,
+        PackageFile,
         pages::{Phase, is_index_page, pages},
         set_json::{Identity, SetJson},
     },
@@ -83,15 +83,13 @@ impl LocalSet {
         let foreign = foreign_code.as_ref();
         let told = foreign.map(|it| it.run_id.clone()).or(fetched);
         let run_id = told.or(run_id);
-        let path = |made: &MadePackage| format!("{}{}", Layout::Dist.files(), made.path);
         let known = made.iter().filter_map(|made| {
-            let facts = KnownPackage {
-                size: made.size,
-                sha256: made.sha256,
+            let known = KnownPackage {
+                file: made.file.clone(),
                 metadata: made.metadata()?.to_vec(),
                 identity: made.identity,
             };
-            Some((path(made), facts))
+            Some((made.file.path.clone(), known))
         });
         let known = KnownFacts {
             identity: Identity {
@@ -110,14 +108,14 @@ impl LocalSet {
             made: known.collect(),
             ..KnownFacts::default()
         };
-        let packed = made.iter().map(|made| (path(made), made.sha256));
-        let packed: HashMap<String, Sha256> = packed.collect();
+        let packed = made.iter().map(|made| (&*made.file.path, made.file.sha256));
+        let packed: HashMap<&str, Sha256> = packed.collect();
         let directories = PackageDirectories::Built;
         let is_packed = |path: &str| packed.contains_key(path);
         let set = Self::read_known(dest, &place, known, directories, is_packed, world)
             .context("failed to read the finished set")?;
         for file in &set.document.files {
-            let sha256 = packed.get(&file.path);
+            let sha256 = packed.get(&*file.path);
             if sha256.is_some_and(|sha256| *sha256 != file.sha256) {
                 return Err(anyhow!("`{}` changed after it was packed", file.path))
                     .hint("build again, while no other program writes there");
@@ -165,25 +163,19 @@ impl LocalSet {
         })
     }
 
-    /// The packages that a promotion has just written below `root`, each with its digest, which is
-    /// not taken again.
+    /// The packages that a promotion has just written below `root`. Their digests are not taken again.
     pub fn promoted(
         root: &Path,
         identity: Identity,
-        written: &[(String, Sha256)],
+        written: Vec<PackageFile>,
         world: &World,
     ) -> Result<Self> {
         let mut known = KnownFacts { identity, ..KnownFacts::default() };
-        for (path, sha256) in written {
-            let file = root.join(path);
-            let metadata = metadata_of(&file)?;
-            let facts = KnownPackage {
-                size: fs_err::metadata(&file)?.len(),
-                sha256: *sha256,
-                metadata,
-                identity: FileIdentity::of(&file)?,
-            };
-            known.made.insert(path.clone(), facts);
+        for file in written {
+            let path = root.join(&file.path);
+            let metadata = metadata_of(&path)?;
+            let identity = FileIdentity::of(&path)?;
+            known.made.insert(file.path.clone(), KnownPackage { file, identity, metadata });
         }
         let place = SetPlace::directory(root, &world.stop);
         let directories = PackageDirectories::Built;

@@ -8,27 +8,12 @@ use super::{
 };
 use crate::{
     console::World,
-    digest::Sha256,
     error::Result,
-    index::{Layout, pages::Phase},
+    index::{PackageFile, pages::Phase},
 };
 
-/// A package that a place is to have.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MirroredPackage {
-    pub name: String,
-    pub size: u64,
-    pub sha256: Sha256,
-}
-
-impl MirroredPackage {
-    fn path(&self) -> String {
-        format!("{}{}", Layout::Dist.files(), self.name)
-    }
-}
-
 /// Compares packages with those of a place.
-pub fn plan_mirror(packages: &[MirroredPackage], place: &SetPlace, world: &World) -> Result<Plan> {
+pub fn plan_mirror(packages: &[PackageFile], place: &SetPlace, world: &World) -> Result<Plan> {
     let sync = sync(place, "".as_ref(), world);
     let (plan, ()) = sync.plan(|listing| decide(listing, packages, "".as_ref()))?;
     Ok(plan)
@@ -36,7 +21,7 @@ pub fn plan_mirror(packages: &[MirroredPackage], place: &SetPlace, world: &World
 
 /// Writes packages that are in a directory to a place. A file of the place with other bytes is an error.
 pub fn mirror(
-    packages: &[MirroredPackage],
+    packages: &[PackageFile],
     source: &Path,
     place: &SetPlace,
     world: &World,
@@ -54,16 +39,16 @@ fn sync<'a>(place: &'a SetPlace, source: &'a Path, world: &'a World) -> Sync<'a>
 
 fn decide(
     listing: &mut Listing<'_>,
-    packages: &[MirroredPackage],
+    packages: &[PackageFile],
     source: &Path,
 ) -> Result<(Changes, ())> {
     listing.add("dist")?;
     let items = packages.iter().map(|package| Item {
-        path: package.path(),
+        path: package.path.clone(),
         phase: Phase::File,
         size: package.size,
         sha256: package.sha256,
-        bytes: ItemBytes::OnDisk(source.join(&package.name), None),
+        bytes: ItemBytes::OnDisk(source.join(package.name()), None),
         copy: None,
         replaces: false,
     });

@@ -28,7 +28,7 @@ pub use self::{
     index::{IndexOptions, Indexed, index, plan_index},
     install_source::{OfferedFile, OfferedSet, PackageSource},
     local::{LocalSet, because as refusal},
-    mirror::{MirroredPackage, mirror, plan_mirror},
+    mirror::{mirror, plan_mirror},
     products::{
         IndexedProducts, ProductDirectories, ProductUpload, index_products, plan_index_products,
     },

@@ -66,13 +66,12 @@ pub(super) struct KnownFacts {
     pub(super) has_later_parts: bool,
 }
 
-/// What this process knows of a package that it has written, or read from end to end.
+/// A package that this process has written, or read from end to end.
 #[derive(Clone, Debug)]
 pub struct KnownPackage {
-    pub size: u64,
+    pub file: PackageFile,
     /// The file that it wrote or read. `None` on systems without inodes.
     pub identity: Option<FileIdentity>,
-    pub sha256: Sha256,
     /// METADATA of a wheel, PKG-INFO of an sdist.
     pub metadata: Vec<u8>,
 }
@@ -143,8 +142,8 @@ impl KnownFacts {
         found: Option<FileIdentity>,
     ) -> Option<(Sha256, Vec<u8>)> {
         if let Some(made) = self.made.get(&listed.path) {
-            let is_same = made.size == listed.stamp.size && made.identity == found;
-            return is_same.then(|| (made.sha256, made.metadata.clone()));
+            let is_same = made.file.size == listed.stamp.size && made.identity == found;
+            return is_same.then(|| (made.file.sha256, made.metadata.clone()));
         }
         let file = self.cache.as_ref()?.get(&listed.path, found?)?;
         Some((file.sha256, file.metadata.clone()?.into_bytes()))

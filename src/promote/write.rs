@@ -126,6 +126,12 @@ impl PromotionRecord {
     /// The name of the document.
     pub const FILE: &str = "promotion.json";
 
+    /// The files of the promoted set.
+    pub fn package_files(&self) -> Result<Vec<PackageFile>> {
+        let files = self.files.iter();
+        files.map(|it| PackageFile::named(it.path.clone(), it.size, it.sha256)).collect()
+    }
+
     /// What the promoted set is: of the same run, under the new version.
     pub fn identity(&self, plan: &PromotionPlan) -> Identity {
         let is_kept = |scope: &Scope| match scope.base() {

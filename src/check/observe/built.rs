@@ -29,18 +29,19 @@ pub fn facts_of_built(
     stop: &Stop,
 ) -> Result<SetFacts> {
     let mut set = SetFacts::default();
-    let sorted = packages.iter().sorted_by_key(|package| &package.path);
+    let sorted = packages.iter().sorted_by_key(|package| package.file.below());
     for package in sorted {
         let checked = CheckedPackage {
-            name: file_name(&package.path),
-            file: package.path.clone(),
-            size: package.size,
-            digest: Some((package.sha256, package.size)),
+            name: file_name(package.file.below()),
+            file: package.file.below().to_owned(),
+            size: package.file.size,
+            digest: Some((package.file.sha256, package.file.size)),
         };
         let is_wheel = checked.platform().is_some();
         if is_wheel {
-            let wheel = observe(checked, &package.members, jobs, stop)
-                .with_context(|| format!("failed to examine the members of `{}`", package.path))?;
+            let wheel = observe(checked, &package.members, jobs, stop).with_context(|| {
+                format!("failed to examine the members of `{}`", package.file.below())
+            })?;
             set.wheels.push(Arc::new(wheel));
         } else {
             set.sdists.push(Arc::new(sdist(checked, &package.members)));

@@ -3,12 +3,13 @@
 
 use std::{fmt, sync::Arc};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer, ser::SerializeStruct as _};
 
 use super::{content::SdkArchive, memory::WheelRecipe};
 use crate::{
     console::{count, many, size},
     digest::Sha256,
+    index::PackageFile,
     io::FileIdentity,
     package::split_tree::BuildArchives,
     relpath::RelPath,
@@ -57,24 +58,30 @@ impl ReuseCount {
     }
 }
 
-/// A finished package.
-#[derive(Clone, Debug, Serialize)]
+/// A finished package, and how it was made.
+#[derive(Clone, Debug)]
 pub struct MadePackage {
-    /// Its path below `dist/`.
-    pub path: String,
-    pub size: u64,
-    pub sha256: Sha256,
+    /// In `dist/`.
+    pub file: PackageFile,
     /// All members in their order: those of a wheel with `.dist-info` and RECORD, or the files of
     /// an sdist, by their path below its top directory.
-    #[serde(skip)]
     pub members: Vec<BuiltMember>,
     /// Of the file that was written. `None` if another one has its name since, and on systems
     /// without inodes.
-    #[serde(skip)]
     pub identity: Option<FileIdentity>,
     /// Of a wheel.
-    #[serde(skip)]
     pub(super) recipe: Option<WheelRecipe>,
+}
+
+/// `{"path": …, "size": …, "sha256": …}`, with the path below `dist/`.
+impl Serialize for MadePackage {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut fields = to.serialize_struct("MadePackage", 3)?;
+        fields.serialize_field("path", self.file.below())?;
+        fields.serialize_field("size", &self.file.size)?;
+        fields.serialize_field("sha256", &self.file.sha256)?;
+        fields.end()
+    }
 }
 
 /// A member of a finished package.

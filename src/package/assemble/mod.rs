@@ -22,6 +22,7 @@ use crate::{
     console::{Progress, World, few, many, size, took},
     digest::Sha256,
     error::{Context as _, Result, one_line},
+    index::{Layout, PackageFile},
     io::{FileIdentity, Tap, buffered},
     package::plan::{BuildPlan, PackageForm, PackagePlan},
     parallel,
@@ -119,14 +120,14 @@ pub fn assemble(
         .into_iter()
         .zip(digests)
         .map(|(file, sha256)| file.finished(sha256, dist))
-        .collect();
-    let wheels = packages.iter().filter_map(|it| Some((it.sha256, it.recipe?)));
+        .collect::<Result<_>>()?;
+    let wheels = packages.iter().filter_map(|it| Some((it.file.sha256, it.recipe?)));
     if let Err(error) = memory.write(root, wheels) {
         let why = one_line(&error);
         let text = format!("the next build cannot reuse this one quickly: {why}");
         world.console.warn(text);
     }
-    let bytes = size(packages.iter().map(|made| made.size).sum());
+    let bytes = size(packages.iter().map(|made| made.file.size).sum());
     let (count, time) = (many(packages.len(), "package"), took(began.elapsed()));
     world.console.status("Built", format!("{count}, {bytes}, in {time}"));
     let reused = earlier.map(|_| reused);
@@ -166,21 +167,20 @@ impl WrittenFile {
 
     /// Looks for the file under its final name. Replacing an earlier set takes seconds, and another
     /// program may write to the file meanwhile.
-    fn finished(self, sha256: Sha256, dist: &Path) -> MadePackage {
+    fn finished(self, sha256: Sha256, dist: &Path) -> Result<MadePackage> {
         let found = FileIdentity::of(&dist.join(&self.path)).ok().flatten();
         // Deleting another name of a file changes its `ctime`.
         let is_same = |old: FileIdentity, new: FileIdentity| {
             old == new || self.is_shared && new.is_but_for_ctime(old)
         };
         let both = self.identity.zip(found);
-        MadePackage {
-            path: self.path,
-            size: self.size,
-            sha256,
+        let path = format!("{}{}", Layout::Dist.files(), self.path);
+        Ok(MadePackage {
+            file: PackageFile::named(path, self.size, sha256)?,
             members: self.members,
             identity: both.and_then(|(old, new)| is_same(old, new).then_some(new)),
             recipe: self.recipe,
-        }
+        })
     }
 }
 
@@ -453,11 +453,11 @@ mod tests {
     /// Whether a wheel is still the one that was written after something happened to its file.
     fn is_it(is_shared: bool, happens: impl Fn(&Path)) -> bool {
         let dist = tempfile::tempdir().unwrap();
-        let file = dist.path().join("a.whl");
+        let file = dist.path().join("a-1-py3-none-any.whl");
         fs_err::write(&file, "a wheel").unwrap();
         let sha256 = Sha256::of(b"a wheel");
         let written = WrittenFile {
-            path: "a.whl".to_owned(),
+            path: "a-1-py3-none-any.whl".to_owned(),
             size: 7,
             members: Vec::new(),
             identity: FileIdentity::of(&file).unwrap(),
@@ -468,7 +468,7 @@ mod tests {
         // Let the clock of the file system go on.
         sleep(Duration::from_millis(30));
         happens(&file);
-        let made = written.finished(sha256, dist.path());
+        let made = written.finished(sha256, dist.path()).unwrap();
         assert!(made.identity.is_none() || made.identity == FileIdentity::of(&file).unwrap());
         made.identity.is_some()
     }

@@ -190,12 +190,10 @@ fn what_a_build_knows_holds_for_the_file_that_it_wrote() {
         FileIdentity::of(&path).unwrap()
     };
     let (ours, other) = (written("ours"), written("other"));
-    let facts =
-        KnownPackage { size: 1, sha256: Sha256::of(b"a"), metadata: Vec::new(), identity: ours };
-    let known = KnownFacts {
-        made: [("dist/a-1.tar.gz".to_owned(), facts)].into(),
-        ..KnownFacts::default()
-    };
+    let path = "dist/a-1.tar.gz".to_owned();
+    let file = PackageFile::named(path.clone(), 1, Sha256::of(b"a")).unwrap();
+    let made = KnownPackage { file, metadata: Vec::new(), identity: ours };
+    let known = KnownFacts { made: [(path, made)].into(), ..KnownFacts::default() };
     let listed = listed("a-1.tar.gz", stamp(None));
     assert!(known.on_disk(&listed, ours).is_some());
     assert!(known.on_disk(&listed, other).is_none());

@@ -54,7 +54,7 @@ fn whole(source: &dyn ReadAt) -> Vec<u8> {
 
 fn wheel_has(file: &[u8], made: &MadePackage) {
     let mut zip = ZipArchive::new(Cursor::new(file)).unwrap();
-    assert_eq!(zip.len(), made.members.len(), "{}", made.path);
+    assert_eq!(zip.len(), made.members.len(), "{}", made.file.path);
     for (index, member) in made.members.iter().enumerate() {
         let mut found = zip.by_index(index).unwrap();
         assert_eq!(found.name().unwrap(), member.path.as_str());
@@ -116,12 +116,12 @@ fn sdist_has(file: &[u8], made: &MadePackage) {
 
 fn matches_its_files(dest: &Path, made: &MadeSet) {
     for package in &made.packages {
-        let file = fs_err::read(dest.join("dist").join(&package.path)).unwrap();
+        let file = fs_err::read(dest.join("dist").join(package.file.below())).unwrap();
         let found = (Sha256::of(&file), file.len() as u64);
-        assert_eq!(found, (package.sha256, package.size));
+        assert_eq!(found, (package.file.sha256, package.file.size));
         let metadata = String::from_utf8_lossy(package.metadata().unwrap());
         assert!(metadata.starts_with("Metadata-Version: "), "{metadata}");
-        if package.path.ends_with(".whl") {
+        if package.file.below().ends_with(".whl") {
             wheel_has(&file, package);
         } else {
             sdist_has(&file, package);
@@ -171,8 +171,8 @@ fn a_package_that_changed_since_it_was_packed_is_refused() {
     };
     assert_eq!(describe().unwrap().document.files.len(), packages.len());
     // It keeps its length and the time of its last write.
-    let wheel = packages.iter().find(|it| it.path.ends_with(".whl"));
-    let file = place.path().join("dist").join(&wheel.unwrap().path);
+    let wheel = packages.iter().find(|it| it.file.path.ends_with(".whl"));
+    let file = place.path().join(&wheel.unwrap().file.path);
     let time = fs_err::metadata(&file).unwrap().modified().unwrap();
     let mut bytes = fs_err::read(&file).unwrap();
     let middle = bytes.len() / 2;
