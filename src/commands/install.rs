@@ -22,7 +22,7 @@ use crate::{
     policy::DistNames,
     target::{Target, split_list},
     version::{ReleaseStream, Version},
-    wheel::{Metadata, RequirementLine},
+    wheel::{Metadata, Requirement},
 };
 
 /// What few need, and `--help` has.
@@ -139,14 +139,15 @@ impl InstallArgs {
             list => split_list(list).map(str::to_owned).collect(),
         };
         for text in &self.package {
-            RequirementLine::parse(text)
-                .with_context(|| format!("`--package` with no requirement: {text:?}"))?;
-            if text.contains("://") {
+            let requirement = text.parse::<Requirement>();
+            let has_url = requirement.as_ref().is_ok_and(|it| it.url().is_some());
+            if has_url || text.contains("://") {
                 return Err(anyhow!(
                     "`--package` with an address, for which the source has no digest"
                 ))
                 .hint("name the package, and the index that has it with `--deps`");
             }
+            requirement.with_context(|| format!("`--package` with no requirement: {text:?}"))?;
         }
         // The address reaches logs and lock files, so that it may have no password in it.
         let dependencies = self.deps.iter().filter(|it| *it != "none");
@@ -257,8 +258,7 @@ impl InstallArgs {
     ) -> Result<Vec<(String, Option<Metadata>)>> {
         let mut packages = Vec::new();
         for text in &self.package {
-            let name = RequirementLine::parse(text).map(|it| it.name);
-            let name = name.context("a requirement without a name")?;
+            let Requirement { name, .. } = text.parse()?;
             place.offer_project(offered, name.normalized())?;
             let pins = install::pins(offered, None, rocm, &self.package);
             let mut files = offered.files.iter();

@@ -20,14 +20,14 @@ use crate::{
     parallel,
     place::{OfferedFile, SetPlace},
     run::Platform,
-    wheel::{DistName, PackageFilename, RequirementLine},
+    wheel::{DistName, PackageFilename, Requirement},
 };
 
 /// A wheel or sdist of a set, and what it needs.
 #[derive(Clone, Debug)]
 pub struct SetPackage {
     pub(super) name: PackageFilename,
-    pub(super) requires: Vec<String>,
+    pub(super) requires: Vec<Requirement>,
 }
 
 /// The packages of a set, also those of others in it, such as torch.
@@ -44,7 +44,7 @@ pub fn packages_of(place: &SetPlace, jobs: NonZeroUsize, world: &World) -> Resul
     let read = |file: &OfferedFile| -> Result<SetPackage> {
         Ok(SetPackage {
             name: file.name.parse()?,
-            requires: place.metadata_of(file)?.requires_dist,
+            requires: place.metadata_of(file)?.requirements().collect(),
         })
     };
     parallel::try_map(&files, jobs, &world.stop, read)
@@ -65,10 +65,10 @@ pub fn open_requirements(lock: &Lock, wishes: &Wishes, sets: &[SetPackage]) -> V
         }
         for package in sets.iter().filter(|it| environment.fits(&it.name)) {
             let by = format!("{} {}", package.name.name, package.name.version);
-            for line in package.requires.iter().filter_map(|it| RequirementLine::parse(it)) {
-                let applies = line.applies(&environment, &BTreeSet::new());
+            for line in &package.requires {
+                let applies = line.marker.evaluate(&environment, &[]);
                 if applies.unwrap_or(true) && !is_of_runs(&line.name) {
-                    ask(&by, &line.name, line.specifier);
+                    ask(&by, &line.name, line.specifier());
                 }
             }
         }
@@ -126,7 +126,7 @@ mod tests {
                 "opt-einsum; extra == 'opt'",
                 "sympy",
             ]
-            .map(str::to_owned)
+            .map(|it| it.parse().unwrap())
             .to_vec(),
         };
         let open = open_requirements(&lock.unwrap(), &wishes, &[torch]);

@@ -8,7 +8,7 @@ use derive_more::Display;
 use crate::{
     error::{Context as _, Error, Result, as_text},
     run::Platform,
-    wheel::{MarkerVariables, PackageFilename, Tag},
+    wheel::{MarkerVariable, MarkerVariables, PackageFilename, Tag},
 };
 
 as_text!(PythonMinor);
@@ -69,27 +69,25 @@ impl PythonPlatform {
 }
 
 impl MarkerVariables for PythonPlatform {
-    fn value(&self, name: &str) -> Option<String> {
+    fn value(&self, variable: MarkerVariable) -> Option<String> {
         let (os, system, machine) = match self.platform {
             Platform::Linux => ("posix", "Linux", "x86_64"),
             Platform::Windows => ("nt", "Windows", "AMD64"),
         };
-        let value = match name {
-            "python_version" => self.python.to_string(),
-            "python_full_version" | "implementation_version" => {
+        Some(match variable {
+            MarkerVariable::PythonVersion => self.python.to_string(),
+            MarkerVariable::PythonFullVersion | MarkerVariable::ImplementationVersion => {
                 format!("{}.{NEWEST_PATCH}", self.python)
             }
-            "os_name" | "os.name" => os.to_owned(),
-            "sys_platform" | "sys.platform" => self.platform.sys_platform().to_owned(),
-            "platform_system" => system.to_owned(),
-            "platform_machine" | "platform.machine" => machine.to_owned(),
-            "platform_python_implementation" | "python_implementation" => "CPython".to_owned(),
-            "implementation_name" => "cpython".to_owned(),
+            MarkerVariable::OsName => os.to_owned(),
+            MarkerVariable::SysPlatform => self.platform.sys_platform().to_owned(),
+            MarkerVariable::PlatformSystem => system.to_owned(),
+            MarkerVariable::PlatformMachine => machine.to_owned(),
+            MarkerVariable::PlatformPythonImplementation => "CPython".to_owned(),
+            MarkerVariable::ImplementationName => "cpython".to_owned(),
             // They differ between machines of one platform.
-            "platform_release" | "platform_version" => String::new(),
-            _ => return None,
-        };
-        Some(value)
+            MarkerVariable::PlatformRelease | MarkerVariable::PlatformVersion => String::new(),
+        })
     }
 }
 

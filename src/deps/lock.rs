@@ -11,7 +11,7 @@ use crate::{
     error::{Context as _, Result, ensure},
     location::percent_decode,
     version::Version,
-    wheel::{DistName, PackageFilename, RequirementLine},
+    wheel::{DistName, Marker, PackageFilename},
 };
 
 /// The version of the format.
@@ -31,7 +31,7 @@ pub(super) struct LockedPackage {
     pub(super) version: Version,
     /// The environments that it is for.
     #[serde(default)]
-    marker: String,
+    marker: Marker,
     #[serde(default)]
     pub(super) wheels: Vec<LockedWheel>,
 }
@@ -94,9 +94,7 @@ impl Lock {
 impl LockedPackage {
     /// Whether it is for an environment. A marker that cannot be read excludes nothing.
     pub(super) fn is_for(&self, environment: PythonPlatform) -> bool {
-        let line = format!("{}; {}", self.name, self.marker);
-        let line = RequirementLine::parse(&line).filter(|_| !self.marker.is_empty());
-        line.is_none_or(|it| it.applies(&environment, &BTreeSet::new()).unwrap_or(true))
+        self.marker.evaluate(&environment, &[]).unwrap_or(true)
     }
 
     /// The wheels that an environment may install.

@@ -15,7 +15,6 @@ use crate::{
     console::World,
     error::{Context as _, Hint as _, Result},
     install,
-    wheel::RequirementLine,
 };
 
 /// Writes the lock, and returns it. Files that are younger than `min_age` are not picked.
@@ -53,11 +52,9 @@ pub fn update(
 /// What uv is asked for.
 fn requirements(wishes: &Wishes, sets: &[SetPackage]) -> String {
     let lines = sets.iter().flat_map(|it| &it.requires);
-    let of_others = lines.filter(|text| {
-        let line = RequirementLine::parse(text);
-        line.is_some_and(|it| it.extra.is_none() && !is_of_runs(&it.name))
-    });
-    let all: BTreeSet<String> = wishes.lines().chain(of_others.cloned()).collect();
+    let of_others = lines.filter(|it| !it.marker.needs_extra() && !is_of_runs(&it.name));
+    let of_others = of_others.map(ToString::to_string);
+    let all: BTreeSet<String> = wishes.lines().chain(of_others).collect();
     let lines = all.into_iter().map(|it| it + "\n");
     lines.collect()
 }
@@ -79,7 +76,7 @@ mod tests {
                 "triton==3",
                 "optree; extra == 'optree'",
             ]
-            .map(str::to_owned)
+            .map(|it| it.parse().unwrap())
             .to_vec(),
         };
         let asked = requirements(&Wishes::parse(wishes).unwrap(), &[torch]);

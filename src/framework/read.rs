@@ -27,7 +27,7 @@ use crate::{
     relpath::RelPath,
     spool::Spool,
     wheel::{
-        Archive, MemberKeeper, Metadata, PackageFilename, Record, RequirementLine, Source, Tag,
+        Archive, MemberKeeper, Metadata, PackageFilename, Record, Requirement, Source, Tag,
         WheelEdit, dist_info::WheelFacts, installed_path,
     },
 };
@@ -176,10 +176,9 @@ impl FrameworkWheel {
         })
     }
 
-    /// The requirements that name a project, each with its whole line.
-    pub(super) fn requirements(&self) -> impl Iterator<Item = (&str, RequirementLine<'_>)> {
-        let lines = self.metadata.requires_dist.iter();
-        lines.filter_map(|line| Some((line.as_str(), RequirementLine::parse(line)?)))
+    /// The requirements that can be read.
+    pub(super) fn requirements(&self) -> impl Iterator<Item = Requirement> {
+        self.metadata.requirements()
     }
 
     /// The path of the member that is installed at a path.

@@ -147,31 +147,31 @@ impl OneWheel<'_> {
         let row = check.providers.policy.of(&wheel.name.name);
         let packages = check.set.packages().filter_map(|it| it.identity());
         let packages: BTreeSet<&DistName> = packages.map(|it| &it.name).collect();
-        let plain = wheel.requirements().filter(|it| it.1.extra.is_none());
-        let on_rocm = plain.filter(|it| index::is_ours(&it.1.name)).collect_vec();
+        let plain = wheel.requirements().filter(|it| !it.marker.needs_extra());
+        let on_rocm = plain.filter(|it| index::is_ours(&it.name)).collect_vec();
         let runs_rocm = self.needs_rocm() || row.is_some_and(|row| row.runs_rocm);
         let selector = &rocm.names.selector;
         if on_rocm.is_empty() && runs_rocm {
             let fact = format!("its binaries need ROCm, and it does not require `{selector}`");
             self.add(rule::UNREQUIRED_SET, fact);
         }
-        for (line, requirement) in on_rocm {
-            if rocm.version.fulfils(requirement.specifier) == Some(false) {
-                let fact = format!("it requires `{line}`, and the set is {}", rocm.version);
+        for requirement in on_rocm {
+            if requirement.allows(&rocm.version) == Some(false) {
+                let fact = format!("it requires `{requirement}`, and the set is {}", rocm.version);
                 self.add(rule::OTHER_SET, fact);
             }
         }
-        for (line, requirement) in wheel.requirements() {
-            let Some(extra) = requirement.extra else {
-                continue;
-            };
+        for requirement in wheel.requirements() {
             let name = &requirement.name;
             let is_lost =
                 index::is_ours(name) && name.normalized() != selector && !packages.contains(name);
             if is_lost || row.is_some_and(|row| row.is_dead(name)) {
-                let fact =
-                    format!("its extra `{extra}` requires `{line}`, which is not in the set");
-                self.add(rule::DEAD_EXTRA, fact);
+                for extra in requirement.marker.extras() {
+                    let fact = format!(
+                        "its extra `{extra}` requires `{requirement}`, which is not in the set"
+                    );
+                    self.add(rule::DEAD_EXTRA, fact);
+                }
             }
         }
     }
@@ -183,7 +183,7 @@ impl OneWheel<'_> {
         let neighbours: BTreeSet<DistName> = needed.chain(known).collect();
         for name in neighbours {
             let mut requirements = self.wheel.requirements();
-            if !requirements.any(|(_, it)| it.name == name && it.pin().is_some()) {
+            if !requirements.any(|it| it.name == name && it.pin().is_some()) {
                 let fact = format!("it needs {name}, and does not require one version of it");
                 self.add(rule::UNPINNED_NEIGHBOUR, fact);
             }

@@ -18,7 +18,7 @@ use crate::{
     },
     target::{Target, TargetTable},
     version::Version,
-    wheel::{DistName, Metadata, RequirementLine},
+    wheel::{DistName, Metadata},
 };
 
 /// A group of packages, in the order in which they are shown.
@@ -185,12 +185,10 @@ pub fn ensure_one_form<'a>(wheels: impl Iterator<Item = (&'a str, &'a [u8])>) ->
         let Ok(metadata) = Metadata::parse(metadata) else {
             continue;
         };
-        let requirements = metadata.requires_dist.iter();
-        let mut requirements = requirements.filter_map(|it| RequirementLine::parse(it));
-        let is_split = requirements.any(|it| {
+        let is_split = metadata.requirements().any(|it| {
             let target = device_package(&it.name).and_then(|(_, target)| target);
-            let target = target.map(|target| format!("device-{target}"));
-            !is_ours(&it.name) && target.is_some() && target.as_deref() == it.extra
+            let is_extra = |target| it.marker.is_for_extra(&format!("device-{target}"));
+            !is_ours(&it.name) && target.is_some_and(is_extra)
         });
         let [whole, split] = forms.entry((metadata.name, metadata.version)).or_default();
         *(if is_split { split } else { whole }) = Some(file);
@@ -266,13 +264,14 @@ mod tests {
             format!("Metadata-Version: 2.1\nName: torch\nVersion: {version}\n{requires}\n")
         };
         let split = "Requires-Dist: amd-torch-device-gfx942==1; extra == \"device-gfx942\"\n";
+        let in_two = "Requires-Dist: amd-torch-device-gfx942==1; 'device-gfx942' == extra or extra == 'all'\n";
         let tied = "Requires-Dist: rocm[device-gfx942]==7; extra == \"device-gfx942\"\n";
         let one = metadata("1", split);
         let ensure = |others: &[String]| {
             let others = others.iter().map(|it| ("dist/torch-fat.whl.metadata", it.as_bytes()));
             ensure_one_form(others.chain([("torch-split.whl.metadata", one.as_bytes())]))
         };
-        ensure(&[metadata("2", tied), metadata("1", split)]).unwrap();
+        ensure(&[metadata("2", tied), metadata("1", split), metadata("1", in_two)]).unwrap();
         let refused = ensure(&[metadata("1", tied)]).unwrap_err();
         insta::assert_snapshot!(refused, @"`torch-fat.whl` has its device code in it, and `torch-split.whl`, of the same version, in other packages");
     }

@@ -15,7 +15,7 @@ use crate::{
     index::is_ours,
     policy::DistNames,
     target::Target,
-    wheel::{DistName, RequirementLine},
+    wheel::{DistName, Requirement},
 };
 
 /// The rules of `check` that make sense for installed packages: versions that disagree, device code that
@@ -92,16 +92,12 @@ impl<'a> Repair<'a> {
         let names = DistNames::built_in();
         let (mut targets, mut extras) = (Vec::new(), Vec::new());
         let selector = site.find(&names.selector);
-        let lines = selector.into_iter().flat_map(|it| &it.requires);
-        for line in lines.filter_map(|it| RequirementLine::parse(it)) {
-            let is_installed = site.find(line.name.normalized()).is_some();
-            let Some(extra) = line.extra.filter(|_| is_installed) else {
-                continue;
-            };
-            match names.device_target(&line.name) {
-                Some(target) => targets.push(target),
+        let requirements = selector.into_iter().flat_map(|it| &it.requires);
+        for it in requirements.filter(|it| site.find(it.name.normalized()).is_some()) {
+            match names.device_target(&it.name) {
+                Some(target) if it.marker.needs_extra() => targets.push(target),
                 // The extra of a device package that is for all targets names no package of its own.
-                None => extras.push(extra.to_owned()),
+                _ => extras.extend(it.marker.extras().into_iter().map(str::to_owned)),
             }
         }
         let version = selector.map(|it| &it.version);
@@ -186,21 +182,19 @@ fn device_gaps(
 ) -> Vec<Diagnosis> {
     let wanted = target.base().to_string();
     let (name, version) = (package.name.normalized(), &package.version);
-    let lines = package.requires.iter().filter_map(|it| RequirementLine::parse(it));
-    let target_of = |line: &RequirementLine<'_>| {
-        let target = line.extra?.strip_prefix("device-gfx")?;
-        Some(format!("gfx{target}"))
-    };
-    let lines = lines.filter_map(|line| Some((target_of(&line)?, line)));
+    let lines = package.requires.iter().flat_map(|line| {
+        let targets = line.marker.extras().into_iter().filter_map(|it| it.strip_prefix("device-"));
+        targets.filter(|it| it.starts_with("gfx")).map(move |target| (target, line))
+    });
     let (lines, others): (Vec<_>, Vec<_>) = lines.partition(|(target, _)| *target == wanted);
     if lines.is_empty() && !others.is_empty() {
-        let others = few(others.into_iter().map(|it| it.0).unique());
+        let others = few(others.into_iter().map(|it| it.0.to_owned()).unique());
         return vec![Diagnosis::new(
             format!("`{name}` {version} has no code for `{wanted}`, only for {others}"),
             format!("install another build of `{name}`, which has `{wanted}`"),
         )];
     }
-    let gap = |line: &RequirementLine<'_>| {
+    let gap = |line: &Requirement| {
         let device = line.name.normalized();
         let fix = || repair.install(&format!("`{device}`"), Some(&target.base()));
         let Some(installed) = site.find(device).map(|it| &it.version) else {
@@ -209,8 +203,8 @@ fn device_gaps(
             );
             return Some(Diagnosis::new(found, fix()));
         };
-        let is_refused = installed.fulfils(line.specifier) == Some(false);
-        let needs = line.pin().unwrap_or(line.specifier);
+        let is_refused = line.allows(installed) == Some(false);
+        let needs = line.pin().map_or_else(|| line.specifier().to_owned(), |it| it.to_string());
         let found =
             format!("`{name}` {version} needs `{device}` {needs}, and {installed} is installed");
         is_refused.then(|| Diagnosis::new(found, fix()))

@@ -23,7 +23,7 @@ use crate::{
     run::ArtifactGroup,
     target::Target,
     version::Version,
-    wheel::{DistName, Metadata, RequirementLine},
+    wheel::{DistName, Metadata, Requirement},
 };
 
 /// Where most people get all other packages, and where a stranger may have uploaded any name.
@@ -153,9 +153,8 @@ pub fn plan(request: &Request, facts: Facts<'_>) -> Result<Plan> {
 /// Fails if a package of an existing environment stays, and is one of another version of ROCm, or needs
 /// another version of a package that is installed now, as a framework that is tied to ROCm does.
 fn ensure_fits(facts: &Facts<'_>, projects: &BTreeSet<DistName>, pins: &[Pinned]) -> Result<()> {
-    let named = facts.packages.iter();
-    let named = named.filter_map(|it| RequirementLine::parse(&it.0));
-    let named: Vec<DistName> = named.map(|it| it.name).collect();
+    let named = facts.packages.iter().filter_map(|it| it.0.parse().ok());
+    let named: Vec<DistName> = named.map(|it: Requirement| it.name).collect();
     let is_new = |name: &DistName| projects.contains(name) || named.contains(name);
     let rocm = facts.rocm.as_ref().map(|it| &it.0);
     let parts = rocm.map(select::parts).unwrap_or_default();
@@ -164,12 +163,12 @@ fn ensure_fits(facts: &Facts<'_>, projects: &BTreeSet<DistName>, pins: &[Pinned]
         if let Some(rocm) = rocm.filter(|it| it.version != installed.version) {
             return Some(format!("and this is ROCm {}", rocm.version));
         }
-        let lines = select::requirements(installed);
-        let mut lines = lines.filter(|it| it.extra.is_none() && is_new(&it.name));
+        let lines = installed.requirements();
+        let mut lines = lines.filter(|it| !it.marker.needs_extra() && is_new(&it.name));
         lines.find_map(|line| {
             let pin = pins.iter().find(|it| it.project == line.name)?;
-            let is_refused = pin.version.fulfils(line.specifier) == Some(false);
-            let (project, version, needs) = (&pin.project, &pin.version, line.specifier);
+            let is_refused = line.allows(&pin.version) == Some(false);
+            let (project, version, needs) = (&pin.project, &pin.version, line.specifier());
             is_refused.then(|| format!("which needs `{project}` {needs}, and not {version}"))
         })
     };
@@ -202,7 +201,7 @@ fn requirements(
         requirements.push(format!("{}{brackets}=={}", rocm.name, rocm.version));
     }
     for (text, metadata) in &facts.packages {
-        let line = RequirementLine::parse(text);
+        let line: Option<Requirement> = text.parse().ok();
         let pin = line.and_then(|line| pins.iter().find(|it| it.project == line.name));
         let Some((pin, metadata)) = pin.zip(metadata.as_ref()) else {
             requirements.push(elsewhere(request, facts.offered, text)?);
@@ -232,7 +231,7 @@ fn elsewhere(request: &Request, offered: &OfferedSet, text: &str) -> Result<Stri
             "name the index that has it with `--deps`",
         ));
     };
-    let line = RequirementLine::parse(text);
+    let line: Option<Requirement> = text.parse().ok();
     let is_of_rocm = |name: &DistName| is_ours(name) || name.normalized().contains(DEVICE);
     if is_public(base) && line.as_ref().is_some_and(|it| is_of_rocm(&it.name)) {
         return Err(no(

@@ -16,7 +16,7 @@ use crate::{
     run::{ArtifactGroup, Platform},
     target::{Family, Scope, Target, TargetTable},
     version::{ReleaseStream, Version},
-    wheel::{DistName, Metadata, RequirementLine},
+    wheel::{DistName, Metadata, Requirement},
 };
 
 /// The beginning of an extra for the device code of a target, as ROCm and frameworks have it.
@@ -67,9 +67,8 @@ pub fn file_of<'a>(
 /// What a package needs on a platform without any extra of its own.
 pub fn needed_by(metadata: &Metadata, platform: Platform) -> BTreeSet<DistName> {
     let platform = platform.sys_platform();
-    let lines = requirements(metadata);
-    let lines = lines.filter(|it| it.extra.is_none() && it.may_apply_on(platform));
-    lines.map(|line| line.name).collect()
+    let needed = metadata.requirements().filter(|it| it.marker.may_hold_with(platform, &[]));
+    needed.map(|it| it.name).collect()
 }
 
 /// The version of `rocm` that was asked for, or all that the source offers, the newest first. Empty
@@ -139,8 +138,7 @@ pub fn select(
     metadata: &Metadata,
 ) -> Result<RocmSelection> {
     let names = DistNames::built_in();
-    let lines = || requirements(metadata);
-    if !lines().any(|line| line.name.normalized() == names.core) {
+    if !metadata.requirements().any(|it| it.name.normalized() == names.core) {
         // The public registry has a `rocm` that is empty.
         let (version, place, core) = (&metadata.version, &offered.place, &names.core);
         return Err(no(
@@ -159,12 +157,11 @@ pub fn select(
     } else {
         targets = wanted_targets(request, &device, metadata)?;
     }
-    let usual = lines().filter(|it| names.has_libraries(&it.name));
-    let usual = usual.filter_map(|it| it.extra).map(str::to_owned);
+    let usual = || extras_that_bring(metadata, |name| names.has_libraries(name));
     let extras: Vec<String> = request
         .extras
         .clone()
-        .unwrap_or_else(|| usual.collect())
+        .unwrap_or_else(usual)
         .into_iter()
         .chain(targets.iter().map(|target| format!("{DEVICE}{target}")))
         .unique()
@@ -178,22 +175,22 @@ pub fn select(
         ));
     }
     let platform = request.platform.sys_platform();
-    let is_asked = |extra: &str| extras.iter().any(|it| it == extra);
-    let needed = lines().filter(|it| it.extra.is_none_or(is_asked) && it.may_apply_on(platform));
-    Ok(RocmSelection { projects: needed.map(|line| line.name).collect(), targets, family, extras })
-}
-
-/// The requirements of a package that can be read.
-pub(super) fn requirements(metadata: &Metadata) -> impl Iterator<Item = RequirementLine<'_>> {
-    let lines = metadata.requires_dist.iter();
-    lines.filter_map(|line| RequirementLine::parse(line))
+    let asked = extras.iter().map(String::as_str).collect_vec();
+    let needed = metadata.requirements().filter(|it| it.marker.may_hold_with(platform, &asked));
+    Ok(RocmSelection { projects: needed.map(|it| it.name).collect(), targets, family, extras })
 }
 
 /// The extras of a package, in order.
 fn extras_of(metadata: &Metadata) -> Vec<String> {
     let named = metadata.provides_extra.iter().cloned();
-    let used = requirements(metadata).filter_map(|line| line.extra.map(str::to_owned));
-    named.chain(used).unique().collect()
+    named.chain(extras_that_bring(metadata, |_| true)).unique().collect()
+}
+
+/// The extras of a package that bring one of these projects, in order.
+fn extras_that_bring(metadata: &Metadata, is_meant: impl Fn(&DistName) -> bool) -> Vec<String> {
+    let requirements = metadata.requirements().filter(|it| is_meant(&it.name)).collect_vec();
+    let extras = requirements.iter().flat_map(|it| it.marker.extras());
+    extras.map(str::to_owned).collect()
 }
 
 /// The targets to install for, of those that have an extra.
@@ -294,9 +291,11 @@ fn names_of(wish: &TargetWish, offered: &str) -> Result<Vec<String>> {
 /// to the user.
 fn ensure_for_family(request: &Request, metadata: &Metadata) -> Result<()> {
     let names = DistNames::built_in();
-    let lines = requirements(metadata);
-    let families = lines.filter_map(|it| names.libraries_family(&it.name).map(str::to_owned));
-    let families: Vec<String> = families.unique().collect();
+    let families: Vec<String> = metadata
+        .requirements()
+        .filter_map(|it| names.libraries_family(&it.name).map(str::to_owned))
+        .unique()
+        .collect();
     if families.is_empty() {
         return Ok(());
     }
@@ -343,16 +342,12 @@ pub fn pins(
     // Of an index, only the pages that matter were read.
     let parts = parts.unwrap_or_default();
     let choose = |project: &DistName| {
-        let specifier = packages
-            .iter()
-            .filter_map(|it| RequirementLine::parse(it))
+        let asked = Requirement::all(packages)
             .filter(|it| it.name == *project)
-            .map(|it| it.specifier)
-            .find(|it| !it.is_empty());
+            .find(|it| !it.specifier().is_empty());
         let newest = |is_wanted: &dyn Fn(&Version) -> bool| {
-            let is_asked = |it: &Version| {
-                specifier.is_none_or(|specifier| it.fulfils(specifier).unwrap_or(true))
-            };
+            let is_asked =
+                |it: &Version| asked.as_ref().is_none_or(|asked| asked.allows(it).unwrap_or(true));
             offered.newest(project.normalized(), |it| is_asked(it) && is_wanted(it))
         };
         own.filter(|it| parts.contains(project) || offered.has(project.normalized(), it))
@@ -396,9 +391,8 @@ pub(super) fn files_of<'a>(
 
 /// The packages of ROCm, all of which its selector names.
 pub(super) fn parts(rocm: &Metadata) -> BTreeSet<DistName> {
-    let exact = format!("=={}", rocm.version);
-    let lines = requirements(rocm).filter(|line| line.specifier == exact);
-    lines.map(|line| line.name).collect()
+    let parts = rocm.requirements().filter(|it| it.pin().as_ref() == Some(&rocm.version));
+    parts.map(|it| it.name).collect()
 }
 
 /// Whether a version of a framework was built for this version of ROCm. A framework of a build of one
@@ -448,9 +442,11 @@ pub(super) fn with_device_code(text: &str, metadata: &Metadata, targets: &[Targe
         exact.or_else(|| known.iter().find(has))
     };
     let extras = targets.iter().filter_map(extra_of).unique().join(",");
-    match RequirementLine::parse(text) {
+    match text.parse::<Requirement>() {
         // In brackets, the user has chosen.
-        Some(line) if !extras.is_empty() && !text.contains('[') => line.with_extras(&extras),
+        Ok(requirement) if !extras.is_empty() && requirement.extras.is_empty() => {
+            requirement.with_extras(&extras)
+        }
         _ => text.to_owned(),
     }
 }
@@ -458,4 +454,22 @@ pub(super) fn with_device_code(text: &str, metadata: &Metadata, targets: &[Targe
 /// A negative answer with advice.
 pub(super) fn no(text: String, hint: impl Into<String>) -> Error {
     hinted(No(text), hint.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_requirement_of_two_extras_is_in_both_and_in_nothing_else() {
+        let metadata = "Metadata-Version: 2.1\nName: a\nVersion: 1\n\
+            Requires-Dist: b; extra == 'x' or extra == 'y'\n\
+            Requires-Dist: c; 'z' == extra\n\
+            Requires-Dist: d; sys_platform == 'win32' or extra == 'x'\n\
+            Requires-Dist: e\n";
+        let metadata = Metadata::parse(metadata.as_bytes()).unwrap();
+        assert_eq!(extras_of(&metadata), ["x", "y", "z"]);
+        let needed = |platform| needed_by(&metadata, platform).iter().join(" ");
+        assert_eq!((&*needed(Platform::Linux), &*needed(Platform::Windows)), ("e", "d e"));
+    }
 }

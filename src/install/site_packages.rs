@@ -25,7 +25,7 @@ use crate::{
     parallel,
     policy::DistNames,
     version::Version,
-    wheel::{DistName, Headers, Metadata, RequirementLine},
+    wheel::{DistName, Headers, Metadata, Requirement},
 };
 
 /// A part of the name of each package with device code: `rocm-sdk-device-gfx942`, `amd-torch-device-gfx942`.
@@ -51,8 +51,8 @@ pub struct InstalledPackage {
     /// Whether it is a package of ROCm, one with device code, or one that requires ROCm. The files of other
     /// packages are not judged: a distribution or a company may have changed them on purpose.
     pub is_of_rocm: bool,
-    /// The requirements of its METADATA.
-    pub requires: Vec<String>,
+    /// The requirements of its METADATA that can be read.
+    pub requires: Vec<Requirement>,
     /// The files of RECORD outside of `.dist-info` that exist.
     pub files: Vec<String>,
     /// The files of RECORD that do not exist, of a package that is judged.
@@ -157,13 +157,14 @@ impl InstalledPackage {
         let Some((metadata, record)) = metadata.zip(text_of(info, "RECORD")) else {
             return Ok(None);
         };
+        let requires: Vec<Requirement> = metadata.requirements().collect();
         let (name, version) = (metadata.name, metadata.version);
         let wheel: Option<Headers> = text_of(info, "WHEEL").and_then(|it| it.parse().ok());
         let tag = wheel.as_ref().and_then(|it| it.get("Tag")).unwrap_or("py3-none-any");
         let file = format!("{}-{version}-{tag}.whl", name.filename_form());
         let mut package = Self {
-            is_of_rocm: is_of_rocm(&name, &metadata.requires_dist),
-            requires: metadata.requires_dist,
+            is_of_rocm: is_of_rocm(&name, &requires),
+            requires,
             files: Vec::new(),
             missing: Vec::new(),
             changed: Vec::new(),
@@ -231,13 +232,9 @@ impl InstalledPackage {
 }
 
 /// Whether a package is one of ROCm, has device code, or requires ROCm.
-fn is_of_rocm(name: &DistName, requires: &[String]) -> bool {
-    let lines = requires.iter().filter_map(|it| RequirementLine::parse(it));
-    is_ours(name)
-        || name.normalized().contains(DEVICE)
-        || lines
-            .into_iter()
-            .any(|line| is_ours(&line.name) || line.name.normalized().contains(DEVICE))
+fn is_of_rocm(name: &DistName, requires: &[Requirement]) -> bool {
+    let is_meant = |name: &DistName| is_ours(name) || name.normalized().contains(DEVICE);
+    is_meant(name) || requires.iter().any(|it| is_meant(&it.name))
 }
 
 /// Whether a path is that of the archive with the development files, which are unpacked: `rocm-sdk init`

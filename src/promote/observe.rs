@@ -21,10 +21,7 @@ use crate::{
     place::LocalSet,
     relpath::RelPath,
     version::Version,
-    wheel::{
-        Archive, Metadata, PackageFilename, Record, RequirementLine, dist_info::WheelFacts,
-        read_metadata,
-    },
+    wheel::{Archive, Metadata, PackageFilename, Record, dist_info::WheelFacts, read_metadata},
 };
 
 /// The longest text that is edited. The links of a device package may have some MiB.
@@ -119,16 +116,10 @@ fn is_bound(root: &Path, file: &PackageFile, change: &VersionChange) -> Result<b
     }
     let source = BufReader::new(File::open(root.join(&file.path))?);
     let metadata = Metadata::parse(&read_metadata(source, LONGEST_TEXT)?)?;
-    let mut lines = metadata.requires_dist.iter();
-    Ok(lines.any(|line| requires(line, &change.from)))
-}
-
-/// Whether a requirement is one of a package of ours in this version.
-fn requires(line: &str, version: &Version) -> bool {
-    RequirementLine::parse(line).is_some_and(|it| {
-        let is_version = || version.fulfils(it.specifier) == Some(true);
-        is_ours(&it.name) && !it.specifier.is_empty() && is_version()
-    })
+    // It requires one of our packages in this version.
+    Ok(metadata.requirements().any(|it| {
+        is_ours(&it.name) && !it.specifier().is_empty() && it.allows(&change.from) == Some(true)
+    }))
 }
 
 /// The version that all packages have.

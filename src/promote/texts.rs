@@ -16,7 +16,7 @@ use crate::{
     policy::{DistNames, dist_info::assigned_version},
     target::{Scope, Target},
     version::Version,
-    wheel::{DistName, Headers, RequirementLine},
+    wheel::{DistName, Headers, Requirement},
 };
 
 static BUILTIN: LazyLock<VersionTexts> = LazyLock::new(|| {
@@ -203,8 +203,7 @@ impl VersionChange {
     }
 
     fn drops_requirement(&self, text: &str) -> bool {
-        let requirement = RequirementLine::parse(text);
-        requirement.is_some_and(|it| self.targets.drops_project(&it.name))
+        text.parse().is_ok_and(|it: Requirement| self.targets.drops_project(&it.name))
     }
 
     /// What `rocm[device]` requires, if one device package is left.

@@ -85,7 +85,11 @@ impl Version {
     /// not understood.
     pub fn fulfils(&self, specifiers: &str) -> Option<bool> {
         let specifiers: pep440_rs::VersionSpecifiers = specifiers.parse().ok()?;
-        Some(specifiers.contains(&self.0))
+        Some(self.is_in(&specifiers))
+    }
+
+    pub fn is_in(&self, specifiers: &pep440_rs::VersionSpecifiers) -> bool {
+        specifiers.contains(&self.0)
     }
 }
 

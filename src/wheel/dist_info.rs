@@ -8,7 +8,7 @@ use crate::{
     relpath::RelPath,
     version::Version,
     wheel::{
-        Headers, WheelCompression,
+        Headers, Requirement, WheelCompression,
         name::{DistName, Tag},
     },
 };
@@ -63,6 +63,11 @@ const FIELDS: [(&str, bool); 16] = [
 ];
 
 impl Metadata {
+    /// The requirements that can be read.
+    pub fn requirements(&self) -> impl Iterator<Item = Requirement> {
+        Requirement::all(&self.requires_dist)
+    }
+
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let text = str::from_utf8(bytes).map_err(|_| anyhow!("metadata that is not UTF-8"))?;
         let headers: Headers = text.parse()?;

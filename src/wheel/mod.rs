@@ -25,11 +25,11 @@ pub use dist_info::{Metadata, ensure_one_line, entry_point, top_level_text, whee
 pub use edit::{ChangedFile, WheelEdit};
 pub use headers::Headers;
 pub use installed::{InstalledPlace, installed_path, installed_place};
-pub use marker::MarkerVariables;
+pub use marker::{Marker, MarkerVariable, MarkerVariables};
 pub use name::{DistName, PackageFilename, Tag};
 pub use pack::{FIRST_DAY, PackSettings};
 pub use record::{Record, RecordRow};
-pub use requirement::RequirementLine;
+pub use requirement::Requirement;
 pub use source::{
     FileSource, KeptMember, MadeBytes, MemberKeeper, MemberReader, Source, SourceMember,
 };

@@ -17,7 +17,7 @@ use crate::{
     relpath::join,
     target::{Target, TargetTable},
     version::Version,
-    wheel::{DistName, Metadata, RequirementLine, Tag},
+    wheel::{DistName, Metadata, Requirement, Tag},
 };
 
 pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
@@ -85,20 +85,16 @@ pub(super) fn required(set: &SetFacts) -> BTreeMap<String, BTreeSet<String>> {
 /// requirement allows.
 fn requirements_of(metadata: &Metadata, platforms: &[&str]) -> Vec<(DistName, Option<Version>)> {
     lines_of(metadata, platforms)
-        .map(|line| (line.name.clone(), line.pin().and_then(|pin| pin.parse().ok())))
+        .map(|line| (line.name.clone(), line.pin()))
         .sorted()
         .dedup()
         .collect()
 }
 
-fn lines_of<'a>(
-    metadata: &'a Metadata,
-    platforms: &[&str],
-) -> impl Iterator<Item = RequirementLine<'a>> {
-    let lines = metadata.requires_dist.iter();
-    lines
-        .filter_map(|line| RequirementLine::parse(line))
-        .filter(|line| platforms.iter().any(|it| line.may_apply_on(it)))
+fn lines_of(metadata: &Metadata, platforms: &[&str]) -> impl Iterator<Item = Requirement> {
+    metadata
+        .requirements()
+        .filter(|line| platforms.iter().any(|platform| line.marker.may_hold_on(platform)))
 }
 
 /// Every package of ours that another one requires is in the set, in the required version.
@@ -206,7 +202,7 @@ fn selected(set: &SetFacts, findings: &mut Findings) {
     let Some(file) = files.first() else { return };
     let platforms = set.platforms();
     let lines = metadata.iter().flat_map(|it| lines_of(it, &platforms));
-    let lines: Vec<RequirementLine<'_>> = lines.collect();
+    let lines: Vec<Requirement> = lines.collect();
     for name in set.wheels.iter().filter_map(|it| it.identity()) {
         let name = &name.name;
         let lines: Vec<_> = lines.iter().filter(|it| it.name == *name).collect();
@@ -225,7 +221,10 @@ fn selected(set: &SetFacts, findings: &mut Findings) {
             }
         };
         let is_lacking = |extra: &&String| {
-            !lines.iter().any(|line| line.extra.unwrap_or_default() == extra.as_str())
+            !lines.iter().any(|line| match extra.as_str() {
+                "" => !line.marker.needs_extra(),
+                extra => line.marker.is_for_extra(extra),
+            })
         };
         for extra in extras.iter().filter(is_lacking) {
             let whose = match extra.as_str() {

@@ -18,7 +18,7 @@ use crate::{
     policy::catalog::CATALOG,
     version::Version,
     wheel::{
-        DistName, InstalledPlace, Metadata, PackageFilename, RequirementLine, Tag,
+        DistName, InstalledPlace, Metadata, PackageFilename, Requirement, Tag,
         dist_info::WheelFacts, installed_place,
     },
 };
@@ -147,12 +147,12 @@ fn tags(wheel: &WheelFile, findings: &mut Findings) {
 /// Installers understand each requirement, and `Requires-Python`.
 fn requirements(place: (&str, &str), metadata: &Metadata, findings: &mut Findings) {
     for text in &metadata.requires_dist {
-        let Some(line) = RequirementLine::parse(text).filter(RequirementLine::has_operator) else {
+        let Ok(requirement) = text.parse::<Requirement>() else {
             let fact = format!("no requirement: {text:?}");
             findings.at(rule::DAMAGED_FOREIGN_PACKAGE, place, fact);
             continue;
         };
-        if let Err(error) = line.ensure_exact() {
+        if let Err(error) = requirement.ensure_exact() {
             let fact = format!("the requirement {text:?}: {error:#}");
             findings.at(rule::ODD_FOREIGN_PACKAGE, place, fact);
         }

@@ -25,7 +25,7 @@ use crate::{
     relpath::RelPath,
     target::{Scope, Target, TargetList},
     version::Version,
-    wheel::{DistName, Headers, PackageFilename, RequirementLine},
+    wheel::{DistName, Headers, PackageFilename, Requirement},
 };
 
 /// A plan for each wheel, or an error with everything that is in the way.
@@ -330,8 +330,9 @@ impl TieRecord {
     fn take_extras(&mut self) -> (Vec<String>, BTreeSet<String>) {
         let extras: BTreeSet<String> = self.extras.drain(..).collect();
         let is_forwarded = |line: &String| {
-            let extra = RequirementLine::parse(line).and_then(|it| it.extra);
-            extra.is_some_and(|it| extras.contains(it))
+            line.parse().is_ok_and(|requirement: Requirement| {
+                requirement.marker.extras().iter().any(|it| extras.contains(*it))
+            })
         };
         let (removed, kept) = self.requires.drain(..).partition(is_forwarded);
         self.requires = kept;

@@ -19,11 +19,11 @@ impl Group<'_> {
         if wheel.elf_files().next().is_some() || !has_archives {
             return None;
         }
-        wheel.requirements().find_map(|(_, it)| {
+        wheel.requirements().find_map(|it| {
             let pin = it.pin()?;
             self.wheels.iter().position(|host| {
                 host.name.name == it.name
-                    && pin == host.name.version.to_string()
+                    && pin == host.name.version
                     && host.elf_files().next().is_some()
             })
         })
@@ -39,7 +39,7 @@ impl Group<'_> {
         let (version, rocm) = (&tied.result.version, self.rocm);
         let (mut plan, mut refusals) = (TiePlan::new(wheel, rocm), Vec::new());
         plan.follows = Some(host.name.name.to_string());
-        for (line, requirement) in wheel.requirements() {
+        for requirement in wheel.requirements() {
             let name = &requirement.name;
             if *name == host.name.name {
                 plan.require(format!("{name}=={version}"), "its host wheel");
@@ -56,7 +56,7 @@ impl Group<'_> {
             } else {
                 continue;
             }
-            plan.removed.push(line.to_owned());
+            plan.removed.push(requirement.to_string());
         }
         plan.requires.sort();
         let tag = tied.result.tag.as_ref().unwrap_or(wheel.tag()?);

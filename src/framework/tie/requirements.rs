@@ -16,7 +16,7 @@ use crate::{
     policy::selector::DeviceSelector,
     target::Target,
     version::Version,
-    wheel::{DistName, RequirementLine},
+    wheel::{DistName, Requirement},
 };
 
 impl VersionPin {
@@ -40,22 +40,28 @@ impl VersionPin {
     }
 }
 
-/// A requirement of an extra that a split has added.
-struct DeviceLine<'a> {
-    line: &'a str,
+/// A requirement that a split has added, and an extra that it is for.
+struct DeviceLine {
+    line: String,
     name: DistName,
-    extra: &'a str,
+    extra: String,
 }
 
-fn device_lines(wheel: &FrameworkWheel) -> Vec<DeviceLine<'_>> {
-    let own = wheel.name.version.to_string();
-    let lines = wheel.requirements().filter_map(|(line, requirement)| {
-        let extra = requirement.extra?;
-        let is_device = extra == "device" || extra.starts_with("device-");
-        let is_of_wheel = !index::is_ours(&requirement.name) && requirement.pin() == Some(&own);
-        (is_device && is_of_wheel).then_some(DeviceLine { line, name: requirement.name, extra })
-    });
-    lines.collect()
+fn device_lines(wheel: &FrameworkWheel) -> Vec<DeviceLine> {
+    wheel
+        .requirements()
+        .filter(|it| !index::is_ours(&it.name) && it.pin().as_ref() == Some(&wheel.name.version))
+        .flat_map(|requirement| {
+            let extras = requirement.marker.extras().into_iter();
+            let extras = extras.filter(|it| *it == "device" || it.starts_with("device-"));
+            let lines = extras.map(|extra| DeviceLine {
+                line: requirement.to_string(),
+                name: requirement.name.clone(),
+                extra: extra.to_owned(),
+            });
+            lines.collect_vec()
+        })
+        .collect()
 }
 
 impl Tie<'_> {
@@ -85,21 +91,23 @@ impl Tie<'_> {
         let rocm = &self.group.rocm.version;
         let earlier = self.earlier.take();
         // The number of requirements of each extra, and how many of them go.
-        let mut extras: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-        for (line, requirement) in self.wheel.requirements() {
+        let mut extras: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+        for requirement in self.wheel.requirements() {
+            let line = requirement.to_string();
             let is_rocm = index::is_ours(&requirement.name);
             let is_dead = self.row.is_some_and(|row| row.is_dead(&requirement.name));
-            let is_added =
-                earlier.as_ref().is_some_and(|it| it.requires.iter().any(|own| own == line));
+            let is_added = earlier.as_ref().is_some_and(|it| it.requires.contains(&line));
             let is_gone = is_rocm || is_dead || is_added;
-            if let Some(extra) = requirement.extra {
-                let counts = extras.entry(extra).or_default();
+            for extra in requirement.marker.extras() {
+                let counts = extras.entry(extra.to_owned()).or_default();
                 counts.0 += 1;
                 counts.1 += usize::from(is_gone);
-            } else if is_rocm
+            }
+            if is_rocm
+                && !requirement.marker.needs_extra()
                 && earlier.is_none()
                 && self.group.options.requires.is_none()
-                && rocm.fulfils(requirement.specifier) == Some(false)
+                && requirement.allows(rocm) == Some(false)
             {
                 self.refuse(
                     RefusalKind::TiedOtherwise,
@@ -108,12 +116,12 @@ impl Tie<'_> {
                 );
             }
             if is_gone {
-                self.plan.removed.push(line.to_owned());
+                self.plan.removed.push(line);
             }
         }
         let emptied = extras.into_iter().filter(|(_, (all, gone))| all == gone);
         let removed = &mut self.plan.removed_extras;
-        removed.extend(emptied.map(|(extra, _)| extra.to_owned()));
+        removed.extend(emptied.map(|(extra, _)| extra));
         removed.extend(earlier.into_iter().flat_map(|it| it.extras));
     }
 
@@ -125,19 +133,20 @@ impl Tie<'_> {
     /// exactly gets its new version.
     fn follow(&mut self) {
         let devices = device_lines(self.wheel);
-        for (line, requirement) in self.wheel.requirements() {
-            let pin = requirement.pin().and_then(|it| it.parse::<Version>().ok());
+        for requirement in self.wheel.requirements() {
+            let line = requirement.to_string();
+            let pin = requirement.pin();
             let now = self.group.versions.get(&requirement.name);
             let (Some(was), Some(now)) = (pin, now) else {
                 continue;
             };
             let is_same = version::without_rocm(now) == version::without_rocm(&was);
             let is_device = devices.iter().any(|it| it.line == line);
-            if *now == was || !is_same || is_device || self.is_removed(line) {
+            if *now == was || !is_same || is_device || self.is_removed(&line) {
                 continue;
             }
             if let Some(now) = requirement.with_pin(now) {
-                self.plan.removed.push(line.to_owned());
+                self.plan.removed.push(line);
                 let why = format!("{} is in the group", requirement.name);
                 self.plan.require(now, why);
             }
@@ -191,7 +200,7 @@ impl Tie<'_> {
         let Some(version) = versions.get(&wheel.name.name).filter(|_| !lines.is_empty()) else {
             return Ok(());
         };
-        let is_there = |it: &DeviceLine<'_>| versions.contains_key(&it.name);
+        let is_there = |it: &DeviceLine| versions.contains_key(&it.name);
         if !lines.iter().any(is_there) {
             let was = &wheel.name.version;
             if version == was {
@@ -209,13 +218,16 @@ impl Tie<'_> {
         }
         for it in &lines {
             let DeviceLine { line, name, extra } = it;
+            // Once for each line, which may be for several extras.
+            if !self.is_removed(line) {
+                self.plan.removed.push(line.clone());
+            }
             let plan = &mut self.plan;
-            plan.removed.push((*line).to_owned());
-            plan.removed_extras.insert((*extra).to_owned());
-            if *extra == "device" || is_there(it) {
+            plan.removed_extras.insert(extra.clone());
+            if extra == "device" || is_there(it) {
                 let line = format!("{name}=={version}; extra == \"{extra}\"");
                 plan.require(line, "device wheels of the group");
-                plan.record.extras.push((*extra).to_owned());
+                plan.record.extras.push(extra.clone());
             }
         }
         if let Some(selector) = lines.iter().find(|it| it.extra == "device") {
@@ -239,12 +251,14 @@ impl Tie<'_> {
             self.needs.neighbours.iter().cloned().chain(known).collect();
         for name in neighbours {
             let version = self.group.versions.get(&name);
-            let fits = |it: &RequirementLine<'_>| {
-                let pin = it.pin().and_then(|it| it.parse().ok());
-                pin.is_some() && version.is_none_or(|version| pin.as_ref() == Some(version))
+            let fits = |it: &Requirement| {
+                it.pin().is_some_and(|pin| version.is_none_or(|version| pin == *version))
             };
-            let is_pinned = self.wheel.requirements().any(|(line, it)| {
-                it.name == name && it.extra.is_none() && !self.is_removed(line) && fits(&it)
+            let is_pinned = self.wheel.requirements().any(|it| {
+                it.name == name
+                    && !it.marker.needs_extra()
+                    && !self.is_removed(&it.to_string())
+                    && fits(&it)
             });
             match version {
                 _ if is_pinned => {}
