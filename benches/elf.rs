@@ -83,7 +83,7 @@ fn measure(path: &Path) -> Measured<'_> {
     Measured {
         path,
         len: source.len(),
-        change: format!("{} +{}", change.strategy, change.total_len() - source.len()),
+        change: format!("{} +{}", change.strategy, change.patch.total_len() - source.len()),
         facts,
         plan,
         read,

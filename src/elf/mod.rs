@@ -23,7 +23,7 @@ pub use check::{broken_rules, faults};
 pub use facts::{ElfFacts, ElfKind, Machine, NeededVersions, read};
 pub use launcher::launcher;
 pub use patch::{Patch, PatchedReader};
-pub use plan::{EditPlan, plan_rpath};
+pub use plan::{EditPlan, Strategy, Unchanged, plan_rpath};
 pub use rpath::Rpath;
 pub use source::ReadAt;
 pub(crate) use source::{ReadFrom, read_exact_at};

@@ -13,7 +13,7 @@ use crate::{
     elf::{
         patch::{Patch, PatchPiece, Replacement},
         plan::{
-            EditPlan, ElfParts,
+            EditPlan, ElfParts, Strategy,
             room::{self, MovableBlock, PAGE, SegmentRoom},
             to_bytes,
         },
@@ -76,7 +76,12 @@ impl<'a> PlanDraft<'a> {
             parts,
         };
         draft.append_strings(goal)?;
-        let strategy = (&draft.room).into();
+        let strategy = match &draft.room {
+            SegmentRoom::Extend(_) => Strategy::Extend,
+            SegmentRoom::Slot => Strategy::Slot,
+            SegmentRoom::Evict(_) => Strategy::Evict,
+            SegmentRoom::Relocate(_) => Strategy::Relocate,
+        };
         if let SegmentRoom::Evict(block) = &draft.room {
             draft.append_block(&block.clone());
         }

@@ -39,13 +39,55 @@ const MAX_SEGMENTS: usize = 1170;
 
 /// The edit after which a file has the wanted run path. The patch overwrites some bytes in place and
 /// appends others. All other bytes keep their offsets.
-#[derive(Clone, Debug, PartialEq, Eq, derive_more::Deref, derive_more::Into)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Into)]
 pub struct EditPlan {
-    #[deref]
-    patch: Patch,
-    /// How the file gets its run path, or why it is not edited. Tests and the benchmark print it.
+    pub patch: Patch,
     #[into(skip)]
-    pub strategy: &'static str,
+    pub strategy: Strategy,
+}
+
+/// How a file gets its run path. Tests and the benchmark print it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display)]
+pub enum Strategy {
+    #[strum(to_string = "{0}")]
+    Unchanged(Unchanged),
+    /// An entry of the dynamic table changes, and no text.
+    Retag,
+    /// The run path takes the place of a text that is as long or longer.
+    Overwrite,
+    /// Appended strings are mapped by the last segment, which grows.
+    Extend,
+    /// They are mapped by a new segment, for which there is room in the table of the program headers.
+    Slot,
+    /// They are mapped by a new segment, for which what follows the program headers moves.
+    Evict,
+    /// They are mapped by a new segment, for which the program headers move.
+    Relocate,
+}
+
+/// Why a file stays as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display)]
+pub enum Unchanged {
+    #[strum(to_string = "has the run path")]
+    Reached,
+    #[strum(to_string = "not ELF")]
+    NotElf,
+    /// Relocatable objects, core dumps and device code objects.
+    #[strum(to_string = "not linked")]
+    NotLinked,
+    #[strum(to_string = "for another machine")]
+    OtherMachine,
+    /// It has only the debug information of another file.
+    #[strum(to_string = "only debug information")]
+    DebugOnly,
+    #[strum(to_string = "static")]
+    Static,
+    #[strum(to_string = "static-PIE")]
+    StaticPie,
+    #[strum(to_string = "the dynamic loader")]
+    Loader,
+    #[strum(to_string = "needs no library")]
+    NeedsNothing,
 }
 
 /// Plans the edit after which `goal` is the only run path of the file, as `DT_RPATH`.
@@ -53,20 +95,18 @@ pub struct EditPlan {
 /// The plan changes nothing if the file already has that run path, must not have one, or has no use
 /// for one.
 pub fn plan_rpath(source: &dyn ReadAt, goal: &Rpath) -> Result<EditPlan> {
-    let unchanged = |strategy| {
-        let patch = Patch::nothing(source.len());
+    let unchanged = |why| {
+        let (patch, strategy) = (Patch::nothing(source.len()), Strategy::Unchanged(why));
         Ok(EditPlan { patch, strategy })
     };
     let Some(image) = ElfTables::read(source)? else {
-        return unchanged("not ELF");
+        return unchanged(Unchanged::NotElf);
     };
-    // Relocatable objects, core dumps, device code objects, and files with only the debug
-    // information of another file.
     let reasons = [
-        (!image.is_linked(), "not linked"),
-        (image.machine() != Machine::X86_64, "for another machine"),
-        (image.is_debug_only(), "only debug information"),
-        (image.first(PT_DYNAMIC).is_none(), "static"),
+        (!image.is_linked(), Unchanged::NotLinked),
+        (image.machine() != Machine::X86_64, Unchanged::OtherMachine),
+        (image.is_debug_only(), Unchanged::DebugOnly),
+        (image.first(PT_DYNAMIC).is_none(), Unchanged::Static),
     ];
     if let Some((_, reason)) = reasons.into_iter().find(|(applies, _)| *applies) {
         return unchanged(reason);
@@ -83,7 +123,7 @@ pub fn plan_rpath(source: &dyn ReadAt, goal: &Rpath) -> Result<EditPlan> {
         _ => false,
     };
     if is_reached {
-        return unchanged("Nothing");
+        return unchanged(Unchanged::Reached);
     }
     check::loadable(source)?;
     let plan = change(&parts, &goal)?;
@@ -92,26 +132,26 @@ pub fn plan_rpath(source: &dyn ReadAt, goal: &Rpath) -> Result<EditPlan> {
 }
 
 /// Refuses programs and libraries that must not get a run path, or have no use for one.
-fn untouchable(parts: &ElfParts<'_>) -> Result<Option<&'static str>> {
+fn untouchable(parts: &ElfParts<'_>) -> Result<Option<Unchanged>> {
     let last = |tag| last_value(&parts.entries, tag);
     if parts.first(PT_INTERP).is_none() {
         if parts.is_fixed() {
-            return Ok(Some("static"));
+            return Ok(Some(Unchanged::Static));
         }
         // The startup code of a static-PIE program is glibc's own loader, which asserts that there
         // is no run path. The program would not start.
         if last(DT_FLAGS_1).is_some_and(|flags| flags & DF_1_PIE != 0) {
-            return Ok(Some("static-PIE"));
+            return Ok(Some(Unchanged::StaticPie));
         }
     }
     if let Some(name) = last(DT_SONAME) {
         let name = parts.string(name)?;
         if name.starts_with(b"ld-linux") || name.starts_with(b"ld-musl") {
-            return Ok(Some("the dynamic loader"));
+            return Ok(Some(Unchanged::Loader));
         }
     }
     let works = [DT_NEEDED, DT_RPATH, DT_RUNPATH].map(last) != [None; 3];
-    Ok((!works).then_some("needs no library"))
+    Ok((!works).then_some(Unchanged::NeedsNothing))
 }
 
 /// Plans the edit, with the least change that is possible: if no run path is wanted, or an old one ends
@@ -127,13 +167,13 @@ fn change(parts: &ElfParts<'_>, goal: &str) -> Result<EditPlan> {
         })
     };
     if goal.is_empty() {
-        return in_place(None, None, "Retag");
+        return in_place(None, None, Strategy::Retag);
     }
     for entry in parts.run_paths() {
         let old = parts.string(entry.value)?;
         if let Some(before) = old.strip_suffix(goal.as_bytes()) {
             let place = entry.value.saturating_add(before.len() as u64);
-            return in_place(Some(place), None, "Retag");
+            return in_place(Some(place), None, Strategy::Retag);
         }
     }
     for entry in parts.run_paths() {
@@ -144,7 +184,7 @@ fn change(parts: &ElfParts<'_>, goal: &str) -> Result<EditPlan> {
         if text.len() <= len && !parts.is_named(&parts.entries, &place)? {
             text.resize(len, 0);
             let text = Replacement::bytes(parts.strings.start.saturating_add(place.start), text);
-            return in_place(Some(place.start), Some(text), "Overwrite");
+            return in_place(Some(place.start), Some(text), Strategy::Overwrite);
         }
     }
     PlanDraft::plan(parts, goal)

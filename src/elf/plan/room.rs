@@ -41,7 +41,7 @@ const MAX_ROUNDS: usize = 16;
 const MAX_GAP: u64 = PAGE;
 
 /// How the tail gets mapped, in the order in which the ways are tried.
-#[derive(Debug, strum::IntoStaticStr)]
+#[derive(Debug)]
 pub(super) enum SegmentRoom {
     /// The segment with this index ends where the file ends, and grows.
     Extend(usize),

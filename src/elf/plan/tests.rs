@@ -26,7 +26,7 @@ fn plan(file: &[u8]) -> Result<EditPlan, String> {
     plan_rpath(&file, &GOAL.parse().unwrap()).map_err(|error| error.to_string())
 }
 
-fn strategy(file: &[u8]) -> &'static str {
+fn strategy(file: &[u8]) -> Strategy {
     plan(file).unwrap().strategy
 }
 
@@ -63,49 +63,49 @@ fn entry(file: &[u8], tag: usize) -> usize {
 #[test]
 fn only_data_that_ends_file_and_memory_alike_grows() {
     let file = kpack();
-    assert_eq!(strategy(&file), "Extend");
+    assert_eq!(strategy(&file), Strategy::Extend);
     let own = segment(&file, 1);
     let mut code = file.clone();
     code[own + 4] |= 1;
-    assert_eq!(strategy(&code), "Slot");
+    assert_eq!(strategy(&code), Strategy::Slot);
     let mut zeros_behind = file.clone();
     let size = number(&file, own + 40);
     put(&mut zeros_behind, own + 40, size + 8);
-    assert_eq!(strategy(&zeros_behind), "Slot");
+    assert_eq!(strategy(&zeros_behind), Strategy::Slot);
 }
 
 #[test]
 fn a_slot_that_holds_something_is_not_spare() {
     let mut file = kpack();
     file.push(0);
-    assert_eq!(strategy(&file), "Slot");
+    assert_eq!(strategy(&file), Strategy::Slot);
     let mut used = file.clone();
     let spare = slot(&file);
     used[spare + 50] = 1;
-    assert_eq!(strategy(&used), "Relocate");
+    assert_eq!(strategy(&used), Strategy::Relocate);
     let mut left_by_patchelf = file.clone();
     left_by_patchelf[spare..spare + SLOT].fill(b'X');
-    assert_eq!(strategy(&left_by_patchelf), "Slot");
+    assert_eq!(strategy(&left_by_patchelf), Strategy::Slot);
     // The last section but one is `.comment`; now it owns the slot.
     let count = usize::from(u16::from_le_bytes(*file[60..].first_chunk().unwrap()));
     let section = number(&file, 40) + (count - 2) * 64;
     let mut owned = file.clone();
     put(&mut owned, section + 24, spare);
     put(&mut owned, section + 32, SLOT);
-    assert_eq!(strategy(&owned), "Relocate");
+    assert_eq!(strategy(&owned), Strategy::Relocate);
 }
 
 #[test]
 fn a_table_moves_only_if_the_loader_follows() {
     let file = library().hash_style(HashStyle::Both).build();
-    assert_eq!(strategy(&file), "Evict");
+    assert_eq!(strategy(&file), Strategy::Evict);
     for tag in [4, 0x6fff_fef5] {
         let mut elsewhere = file.clone();
         let place = entry(&file, tag) + 8;
         let address = number(&file, place);
         put(&mut elsewhere, place, address + 4);
         let moved = plan(&elsewhere).map(|plan| plan.strategy);
-        assert_eq!(moved, Ok("Relocate"), "{tag:#x}");
+        assert_eq!(moved, Ok(Strategy::Relocate), "{tag:#x}");
     }
 }
 
@@ -127,7 +127,7 @@ fn debug_information_alone_is_left_alone() {
     let table = segment(&file, 2);
     let mut empty = file.clone();
     put(&mut empty, table + 32, 0);
-    assert_eq!(strategy(&empty), "only debug information");
+    assert_eq!(strategy(&empty), Strategy::Unchanged(Unchanged::DebugOnly));
     // As binutils before 2.35 left it: the section has no bytes, the segment says it has.
     let mut old = file.clone();
     let address = number(&file, table + 16);
@@ -135,7 +135,7 @@ fn debug_information_alone_is_left_alone() {
     let headers = (sections..file.len()).step_by(64);
     let mut found = headers.filter(|at| number(&file, at + 16) == address);
     old[found.next().unwrap() + 4] = 8;
-    assert_eq!(strategy(&old), "only debug information");
+    assert_eq!(strategy(&old), Strategy::Unchanged(Unchanged::DebugOnly));
 }
 
 #[test]
@@ -233,9 +233,9 @@ fn a_string_outside_of_the_dynamic_strings_is_refused() {
 }
 
 /// The strategy, by how much the file grows, and the run path that the loader reads then.
-fn changed(file: &[u8]) -> (&'static str, u64, String) {
+fn changed(file: &[u8]) -> (Strategy, u64, String) {
     let plan = plan(file).unwrap();
-    let (strategy, growth) = (plan.strategy, plan.total_len() - file.len() as u64);
+    let (strategy, growth) = (plan.strategy, plan.patch.total_len() - file.len() as u64);
     let reader = PatchedReader::new(file.to_vec(), plan);
     let facts = crate::elf::read(&reader).unwrap().unwrap();
     assert_eq!(facts.runpath, None);
@@ -246,20 +246,20 @@ fn changed(file: &[u8]) -> (&'static str, u64, String) {
 fn a_run_path_that_fits_into_an_old_one_costs_nothing() {
     let with = |old: &str| library().runpath(old).build();
     let longer = with("/builder/lib/python3.12/site-packages/_rocm_sdk_devel/lib");
-    assert_eq!(changed(&longer), ("Overwrite", 0, GOAL.to_owned()));
+    assert_eq!(changed(&longer), (Strategy::Overwrite, 0, GOAL.to_owned()));
     let end = with("/opt/rocm/lib:$ORIGIN/../lib");
-    assert_eq!(changed(&end), ("Retag", 0, GOAL.to_owned()));
+    assert_eq!(changed(&end), (Strategy::Retag, 0, GOAL.to_owned()));
     let shorter = with("/opt");
-    assert_eq!(changed(&shorter).0, "Evict");
+    assert_eq!(changed(&shorter).0, Strategy::Evict);
     // Where the last symbol has the end of the old run path as its name, that stays as it is.
     let mut shared = longer.clone();
     let name = number(&longer, entry(&longer, 29) + 8) + 30;
     let elf = goblin::elf::Elf::parse(&longer).unwrap();
     let last = at_tag(&longer, 6) + (elf.dynsyms.len() - 1) * 24;
     shared[last..last + 4].copy_from_slice(&u32::try_from(name).unwrap().to_le_bytes());
-    assert_eq!(changed(&shared).0, "Evict");
+    assert_eq!(changed(&shared).0, Strategy::Evict);
     // Nothing says how many symbols there are.
     let stripped = library().runpath("/builder/lib/python3.12/site-packages/x/lib");
     let stripped = stripped.without_section_headers().build();
-    assert_eq!(changed(&stripped).0, "Extend");
+    assert_eq!(changed(&stripped).0, Strategy::Extend);
 }

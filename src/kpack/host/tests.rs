@@ -187,7 +187,7 @@ fn the_run_path_can_be_changed_afterwards() {
     let split = split(&file);
     let goal = "$ORIGIN/../deps".parse().unwrap();
     let plan = elf::plan_rpath(&split, &goal).unwrap();
-    assert_eq!(plan.strategy, "Slot");
+    assert_eq!(plan.strategy, elf::Strategy::Slot);
     let mut bytes = Vec::new();
     PatchedReader::new(&split, plan).read_to_end(&mut bytes).unwrap();
     assert_eq!(references(&bytes).unwrap(), references(&split).unwrap());

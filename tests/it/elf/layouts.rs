@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use goblin::elf::{Elf, ProgramHeader, program_header::PT_LOAD};
 
+use rocwheel::elf::Strategy;
+
 use crate::elf::load::{Place, linked, run, with_rpath};
 use crate::support::linker::{Executable, HashStyle, SharedObject, TableAt};
 
@@ -194,7 +196,7 @@ fn a_spare_slot_of_the_program_headers_is_used() {
     empty[note] = 0;
     for (name, before) in [("kpack", kpack), ("empty", empty)] {
         let (plan, after) = with_rpath(&before, GOAL).unwrap();
-        assert_eq!(plan.strategy, "Slot", "{name}");
+        assert_eq!(plan.strategy, Strategy::Slot, "{name}");
         let path = place.put("lib/libx.so", &after);
         assert_eq!(linked(&path, "x"), Ok(42), "{name}");
         assert_end_state(&after, GOAL, name);
@@ -207,7 +209,7 @@ fn assert_end_state(file: &[u8], goal: &str, name: &str) {
     let paths = (facts.rpath.as_deref(), facts.runpath);
     assert_eq!(paths, (Some(goal), None), "{name}");
     let (again, same) = with_rpath(file, goal).unwrap();
-    assert!(again.is_nothing() && same == file, "{name}");
+    assert!(again.patch.is_nothing() && same == file, "{name}");
     let place = with_dependency("other", 43);
     let mut file = file.to_vec();
     for count in 1..=5 {
@@ -221,7 +223,7 @@ fn assert_end_state(file: &[u8], goal: &str, name: &str) {
         Some(_) => assert_eq!(run(&path), Ok((String::new(), 43)), "{name}"),
     }
     let (plan, removed) = with_rpath(&file, "").unwrap();
-    assert_eq!(plan.strategy, "Retag", "{name}");
+    assert_eq!(plan.strategy, Strategy::Retag, "{name}");
     let facts = rocwheel::elf::read(&removed).unwrap().unwrap();
     assert_eq!(facts.run_path(), None, "{name}");
 }
@@ -248,7 +250,7 @@ fn files_without_a_run_path_are_left_alone_and_say_why() {
     let mut seen = String::new();
     for (name, file) in cases {
         let (plan, after) = with_rpath(&file, GOAL).unwrap();
-        assert!(plan.is_nothing() && after == file, "{name}");
+        assert!(plan.patch.is_nothing() && after == file, "{name}");
         writeln!(seen, "{name}: {}", plan.strategy).unwrap();
     }
     insta::assert_snapshot!(seen, @r"

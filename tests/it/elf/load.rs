@@ -90,6 +90,6 @@ pub(super) fn with_rpath(file: &[u8], goal: &str) -> Result<(EditPlan, Vec<u8>)>
     let mut changed = Vec::new();
     let mut reader = PatchedReader::new(file.to_vec(), plan.clone());
     reader.read_to_end(&mut changed).unwrap();
-    assert_eq!(changed.len() as u64, plan.total_len());
+    assert_eq!(changed.len() as u64, plan.patch.total_len());
     Ok((plan, changed))
 }
