@@ -2,13 +2,12 @@
 //! `framework show`.
 
 use std::{
-    collections::BTreeMap,
-    fmt::{self, Write as _},
+    collections::{BTreeMap, BTreeSet},
+    fmt,
 };
 
 use itertools::Itertools as _;
 use serde::Serialize;
-use serde_json::{Value, json};
 
 use super::{
     facts::{self, FoundInit},
@@ -16,6 +15,7 @@ use super::{
     providers::Providers,
     read::{ElfMember, FrameworkWheel},
     run_path,
+    tags::ProvenTag,
 };
 use crate::{
     check::facts::DeviceCodeFacts,
@@ -31,121 +31,240 @@ pub struct FrameworkFacts {
     /// The version of the set that was named.
     #[serde(skip_serializing_if = "Option::is_none")]
     set: Option<String>,
-    wheels: Vec<Value>,
+    wheels: Vec<ShownWheel>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct ShownWheel {
+    file: String,
+    name: String,
+    version: String,
+    size: u64,
+    tags: Vec<String>,
+    root_is_purelib: bool,
+    /// `None` for a wheel for Windows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    proved_tag: Option<ProvenTag>,
+    requires: Vec<String>,
+    extras: Vec<String>,
+    roots: BTreeSet<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    init: Option<FoundInit>,
+    damage: Vec<String>,
+    members_without_digest: usize,
+    binaries: Vec<ShownBinary>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    windows_binaries: Vec<ShownWindowsBinary>,
+}
+
+/// An ELF file that is loaded, or is for another machine.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct ShownBinary {
+    path: String,
+    /// If it is for another machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    machine: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    soname: Option<String>,
+    needed: Vec<ShownNeed>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_path_kind: Option<&'static str>,
+    run_path: Vec<ShownRunPath>,
+    newest_symbols: BTreeMap<String, String>,
+    opens: Vec<String>,
+    device_code: Option<ShownCode>,
     #[serde(skip)]
-    text: String,
+    run_path_bytes: usize,
+}
+
+/// A library that a binary needs, and what provides it.
+#[derive(Debug, Serialize)]
+struct ShownNeed {
+    name: String,
+    by: String,
+}
+
+/// An entry of a run path, and where it leads.
+#[derive(Debug, Serialize)]
+struct ShownRunPath {
+    entry: String,
+    leads: String,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct ShownCode {
+    form: &'static str,
+    targets: Vec<String>,
+    code_objects: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct ShownWindowsBinary {
+    path: String,
+    imports: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreadable: Option<String>,
 }
 
 impl FrameworkFacts {
     pub fn of(wheels: &[FrameworkWheel], providers: &Providers<'_>) -> Result<Self> {
-        let mut this = Self {
-            set: providers.rocm.map(|rocm| rocm.version.to_string()),
-            wheels: Vec::new(),
-            text: String::new(),
-        };
-        for wheel in wheels {
-            if !this.wheels.is_empty() {
-                this.text.push('\n');
-            }
-            let facts = wheel_facts(wheel, providers, &mut this.text)?;
-            this.wheels.push(facts);
+        let wheels: Result<_> = wheels.iter().map(|it| ShownWheel::of(it, providers)).collect();
+        Ok(Self { set: providers.rocm.map(|rocm| rocm.version.to_string()), wheels: wheels? })
+    }
+}
+
+impl ShownWheel {
+    fn of(wheel: &FrameworkWheel, providers: &Providers<'_>) -> Result<Self> {
+        let is_shown = |elf: &ElfMember<'_>| is_loadable(elf.facts) || is_foreign(elf.facts);
+        let binaries = wheel.elf_files().filter(is_shown);
+        let windows_binaries =
+            wheel.imports().into_iter().map(|(path, imports)| ShownWindowsBinary {
+                path: path.to_owned(),
+                imports: imports.into_iter().flatten().cloned().collect(),
+                unreadable: imports.err().map(ToString::to_string),
+            });
+        Ok(Self {
+            file: wheel.name.to_string(),
+            name: wheel.name.name.to_string(),
+            version: wheel.name.version.to_string(),
+            size: wheel.facts.size,
+            tags: wheel.wheel.tags.iter().map(ToString::to_string).collect(),
+            root_is_purelib: wheel.wheel.root_is_purelib,
+            proved_tag: (!wheel.is_for_windows()).then(|| facts::proved_tag(wheel, providers)),
+            requires: wheel.metadata.requires_dist.clone(),
+            extras: wheel.metadata.provides_extra.clone(),
+            roots: facts::roots(wheel),
+            init: facts::init(wheel, providers.policy)?,
+            damage: wheel.damage.clone(),
+            members_without_digest: wheel.without_digest,
+            binaries: binaries.map(|elf| ShownBinary::of(wheel, elf, providers)).collect(),
+            windows_binaries: windows_binaries.collect(),
+        })
+    }
+}
+
+impl ShownBinary {
+    fn of(wheel: &FrameworkWheel, elf: ElfMember<'_>, providers: &Providers<'_>) -> Self {
+        let facts = elf.facts;
+        let needed = providers.needs(wheel, elf);
+        let run_path = run_path::entries(wheel, elf, providers).into_iter();
+        Self {
+            path: elf.path.to_owned(),
+            machine: is_foreign(facts).then(|| facts.machine.to_string()),
+            soname: facts.soname.clone(),
+            needed: needed
+                .map(|(name, by)| ShownNeed { name: name.to_owned(), by: by.to_string() })
+                .collect(),
+            run_path_kind: match (&facts.runpath, &facts.rpath) {
+                (Some(_), _) => Some("RUNPATH"),
+                (None, Some(_)) => Some("RPATH"),
+                (None, None) => None,
+            },
+            run_path: run_path
+                .map(|(entry, leads)| ShownRunPath {
+                    entry: entry.to_owned(),
+                    leads: leads.to_string(),
+                })
+                .collect(),
+            newest_symbols: newest(facts),
+            opens: facts::opened(wheel, elf, providers.policy).map(str::to_owned).collect(),
+            device_code: device_code(elf),
+            run_path_bytes: facts.run_path().map_or(0, str::len),
         }
-        Ok(this)
     }
 }
 
 impl fmt::Display for FrameworkFacts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        for (at, wheel) in self.wheels.iter().enumerate() {
+            if at > 0 {
+                writeln!(f)?;
+            }
+            write!(f, "{wheel}")?;
+        }
+        Ok(())
     }
 }
 
-/// The document of one wheel. Writes its text.
-fn wheel_facts(
-    wheel: &FrameworkWheel,
-    providers: &Providers<'_>,
-    text: &mut String,
-) -> Result<Value> {
-    let (name, version) = (&wheel.name.name, &wheel.name.version);
-    let (requires, extras) = (&wheel.metadata.requires_dist, &wheel.metadata.provides_extra);
-    let tags: Vec<String> = wheel.wheel.tags.iter().map(ToString::to_string).collect();
-    let is_purelib = wheel.wheel.root_is_purelib;
-    let proved = (!wheel.is_for_windows()).then(|| facts::proved_tag(wheel, providers));
-    let init = facts::init(wheel, providers.policy)?;
-
-    writeln!(text, "{name} {version} ({})", size(wheel.facts.size))?;
-    let lib = if is_purelib { "purelib" } else { "platlib" };
-    writeln!(text, "  tags      {} ({lib})", tags.join(" "))?;
-    if let Some(tag) = &proved {
-        writeln!(text, "  proved    {}{}", tag.policy, tag.reason(", since "))?;
-    }
-    if requires.is_empty() {
-        writeln!(text, "  requires  nothing")?;
-    }
-    for line in requires {
-        writeln!(text, "  requires  {line}")?;
-    }
-    if !extras.is_empty() {
-        writeln!(text, "  extras    {}", extras.join(", "))?;
-    }
-    match &init {
-        None => writeln!(text, "  init      no `{}`, and no hook", init_module::FILE)?,
-        Some(init) => writeln!(text, "  init      {}", init_text(init))?,
-    }
-    if wheel.without_digest > 0 {
-        let members = many(wheel.without_digest, "member");
-        writeln!(text, "  members   {members} without a digest in RECORD")?;
-    }
-    for damage in &wheel.damage {
-        writeln!(text, "  damaged   {damage}")?;
-    }
-    let mut binaries = Vec::new();
-    for elf in wheel.elf_files().filter(|it| is_loadable(it.facts) || is_foreign(it.facts)) {
-        binaries.push(binary_facts(wheel, elf, providers, text)?);
-    }
-    let mut windows_binaries = Vec::new();
-    for (path, imports) in wheel.imports() {
-        match imports {
-            Ok(names) => writeln!(text, "  {path}\n    imports   {}", names.iter().join(" "))?,
-            Err(why) => writeln!(text, "  {path}\n    damaged   {why}")?,
+impl fmt::Display for ShownWheel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} {} ({})", self.name, self.version, size(self.size))?;
+        let lib = if self.root_is_purelib { "purelib" } else { "platlib" };
+        writeln!(f, "  tags      {} ({lib})", self.tags.join(" "))?;
+        if let Some(tag) = &self.proved_tag {
+            writeln!(f, "  proved    {}{}", tag.policy, tag.reason(", since "))?;
         }
-        let names: Vec<&String> = imports.into_iter().flatten().collect();
-        windows_binaries.push(without_nulls(json!({
-            "path": path,
-            "imports": names,
-            "unreadable": imports.err(),
-        })));
+        if self.requires.is_empty() {
+            writeln!(f, "  requires  nothing")?;
+        }
+        for line in &self.requires {
+            writeln!(f, "  requires  {line}")?;
+        }
+        if !self.extras.is_empty() {
+            writeln!(f, "  extras    {}", self.extras.join(", "))?;
+        }
+        match &self.init {
+            None => writeln!(f, "  init      no `{}`, and no hook", init_module::FILE)?,
+            Some(init) => writeln!(f, "  init      {}", init_text(init))?,
+        }
+        if self.members_without_digest > 0 {
+            let members = many(self.members_without_digest, "member");
+            writeln!(f, "  members   {members} without a digest in RECORD")?;
+        }
+        for damage in &self.damage {
+            writeln!(f, "  damaged   {damage}")?;
+        }
+        for binary in &self.binaries {
+            write!(f, "{binary}")?;
+        }
+        for ShownWindowsBinary { path, imports, unreadable } in &self.windows_binaries {
+            match unreadable {
+                None => writeln!(f, "  {path}\n    imports   {}", imports.join(" "))?,
+                Some(why) => writeln!(f, "  {path}\n    damaged   {why}")?,
+            }
+        }
+        Ok(())
     }
-    Ok(without_nulls(json!({
-        "file": wheel.name.to_string(),
-        "name": name.to_string(),
-        "version": version.to_string(),
-        "size": wheel.facts.size,
-        "tags": tags,
-        "root-is-purelib": is_purelib,
-        "proved-tag": proved.map(|it| {
-            let (file, needs) = it.because.unzip();
-            without_nulls(json!({"policy": it.policy, "file": file, "needs": needs}))
-        }),
-        "requires": requires,
-        "extras": extras,
-        "roots": facts::roots(wheel),
-        "init": init,
-        "damage": wheel.damage,
-        "members-without-digest": wheel.without_digest,
-        "binaries": binaries,
-        "windows-binaries": (!windows_binaries.is_empty()).then_some(windows_binaries),
-    })))
 }
 
-/// A document without the fields that are not known.
-fn without_nulls(document: Value) -> Value {
-    match document {
-        Value::Object(mut fields) => {
-            fields.retain(|_, value| !value.is_null());
-            Value::Object(fields)
+impl fmt::Display for ShownBinary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "  {}", self.path)?;
+        if let Some(machine) = &self.machine {
+            writeln!(f, "    machine   {machine}")?;
         }
-        other => other,
+        let by = self.needed.iter().map(|need| (need.by.as_str(), need.name.as_str()));
+        for (by, names) in by.into_group_map().iter().sorted() {
+            if *by != "host" {
+                writeln!(f, "    needs     {} ({by})", names.join(" "))?;
+            }
+        }
+        if let Some(kind) = self.run_path_kind {
+            let leads = self.run_path.iter().map(|entry| &entry.leads).counts();
+            let leads = leads.iter().sorted().map(|(leads, count)| format!("{count} {leads}"));
+            let (count, bytes) = (many(self.run_path.len(), "entry"), self.run_path_bytes);
+            writeln!(f, "    {kind:<9} {count} of {bytes} bytes: {}", leads.format(", "))?;
+        }
+        if !self.newest_symbols.is_empty() {
+            let symbols = self.newest_symbols.iter();
+            let symbols = symbols.map(|(kind, number)| format!("{kind}_{number}"));
+            writeln!(f, "    symbols   {}", symbols.format(" "))?;
+        }
+        if let Some(ShownCode { form, targets, code_objects }) = &self.device_code {
+            write!(f, "    code      {form}")?;
+            if !targets.is_empty() {
+                let objects = usize::try_from(*code_objects).unwrap_or(usize::MAX);
+                write!(f, ": {} for {}", many(objects, "code object"), targets.join(" "))?;
+            }
+            writeln!(f)?;
+        }
+        if !self.opens.is_empty() {
+            writeln!(f, "    opens     {}", self.opens.join(" "))?;
+        }
+        Ok(())
     }
 }
 
@@ -172,83 +291,6 @@ fn init_text(init: &FoundInit) -> String {
     format!("{}: {module}; {hook}", init.root)
 }
 
-/// The document of one binary. Writes its text.
-fn binary_facts(
-    wheel: &FrameworkWheel,
-    elf: ElfMember<'_>,
-    providers: &Providers<'_>,
-    text: &mut String,
-) -> Result<Value> {
-    let (path, facts) = (elf.path, elf.facts);
-    let machine = is_foreign(facts).then(|| facts.machine.to_string());
-    let needs: Vec<(&str, String)> =
-        providers.needs(wheel, elf).map(|(name, by)| (name, by.to_string())).collect();
-    let kind = match (&facts.runpath, &facts.rpath) {
-        (Some(_), _) => Some("RUNPATH"),
-        (None, Some(_)) => Some("RPATH"),
-        (None, None) => None,
-    };
-    let entries = run_path::entries(wheel, elf, providers);
-    let symbols = newest(facts);
-    let opens: Vec<&str> = facts::opened(wheel, elf, providers.policy).collect();
-    let code = device_code(elf);
-
-    writeln!(text, "  {path}")?;
-    if let Some(machine) = &machine {
-        writeln!(text, "    machine   {machine}")?;
-    }
-    let by = needs.iter().map(|(name, by)| (by.as_str(), *name));
-    for (by, names) in by.into_group_map().iter().sorted() {
-        if *by != "host" {
-            writeln!(text, "    needs     {} ({by})", names.join(" "))?;
-        }
-    }
-    if let Some(kind) = kind {
-        let bytes = facts.run_path().map_or(0, str::len);
-        let leads = entries.iter().map(|(_, leads)| leads.to_string()).counts();
-        let leads = leads.iter().sorted();
-        let leads = leads.map(|(leads, count)| format!("{count} {leads}"));
-        let leads = leads.collect_vec().join(", ");
-        let count = many(entries.len(), "entry");
-        writeln!(text, "    {kind:<9} {count} of {bytes} bytes: {leads}")?;
-    }
-    if !symbols.is_empty() {
-        let symbols = symbols.iter().map(|(kind, number)| format!("{kind}_{number}"));
-        writeln!(text, "    symbols   {}", symbols.collect_vec().join(" "))?;
-    }
-    if let Some((form, targets, objects)) = &code {
-        let for_targets = if targets.is_empty() {
-            String::new()
-        } else {
-            let objects = usize::try_from(*objects).unwrap_or(usize::MAX);
-            let objects = many(objects, "code object");
-            format!(": {objects} for {}", targets.join(" "))
-        };
-        writeln!(text, "    code      {form}{for_targets}")?;
-    }
-    if !opens.is_empty() {
-        writeln!(text, "    opens     {}", opens.join(" "))?;
-    }
-    let code = code.map(|(form, targets, objects)| {
-        json!({"form": form, "targets": targets, "code-objects": objects})
-    });
-    let needed = needs.iter().map(|(name, by)| json!({"name": name, "by": by}));
-    let run_path =
-        entries.iter().map(|(entry, leads)| json!({"entry": entry, "leads": leads.to_string()}));
-    let mut document = without_nulls(json!({
-        "path": path,
-        "machine": machine,
-        "soname": facts.soname,
-        "needed": needed.collect_vec(),
-        "run-path-kind": kind,
-        "run-path": run_path.collect_vec(),
-        "newest-symbols": symbols,
-        "opens": opens,
-    }));
-    document["device-code"] = code.unwrap_or(Value::Null);
-    Ok(document)
-}
-
 /// The newest symbol version of each kind that a file needs.
 fn newest(elf: &ElfFacts) -> BTreeMap<String, String> {
     let versions = elf.versions.iter().flat_map(|it| &it.versions);
@@ -261,18 +303,17 @@ fn newest(elf: &ElfFacts) -> BTreeMap<String, String> {
     newest.into_iter().map(|(kind, number)| (kind, number.to_string())).collect()
 }
 
-/// The form of the device code of a binary, its targets, and the number of code objects.
-fn device_code(elf: ElfMember<'_>) -> Option<(&'static str, Vec<String>, u64)> {
+/// The device code of a binary, if it has some or had.
+fn device_code(elf: ElfMember<'_>) -> Option<ShownCode> {
+    let without_objects = |form| Some(ShownCode { form, targets: Vec::new(), code_objects: 0 });
     match &elf.member.content.as_ref().ok()?.code {
-        DeviceCodeFacts::Fat(code) => {
-            let objects = code.values().map(|it| it.code_objects).sum();
-            let targets = code.keys().map(ToString::to_string).collect();
-            Some(("fat", targets, objects))
-        }
-        DeviceCodeFacts::Split(_) => Some(("split", Vec::new(), 0)),
-        DeviceCodeFacts::Damaged(_) | DeviceCodeFacts::Unreadable(_) => {
-            Some(("damaged", Vec::new(), 0))
-        }
+        DeviceCodeFacts::Fat(code) => Some(ShownCode {
+            form: "fat",
+            targets: code.keys().map(ToString::to_string).collect(),
+            code_objects: code.values().map(|it| it.code_objects).sum(),
+        }),
+        DeviceCodeFacts::Split(_) => without_objects("split"),
+        DeviceCodeFacts::Damaged(_) | DeviceCodeFacts::Unreadable(_) => without_objects("damaged"),
         DeviceCodeFacts::None | DeviceCodeFacts::Objects(_) | DeviceCodeFacts::Archive(_) => None,
     }
 }

@@ -36,19 +36,29 @@ struct TagPolicy {
 }
 
 /// The oldest policy that a wheel fulfils, and what keeps it from an older one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub(super) struct ProvenTag {
     /// `manylinux_2_28`, or `linux` if no policy fits.
     pub policy: String,
-    /// The file and the symbol version or library that rule out the next older policy.
-    pub because: Option<(String, String)>,
+    /// What rules out the next older policy.
+    #[serde(flatten)]
+    pub because: Option<NeedsNewer>,
+}
+
+/// A file, and the symbol version or library that it needs.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub(super) struct NeedsNewer {
+    pub file: String,
+    pub needs: String,
 }
 
 impl ProvenTag {
     /// What rules out the next older policy, behind a text that introduces it. Empty if nothing does.
     pub(super) fn reason(&self, before: &str) -> String {
         let because = self.because.as_ref();
-        because.map_or(String::new(), |(file, needs)| format!("{before}`{file}` needs {needs}"))
+        because.map_or(String::new(), |NeedsNewer { file, needs }| {
+            format!("{before}`{file}` needs {needs}")
+        })
     }
 }
 
@@ -68,8 +78,8 @@ impl Manylinux {
         let mut because = None;
         for policy in &self.policy {
             let obstacle = files.iter().find_map(|(path, elf, libraries)| {
-                let what = self.obstacle(policy, elf, libraries)?;
-                Some(((*path).to_owned(), what))
+                let needs = self.obstacle(policy, elf, libraries)?;
+                Some(NeedsNewer { file: (*path).to_owned(), needs })
             });
             if obstacle.is_none() {
                 let policy = policy.name.clone();
@@ -160,7 +170,8 @@ mod tests {
     fn the_oldest_policy_with_every_symbol_is_proved() {
         let shown = |versions: &[&str], libraries: &[&'static str]| {
             let ProvenTag { policy, because } = proved(versions, libraries);
-            let because = because.map(|(path, what)| format!(": `{path}` needs {what}"));
+            let because =
+                because.map(|NeedsNewer { file, needs }| format!(": `{file}` needs {needs}"));
             policy + &because.unwrap_or_default()
         };
         let lines = [
