@@ -290,9 +290,7 @@ fn accepted(target: &Target) -> BTreeSet<CodeTarget> {
 
 /// The targets whose code in an archive the runtime uses for `target`.
 pub(super) fn found_for(target: &Target) -> BTreeSet<CodeTarget> {
-    let device = target.base().as_str().parse::<CodeTarget>();
-    let device = device.map(|device| wanted(&device)).unwrap_or_default();
-    device.into_iter().collect()
+    wanted(&CodeTarget::from(&target.base())).into_iter().collect()
 }
 
 /// Whether a set has any code for a target.

@@ -13,7 +13,7 @@ use crate::{
     artifact::input,
     atomic::lock::{Lock, LockPurpose},
     console::shell_word,
-    error::{Context as _, Hint as _, Result, anyhow, ensure},
+    error::{Context as _, Hint as _, Result, anyhow},
     fetch,
     package::{
         BuildOptions, Kpack, OnCollision, SdkTreePacking, Subset,
@@ -24,7 +24,7 @@ use crate::{
     place::LocalSet,
     policy::{Catalog, ImportSuffix},
     run::Platform,
-    target::{Scope, Target, TargetList, split_list},
+    target::{Scope, Target, TargetPattern, TargetTable, UnknownFamilies},
     version::{ReleaseType, Version},
     wheel::{FIRST_DAY, PackSettings, WheelCompression},
 };
@@ -59,8 +59,8 @@ pub struct BuildArgs {
     #[arg(long, value_name = "PACKAGE", value_delimiter = ',')]
     pub only: Vec<String>,
     /// All targets of the set, if the artifacts come from `fetch --only`
-    #[arg(long = "target", alias = "targets", value_name = "LIST", requires = "only", value_parser = scopes)]
-    targets: Option<BTreeSet<Scope>>,
+    #[arg(long = "target", alias = "targets", value_name = "LIST", requires = "only")]
+    targets: Option<TargetPattern>,
     /// Print which files go into which package, and build nothing
     #[arg(long, aliases = ["plan", "no-build-packages"])]
     pub dry_run: bool,
@@ -76,11 +76,11 @@ pub struct BuildInputs {
     #[arg(long, value_name = "VERSION", value_parser = version)]
     pub version: Option<GivenVersion>,
     /// Families or targets that `rocm` offers on Linux, comma-separated
-    #[arg(long, value_name = "LIST")]
-    linux_amdgpu_families: Option<TargetList>,
+    #[arg(long, value_name = "LIST", value_parser = TargetPattern::known)]
+    linux_amdgpu_families: Option<TargetPattern>,
     /// Families or targets that `rocm` offers on Windows, comma-separated
-    #[arg(long, value_name = "LIST")]
-    windows_amdgpu_families: Option<TargetList>,
+    #[arg(long, value_name = "LIST", value_parser = TargetPattern::known)]
+    windows_amdgpu_families: Option<TargetPattern>,
     /// Wheel compression: a level from 1 (fastest) to 12 (smallest), or `store`
     #[arg(long, value_name = "HOW", default_value_t)]
     compression: WheelCompression,
@@ -181,7 +181,9 @@ impl BuildArgs {
     /// The packages to build. Fails if the artifacts were fetched for other packages: the build
     /// would succeed, but its set would differ from the one of the run.
     fn selection(&self, options: &BuildOptions) -> Result<BuildSelection> {
-        let targets = self.targets.clone().unwrap_or_default();
+        let targets = TargetTable::builtin().select_with_newer(self.targets.as_slice());
+        let targets = targets.map_err(UnknownFamilies::hinted)?;
+        let targets: BTreeSet<Scope> = targets.iter().map(|it| Scope::Target(it.base())).collect();
         if targets.is_empty() {
             ensure_all(&self.artifact_dir)?;
             return Ok(match &self.only[..] {
@@ -240,8 +242,8 @@ impl BuildInputs {
             release_type: release_type.unwrap_or(ReleaseType::Ci),
             suffix: settings.version_suffix.clone().unwrap_or_default(),
             platform,
-            linux: targets(self.linux_amdgpu_families.as_ref()),
-            windows: targets(self.windows_amdgpu_families.as_ref()),
+            linux: targets(self.linux_amdgpu_families.as_ref())?,
+            windows: targets(self.windows_amdgpu_families.as_ref())?,
             tag: format!("py3-none-{tag}")
                 .parse()
                 .context("failed to read `--wheel-platform-tag`")?,
@@ -291,19 +293,11 @@ fn version(text: &str) -> Result<GivenVersion, <Version as std::str::FromStr>::E
     (!text.is_empty()).then(|| text.parse()).transpose()
 }
 
-/// The targets and families of a list, without features.
-fn scopes(text: &str) -> Result<BTreeSet<Scope>> {
-    let scopes = split_list(text).map(|name| Ok(name.parse::<Scope>()?.base()));
-    let scopes: BTreeSet<Scope> = scopes.collect::<Result<_>>()?;
-    let is_generic = scopes.contains(&Scope::Generic);
-    ensure!(!is_generic, "`generic` is not a GPU target");
-    Ok(scopes)
-}
-
-/// The targets of a list; `None` if it is empty.
-fn targets(list: Option<&TargetList>) -> Option<Vec<Target>> {
-    let targets = list.map(TargetList::targets);
-    targets.filter(|it| !it.is_empty()).map(<[_]>::to_vec)
+/// The targets of a pattern; `None` if it has no names.
+fn targets(pattern: Option<&TargetPattern>) -> Result<Option<Vec<Target>>> {
+    let given = pattern.filter(|pattern| !pattern.is_empty());
+    let targets = given.map(|it| TargetTable::builtin().select(std::slice::from_ref(it)));
+    targets.transpose().map_err(UnknownFamilies::hinted)
 }
 
 /// Reads the policy from a `--packages-file`.

@@ -29,7 +29,7 @@ use crate::{
         Depth, Store as _,
         s3::{S3Limits, S3Store, Signing},
     },
-    target::Target,
+    target::{Target, TargetPattern, TargetTable, UnknownFamilies},
 };
 
 /// The longest wait for a server.
@@ -58,9 +58,9 @@ pub struct DoctorArgs {
     /// machine's access to GitHub and buckets
     #[arg(value_name = "ENVIRONMENT")]
     environment: Option<PathBuf>,
-    /// Targets that the environment is for, comma-separated (default: those of the GPUs here)
-    #[arg(long = "target", value_name = "LIST", value_delimiter = ',', requires = "environment")]
-    targets: Vec<Target>,
+    /// Targets or families that the environment is for, comma-separated (default: those of the GPUs here)
+    #[arg(long = "target", value_name = "LIST", requires = "environment")]
+    targets: Vec<TargetPattern>,
     /// Bucket to read (default: that of TheRock's CI runs)
     #[arg(long, value_name = "BUCKET")]
     bucket: Option<Bucket>,
@@ -167,10 +167,12 @@ impl DoctorArgs {
     fn environment(&self, root: &Path, gpus: &[Gpu], world: &World) -> Result<Vec<Check>> {
         const NAME: &str = "environment";
         let site = SitePackages::read(root, World::jobs(), &world.stop)?;
-        let detected = gpus.iter().filter_map(|gpu| gpu.target.clone());
         let targets: Vec<Target> = match self.targets.as_slice() {
-            [] => detected.unique().collect(),
-            targets => targets.iter().cloned().unique().collect(),
+            [] => gpus.iter().filter_map(|gpu| gpu.target.clone()).unique().collect(),
+            patterns => {
+                let selected = TargetTable::builtin().select_with_newer(patterns);
+                selected.map_err(UnknownFamilies::hinted)?
+            }
         };
         let found = install::diagnose(&site, &targets);
         if found.is_empty() {

@@ -2,7 +2,7 @@
 
 mod source;
 
-use std::path::PathBuf;
+use std::{path::PathBuf, str::FromStr};
 
 use itertools::Itertools as _;
 
@@ -13,14 +13,14 @@ use super::{
     fetch::{FetchSettings, RunChoice},
 };
 use crate::{
-    error::{Context as _, Hint as _, Result, anyhow},
+    error::{Context as _, Hint as _, Invalid, Result, anyhow},
     index::Urls,
     install::{
         self, Action, Emit, Environment, InstallOrigin, Installer, SitePackages, TargetWish,
     },
     place::{OfferedSet, SetPlace},
     policy::DistNames,
-    target::{Target, split_list},
+    target::{Target, TargetPattern, split_list},
     version::{ReleaseStream, Version},
     wheel::{Metadata, Requirement},
 };
@@ -62,7 +62,7 @@ pub struct InstallArgs {
     /// Targets or families, comma-separated; `auto` for the GPUs of this machine, `none` for no
     /// device code
     #[arg(long, alias = "targets", value_name = "LIST", default_value = "auto")]
-    target: String,
+    target: TargetChoice,
     /// Extras of `rocm`, comma-separated, or `none` (default: `libraries`)
     #[arg(long, value_name = "LIST")]
     extras: Option<String>,
@@ -97,6 +97,25 @@ pub struct InstallArgs {
     settings: FromVariables<FetchSettings>,
     #[command(flatten)]
     accept: FromVariables<AcceptArgs>,
+}
+
+/// The value of `--target`.
+#[derive(Clone, Debug)]
+enum TargetChoice {
+    Auto,
+    Named(TargetPattern),
+}
+
+impl FromStr for TargetChoice {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        Ok(match text {
+            "auto" => Self::Auto,
+            "none" => Self::Named(TargetPattern::default()),
+            names => Self::Named(names.parse()?),
+        })
+    }
 }
 
 /// A copy of the streams.
@@ -152,12 +171,9 @@ impl InstallArgs {
         // The address reaches logs and lock files, so that it may have no password in it.
         let dependencies = self.deps.iter().filter(|it| *it != "none");
         let dependencies = dependencies.map(|it| it.parse::<Urls>()).next().transpose();
-        let targets = match self.target.as_str() {
-            "auto" => {
-                let found = self.machine.targets(&self.machine.gpus())?;
-                TargetWish::Detected(found)
-            }
-            names => TargetWish::Named(list(names)),
+        let targets = match &self.target {
+            TargetChoice::Auto => TargetWish::Detected(self.machine.targets(&self.machine.gpus())?),
+            TargetChoice::Named(pattern) => TargetWish::Named(pattern.clone()),
         };
         Ok(install::Request {
             version: self.version.clone(),

@@ -1,6 +1,9 @@
 //! `kpack`: lists device code.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 use serde::Serialize;
 use serde_json::json;
@@ -14,6 +17,7 @@ use crate::{
         CodeTarget,
         contents::{self, CodeFile, FoundCode},
     },
+    target::{TargetPattern, TargetTable},
 };
 
 /// Inspect device code
@@ -45,9 +49,9 @@ struct ListArgs {
     /// Binary, bundle or archive
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Only code for this target, and for its variants if it names no features; can be repeated
-    #[arg(long = "target", value_name = "TARGET", value_delimiter = ',')]
-    targets: Vec<CodeTarget>,
+    /// Only code for these targets or families, comma-separated; for all variants of a target without features
+    #[arg(long = "target", value_name = "LIST")]
+    targets: Vec<TargetPattern>,
 }
 
 #[derive(Debug, Serialize)]
@@ -65,9 +69,11 @@ pub fn run(args: &KpackArgs, world: &World) -> Result<()> {
 
 fn list(args: &ListArgs, world: &World) -> Result<()> {
     let mut rows = Vec::new();
+    let wanted = args.wanted()?;
     let kind = contents::each(&open(&args.file)?, |found, read| {
         world.stop.check()?;
-        if args.has(&found.target) {
+        let (target, base) = (&found.target, found.target.base());
+        if args.targets.is_empty() || wanted.contains(target) || wanted.contains(&base) {
             let kernels = contents::kernels(&read()?);
             let code = found.clone();
             rows.push(CodeRow { code, kernels });
@@ -107,10 +113,21 @@ fn list(args: &ListArgs, world: &World) -> Result<()> {
 }
 
 impl ListArgs {
-    /// Whether the code for a target is asked for.
-    fn has(&self, target: &CodeTarget) -> bool {
-        let mut wanted = self.targets.iter();
-        self.targets.is_empty() || wanted.any(|wanted| wanted == target || *wanted == target.base())
+    /// The targets whose code is asked for.
+    fn wanted(&self) -> Result<BTreeSet<CodeTarget>> {
+        let table = TargetTable::builtin();
+        let mut wanted = BTreeSet::new();
+        for name in self.targets.iter().flat_map(TargetPattern::names) {
+            let known = table.targets_named(name);
+            // Code for a generic target has the name of that target, whatever runs it.
+            if known.is_empty() || table.is_generic(name) {
+                let code = name.parse::<CodeTarget>();
+                wanted.insert(code.map_err(|_| table.unknown(vec![name.to_owned()]).hinted())?);
+            } else {
+                wanted.extend(known.iter().map(CodeTarget::from));
+            }
+        }
+        Ok(wanted)
     }
 }
 

@@ -32,7 +32,7 @@ use crate::{
     },
     report::SummaryPage,
     store::CopySource,
-    target::TargetList,
+    target::{TargetPattern, TargetTable, UnknownFamilies},
     version::PromotionGoal,
 };
 
@@ -60,8 +60,8 @@ pub struct PromoteArgs {
     #[arg(long, value_name = "PLACE", alias = "output-dir", required_unless_present = "dry_run")]
     into: Option<NamedPlace>,
     /// Keep only the device packages of these families or targets, comma-separated
-    #[arg(long = "target", alias = "targets", value_name = "LIST")]
-    targets: Option<TargetList>,
+    #[arg(long = "target", alias = "targets", value_name = "LIST", value_parser = TargetPattern::known)]
+    targets: Option<TargetPattern>,
     /// Files that may name the old version, by globs of their paths in a package, comma-separated
     #[arg(long, value_name = "GLOBS", value_delimiter = ',')]
     leave: Vec<String>,
@@ -168,14 +168,14 @@ pub fn run(args: &PromoteArgs, world: &World) -> Result<()> {
 
 impl PromoteArgs {
     fn request(&self) -> Result<PromotionRequest> {
-        let targets = self.targets.as_ref().map(TargetList::targets);
-        if targets.is_some_and(<[_]>::is_empty) {
+        if self.targets.as_ref().is_some_and(TargetPattern::is_empty) {
             return Err(anyhow!("`--target` names no target"))
                 .hint("name the targets to keep, or leave it out to keep all");
         }
+        let targets = TargetTable::builtin().select(self.targets.as_slice());
         Ok(PromotionRequest {
             goal: self.to,
-            targets: targets.unwrap_or_default().to_vec(),
+            targets: targets.map_err(UnknownFamilies::hinted)?,
             leave: self.leave.iter().map(Glob::new).collect(),
         })
     }

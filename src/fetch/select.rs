@@ -17,7 +17,7 @@ use crate::{
         naming::DistributionMode,
     },
     run::{ArtifactGroup, Platform},
-    target::{Scope, TargetTable},
+    target::{Scope, TargetPattern, TargetTable},
 };
 
 /// What the user asked for. The default selects everything.
@@ -31,9 +31,8 @@ pub struct Wish {
     /// `--require-artifact`: each has to match one of the candidates, selected or not.
     pub required: Vec<Regex>,
     pub groups: Vec<ArtifactGroup>,
-    /// Families and targets as the user wrote them.
-    pub families: Vec<String>,
-    pub targets: Vec<String>,
+    pub families: TargetPattern,
+    pub targets: TargetPattern,
     pub components: BTreeSet<Component>,
     /// `--only`: the packages to fetch artifacts for.
     pub only: Vec<String>,
@@ -145,7 +144,7 @@ fn asked(inventory: &[ArtifactArchive], wish: &Wish) -> Result<Vec<Asked>> {
         asked.push((format!("artifact group `{group}`"), group.scopes()));
     }
     for (kind, names) in [("family", &wish.families), ("target", &wish.targets)] {
-        for name in names {
+        for name in names.names() {
             asked.push((format!("{kind} `{name}`"), scopes_of(name, inventory)?));
         }
     }
@@ -155,18 +154,17 @@ fn asked(inventory: &[ArtifactArchive], wish: &Wish) -> Result<Vec<Asked>> {
 /// The scopes of a family or target in the table. An unknown name is accepted if the run has
 /// artifacts for it.
 fn scopes_of(name: &str, inventory: &[ArtifactArchive]) -> Result<BTreeSet<Scope>> {
-    match TargetTable::builtin().scopes(&[name]) {
-        Ok(mut scopes) => {
-            scopes.remove(&Scope::Generic);
-            Ok(scopes)
-        }
-        Err(unknown) => {
-            let itself = name.parse::<Scope>().ok().map(|scope| scope.base());
-            let mut scopes = inventory.iter().map(|it| it.name.artifact.scope.base());
-            let found = itself.filter(|itself| scopes.contains(itself));
-            found.map(|scope| BTreeSet::from([scope])).ok_or_else(|| unknown.hinted())
-        }
+    let table = TargetTable::builtin();
+    let scopes = table.scopes_named(name);
+    if !scopes.is_empty() {
+        return Ok(scopes);
     }
+    let itself = name.parse::<Scope>().ok().map(|scope| scope.base());
+    let mut built = inventory.iter().map(|archive| archive.name.artifact.scope.base());
+    itself
+        .filter(|itself| built.contains(itself))
+        .map(|scope| BTreeSet::from([scope]))
+        .ok_or_else(|| table.unknown(vec![name.to_owned()]).hinted())
 }
 
 /// What the selection lacks compared with what the packages are made of, so that they cannot be built.

@@ -14,7 +14,7 @@ use crate::{
     place::{OfferedFile, OfferedSet},
     policy::DistNames,
     run::{ArtifactGroup, Platform},
-    target::{Family, Scope, Target, TargetTable},
+    target::{Family, Target, TargetPattern, TargetTable, UnknownFamilies},
     version::{ReleaseStream, Version},
     wheel::{DistName, Metadata, Requirement},
 };
@@ -29,8 +29,8 @@ const MOST_LISTED: usize = 8;
 pub enum TargetWish {
     /// Those of the GPUs of this machine.
     Detected(Vec<Target>),
-    /// Targets and families, as the user wrote them. With none, only the code for the CPU.
-    Named(Vec<String>),
+    /// What the user named. With no names, only the code for the CPU.
+    Named(TargetPattern),
 }
 
 /// What is asked for of the `rocm` package.
@@ -213,8 +213,8 @@ fn wanted_targets(
             }
             wanted.extend(has);
         }
-        TargetWish::Named(names) => {
-            for name in names {
+        TargetWish::Named(pattern) => {
+            for name in pattern.names() {
                 let of_name = expand(name)?;
                 let is_family = of_name.len() != 1 || name.parse::<Target>().is_err();
                 let before = wanted.len();
@@ -243,12 +243,9 @@ fn wanted_targets(
 /// The targets of a name, as device packages are called: that of `gfx942` has the code for
 /// `gfx942:xnack+` too.
 fn expand(name: &str) -> Result<Vec<Target>> {
-    match (TargetTable::builtin().resolve(&[name]), name.parse()) {
-        (Ok(known), _) => Ok(known.iter().map(Target::packaged).unique().collect()),
-        // A newer ROCm may have targets that this program does not know.
-        (Err(_), Ok(Scope::Target(target))) => Ok(vec![target.base()]),
-        (Err(unknown), _) => Err(unknown.hinted()),
-    }
+    let targets = TargetTable::builtin().select_with_newer(&[name.parse()?]);
+    let targets = targets.map_err(UnknownFamilies::hinted)?;
+    Ok(targets.iter().map(Target::packaged).unique().collect())
 }
 
 /// The family to install for, in a set with an index for each. Its packages have the device code of
@@ -283,7 +280,7 @@ fn names_of(wish: &TargetWish, offered: &str) -> Result<Vec<String>> {
     match wish {
         TargetWish::Detected(found) if found.is_empty() => Err(no_gpu(offered)),
         TargetWish::Detected(found) => Ok(found.iter().map(ToString::to_string).collect()),
-        TargetWish::Named(names) => Ok(names.clone()),
+        TargetWish::Named(pattern) => Ok(pattern.names().map(str::to_owned).collect()),
     }
 }
 
@@ -301,7 +298,7 @@ fn ensure_for_family(request: &Request, metadata: &Metadata) -> Result<()> {
     }
     let offered = families.join(", ");
     let table = TargetTable::builtin();
-    let known = |name: &String| table.resolve(&[name]).unwrap_or_default();
+    let known = |name: &String| table.targets_named(name);
     let has: Vec<Target> = families.iter().flat_map(known).collect();
     for name in names_of(&request.targets, &offered)? {
         let wanted = known(&name);
@@ -435,8 +432,7 @@ pub(super) fn with_device_code(text: &str, metadata: &Metadata, targets: &[Targe
     let extra_of = |target: &Target| {
         let has = |extra: &&String| {
             let name = extra.strip_prefix(DEVICE).unwrap_or_default();
-            let group = TargetTable::builtin().resolve(&[name]);
-            group.is_ok_and(|it| it.contains(target))
+            TargetTable::builtin().targets_named(name).contains(target)
         };
         let exact = known.iter().find(|it| **it == format!("{DEVICE}{target}"));
         exact.or_else(|| known.iter().find(has))

@@ -1,14 +1,13 @@
 //! `CodeTarget`: the target of a code object, as bundles and archives spell it. See
 //! [Target ID](https://llvm.org/docs/AMDGPUUsage.html#target-id) in the AMDGPU ABI.
 
-use std::{str::FromStr, sync::LazyLock};
+use std::str::FromStr;
 
 use itertools::Itertools as _;
-use regex::Regex;
 
 use crate::{
     error::{Invalid, as_text},
-    target::{self, Target, TargetTable},
+    target::{Target, TargetId, TargetTable, runs_with_xnack_off},
 };
 
 /// A target with its features in LLVM's order (`gfx90a:sramecc+:xnack-`), a generic target
@@ -38,7 +37,7 @@ impl CodeTarget {
 
     /// Whether its code runs with XNACK off, which is the usual mode of devices.
     pub fn runs_with_xnack_off(&self) -> bool {
-        target::runs_with_xnack_off(&self.0)
+        runs_with_xnack_off(&self.0)
     }
 
     /// The targets whose code the runtime accepts for this one, most specific first: for
@@ -56,28 +55,23 @@ impl CodeTarget {
     }
 }
 
+impl From<&Target> for CodeTarget {
+    fn from(target: &Target) -> Self {
+        Self(target.canonical().into())
+    }
+}
+
 impl FromStr for CodeTarget {
     type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let shown: String = text.chars().take(80).collect();
         let refuse = |reason| Err(Invalid::new(reason, shown.as_str()));
-        let mut parts = text.split(':');
-        let processor = parts.next().unwrap_or(text);
-        if !PROCESSOR.is_match(processor) {
-            return refuse("not a processor such as `gfx942` or `gfx9-4-generic`");
+        match TargetId::parse(text) {
+            Ok(id) if is_processor(id.processor) => Ok(Self(id.canonical().into())),
+            Ok(_) => refuse(NO_PROCESSOR),
+            Err(reason) => refuse(reason),
         }
-        let mut features: Vec<&str> = parts.collect();
-        if features.len() > MAX_FEATURES || !features.iter().all(|it| FEATURE.is_match(it)) {
-            return refuse("not features such as `xnack+`");
-        }
-        features.sort_unstable();
-        let mut names = features.iter().map(|it| it.trim_end_matches(['+', '-']));
-        if !names.all_unique() {
-            return refuse("a feature is named twice");
-        }
-        let canonical = [&[processor], features.as_slice()].concat().join(":");
-        Ok(Self(canonical.into()))
     }
 }
 
@@ -86,17 +80,15 @@ pub(super) fn is_generic(base: &CodeTarget) -> bool {
     TargetTable::builtin().is_generic(base.as_str())
 }
 
-/// Limit for features: `accepted` has every subset, so their number doubles with each feature. Real
-/// targets have at most two.
-const MAX_FEATURES: usize = 4;
+const NO_PROCESSOR: &str = "not a processor such as `gfx942` or `gfx9-4-generic`";
 
 /// A processor: `gfx1250-strict`, `gfx9-4-generic`, `amdgcnspirv`. It becomes part of file names, so
 /// other characters are refused.
-static PROCESSOR: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new("^(gfx|amdgcn)([a-z0-9-]{0,56}[a-z0-9])?$").expect("a pattern that tests use")
-});
-static FEATURE: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new("^[a-z]{1,32}[+-]$").expect("a pattern that tests use"));
+fn is_processor(text: &str) -> bool {
+    let is_inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let name = text.strip_prefix("gfx").or_else(|| text.strip_prefix("amdgcn"));
+    name.is_some_and(|name| !name.ends_with('-') && name.chars().all(is_inner))
+}
 
 #[cfg(test)]
 mod tests {

@@ -55,7 +55,6 @@ impl ArtifactGroup {
             return BTreeSet::new();
         }
         let mut scopes = known_scopes(&self.0).unwrap_or_default();
-        scopes.remove(&Scope::Generic);
         scopes.extend(self.0.parse::<Scope>().ok());
         scopes
     }
@@ -70,7 +69,9 @@ fn known_scopes(name: &str) -> Option<BTreeSet<Scope>> {
         let (head, rest) = name.split_at_checked(end)?;
         let suffix = rest.trim_start_matches('-');
         let is_family = suffix.split('-').next().is_some_and(|it| KINDS.contains(&it));
-        table.scopes(&[head]).ok().filter(|_| !is_family)
+        // In exactly this spelling: the group is the name of a directory.
+        let scope = head.parse().ok().filter(|_| !is_family)?;
+        table.scopes_of(&scope)
     })
 }
 
@@ -84,8 +85,7 @@ impl FromStr for ArtifactGroup {
             || text == Scope::Generic.as_str()
             || variant.is_some_and(|it| !it.is_empty())
             || known_scopes(text).is_some();
-        let unknown = TargetTable::builtin().expand(&[text]).err();
-        let hint = unknown.map(|it| it.hint).unwrap_or_default();
+        let hint = TargetTable::builtin().unknown(vec![text.to_owned()]).hint;
         // The hint ends with a list of all families and targets, which is too long here.
         let nearest = hint.split_once('?').map(|(nearest, _)| nearest);
         let nearest = nearest.map(|it| format!("; {it}?")).unwrap_or_default();

@@ -12,15 +12,18 @@ use derive_more::{Display, From};
 use crate::error::{Invalid, as_text};
 
 mod ci;
+mod id;
 mod isa;
-mod list;
 mod names;
+mod pattern;
 mod table;
 mod view;
 
 pub use ci::TestJob;
+pub use id::{TargetId, runs_with_xnack_off};
+use id::{canonical, with_colons};
 pub use isa::generic;
-pub use list::TargetList;
+pub use pattern::TargetPattern;
 pub use table::{TargetTable, UnknownFamilies};
 pub use view::{PlatformView, missing};
 
@@ -28,7 +31,8 @@ pub use view::{PlatformView, missing};
 /// See [target IDs](https://llvm.org/docs/AMDGPUUsage.html#target-id) of LLVM.
 ///
 /// Targets are ordered as texts, so `gfx1100` comes before `gfx942`. Names of files and of packages have
-/// features behind `-`: `gfx942-xnack+` is equal to `gfx942:xnack+`, and keeps its text.
+/// features behind `-`: `gfx942-xnack+` is equal to `gfx942:xnack+`, and keeps its text. The order of features
+/// does not matter either.
 #[derive(Clone, Debug, Display)]
 pub struct Target(Box<str>);
 
@@ -51,6 +55,11 @@ pub enum Scope {
 impl Target {
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The text by which it is compared: `gfx90a:sramecc+:xnack-`.
+    pub fn canonical(&self) -> Cow<'_, str> {
+        canonical(&self.0)
     }
 
     /// The target without its features: `gfx942` for `gfx942:xnack+`.
@@ -91,13 +100,6 @@ impl Scope {
     }
 }
 
-/// Like [`Target::runs_with_xnack_off`], for targets that are not a [`Target`], such as
-/// `gfx9-4-generic:xnack+`.
-pub fn runs_with_xnack_off(text: &str) -> bool {
-    let colons = with_colons(text);
-    !colons.split(':').skip(1).any(|feature| feature == "xnack+")
-}
-
 /// The names in a list of CI, separated by `;` or `,`. Spaces and empty names are ignored.
 pub fn split_list(text: &str) -> impl Iterator<Item = &str> {
     text.split([';', ',']).map(str::trim).filter(|name| !name.is_empty())
@@ -108,30 +110,15 @@ impl FromStr for Target {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let colons = with_colons(text);
-        let mut parts = colons.split(':');
-        let is_target = parts.next().is_some_and(is_processor) && parts.all(is_feature);
+        let is_target = TargetId::parse(&colons).is_ok_and(|id| is_processor(id.processor));
         let invalid = || Invalid::new("not a GPU target such as `gfx942` or `gfx942:xnack+`", text);
         is_target.then(|| Self(text.into())).ok_or_else(invalid)
     }
 }
 
-/// The text of a target with its features behind `:`.
-fn with_colons(text: &str) -> Cow<'_, str> {
-    if !text.contains('-') {
-        return Cow::Borrowed(text);
-    }
-    let mut found = text.to_owned();
-    for feature in ["xnack", "sramecc"] {
-        for sign in ["+", "-"] {
-            found = found.replace(&format!("-{feature}{sign}"), &format!(":{feature}{sign}"));
-        }
-    }
-    Cow::Owned(found)
-}
-
 impl PartialEq for Target {
     fn eq(&self, other: &Self) -> bool {
-        with_colons(&self.0) == with_colons(&other.0)
+        canonical(&self.0) == canonical(&other.0)
     }
 }
 
@@ -139,7 +126,7 @@ impl Eq for Target {}
 
 impl Ord for Target {
     fn cmp(&self, other: &Self) -> Ordering {
-        with_colons(&self.0).cmp(&with_colons(&other.0))
+        canonical(&self.0).cmp(&canonical(&other.0))
     }
 }
 
@@ -151,7 +138,7 @@ impl PartialOrd for Target {
 
 impl Hash for Target {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        with_colons(&self.0).hash(state);
+        canonical(&self.0).hash(state);
     }
 }
 
@@ -199,15 +186,9 @@ fn is_processor(text: &str) -> bool {
     letters.len() < rest.len() && letters.chars().all(|c| c.is_ascii_lowercase())
 }
 
-/// Whether a text is a feature: `xnack+`, `sramecc-`.
-fn is_feature(text: &str) -> bool {
-    text.strip_suffix(['+', '-'])
-        .is_some_and(|name| !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase()))
-}
-
 impl Ord for Scope {
     fn cmp(&self, other: &Self) -> Ordering {
-        with_colons(self.as_str()).cmp(&with_colons(other.as_str()))
+        canonical(self.as_str()).cmp(&canonical(other.as_str()))
     }
 }
 
@@ -303,6 +284,7 @@ mod tests {
         assert_eq!(both.len(), 2);
         assert_eq!(scope("gfx90a-sramecc+-xnack-").base(), scope("gfx90a"));
         assert!(!runs_with_xnack_off("gfx942-xnack+"));
+        assert_eq!(scope("gfx90a:xnack-:sramecc+"), scope("gfx90a-sramecc+-xnack-"));
         assert_eq!(scope("gfx94X-dcgpu").base(), scope("gfx94X-dcgpu"));
         assert_eq!(Scope::Generic.base(), Scope::Generic);
     }

@@ -1,8 +1,13 @@
 //! Every name that stands for targets, and the projects that are not built for some of them.
 
+use std::collections::BTreeSet;
+
 use itertools::Itertools as _;
 
-use crate::target::{Target, TargetTable, UnknownFamilies, isa::fits, table::PartialProject};
+use crate::target::{
+    Family, Scope, Target, TargetPattern, TargetTable, UnknownFamilies, isa::fits,
+    table::PartialProject,
+};
 
 /// Stands for every target.
 const ALL: &str = "all";
@@ -10,20 +15,47 @@ const ALL: &str = "all";
 const STRICT: &str = "-strict";
 
 impl TargetTable {
-    /// Expands names of any kind to targets, in order of first mention: `all`, targets, families,
-    /// sub-families (`gfx12-0`), generations (`gfx11`) and generic targets (`gfx11-generic`). Upper and lower case are
-    /// equal, and so are `-`, `_` and `.`.
-    ///
-    /// [`Self::expand`] is as strict as TheRock, for lists that TheRock reads as well.
-    pub fn resolve<S: AsRef<str>>(&self, names: &[S]) -> Result<Vec<Target>, UnknownFamilies> {
-        let found = |name: &S| self.targets_of_name(name.as_ref());
-        let unknown = names.iter().filter(|name| found(name).is_empty());
-        let unknown: Vec<String> = unknown.map(|name| name.as_ref().to_owned()).collect();
+    /// The targets that patterns stand for, in order of first mention, each once. Fails if the table does not know
+    /// a name.
+    pub fn select(&self, patterns: &[TargetPattern]) -> Result<Vec<Target>, UnknownFamilies> {
+        self.select_by(patterns, |_| None)
+    }
+
+    /// The same, and a target that the table does not know stands for itself: a newer ROCm has more.
+    pub fn select_with_newer(
+        &self,
+        patterns: &[TargetPattern],
+    ) -> Result<Vec<Target>, UnknownFamilies> {
+        self.select_by(patterns, |name| name.parse().ok())
+    }
+
+    fn select_by(
+        &self,
+        patterns: &[TargetPattern],
+        newer: impl Fn(&str) -> Option<Target>,
+    ) -> Result<Vec<Target>, UnknownFamilies> {
+        let (mut targets, mut unknown) = (Vec::new(), Vec::new());
+        for name in patterns.iter().flat_map(TargetPattern::names) {
+            let known = self.targets_named(name);
+            match newer(name) {
+                Some(target) if known.is_empty() => targets.push(target),
+                None if known.is_empty() => unknown.push(name.to_owned()),
+                _ => targets.extend(known),
+            }
+        }
         if unknown.is_empty() {
-            Ok(names.iter().flat_map(found).unique().collect())
+            Ok(targets.into_iter().unique().collect())
         } else {
             Err(self.unknown(unknown))
         }
+    }
+
+    /// The scopes of the artifacts that are built for a name: the family and its targets, without features. Empty
+    /// if the name is unknown.
+    pub fn scopes_named(&self, name: &str) -> BTreeSet<Scope> {
+        let family = self.family_named(name).cloned().map(Scope::Family);
+        let targets = self.targets_named(name).into_iter();
+        targets.map(|target| Scope::Target(target.base())).chain(family).collect()
     }
 
     /// Whether a name is that of a sub-family or a generation (`gfx11`), which looks like a target.
@@ -31,13 +63,15 @@ impl TargetTable {
         self.sub_families.contains_key(name)
     }
 
-    fn targets_of_name(&self, name: &str) -> Vec<Target> {
+    /// The targets that a name of any kind stands for. Upper and lower case are equal, and so are `-`, `_` and `.`.
+    /// Empty if the name is unknown.
+    pub fn targets_named(&self, name: &str) -> Vec<Target> {
+        if let Some(family) = self.family_named(name) {
+            return self.targets(family).cloned().collect();
+        }
         let name = folded(name);
         if name == ALL {
             return self.known().cloned().collect();
-        }
-        if let Some(family) = self.families().find(|it| folded(it.as_str()) == name) {
-            return self.targets(family).cloned().collect();
         }
         let mut groups = self.sub_families.iter().chain(&self.generics);
         if let Some((_, patterns)) = groups.find(|(group, _)| ***group == *name) {
@@ -49,13 +83,18 @@ impl TargetTable {
         target.into_iter().collect()
     }
 
+    fn family_named(&self, name: &str) -> Option<&Family> {
+        let name = folded(name);
+        self.families().find(|family| folded(family.as_str()) == name)
+    }
+
     /// The families that TheRock's CI builds for these targets. A target that stands alone is named
     /// itself.
     pub fn ci_families(&self, targets: &[Target]) -> Vec<String> {
         let has = |target: &Target| targets.iter().any(|it| it.packaged() == *target);
         let family_of = |target: &Target| {
             let base = target.packaged();
-            let mut built = self.ci.iter().map(|it| self.targets_of_name(&it.family));
+            let mut built = self.ci.iter().map(|it| self.targets_named(&it.family));
             let whole = built.position(|it| it.contains(&base) && it.iter().all(has));
             whole.map_or_else(|| base.to_string(), |at| self.ci[at].family.clone())
         };
@@ -72,7 +111,7 @@ impl TargetTable {
 
     fn is_built(&self, partial: &PartialProject, target: &Target) -> bool {
         let base = target.packaged();
-        let mut targets = partial.targets.iter().flat_map(|it| self.targets_of_name(it));
+        let mut targets = partial.targets.iter().flat_map(|it| self.targets_named(it));
         !targets.any(|it| it == base)
     }
 }
@@ -101,10 +140,9 @@ fn folded(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::target::Family;
 
-    fn resolve(names: &[&str]) -> String {
-        match TargetTable::builtin().resolve(names) {
+    fn select(names: &str) -> String {
+        match TargetTable::builtin().select(&[names.parse().unwrap()]) {
             Ok(targets) => targets.iter().join(" "),
             Err(error) => error.to_string(),
         }
@@ -127,9 +165,8 @@ mod tests {
             "gfx941",
             "gfx1154",
             "gfx13-0",
-            "",
         ];
-        let lines = names.map(|name| format!("{name}: {}", resolve(&[name])));
+        let lines = names.map(|name| format!("{name}: {}", select(name)));
         insta::assert_snapshot!(lines.join("\n"), @"
         gfx94x-DCGPU: gfx942
         GFX942:xnack+: gfx942:xnack+
@@ -145,28 +182,38 @@ mod tests {
         gfx941: unknown GPU target or family: `gfx941`
         gfx1154: unknown GPU target or family: `gfx1154`
         gfx13-0: unknown GPU target or family: `gfx13-0`
-        : unknown GPU target or family: ``
         ");
-        assert_eq!(resolve(&["gfx1201", "gfx12-0", "gfx1201"]), "gfx1201 gfx1200");
-        assert_eq!(resolve(&["ALL"]).split(' ').count(), 29);
+        assert_eq!(select("gfx1201,gfx12-0,gfx1201"), "gfx1201 gfx1200");
+        assert_eq!(select("ALL").split(' ').count(), 29);
     }
 
     #[test]
-    fn what_expand_takes_stands_for_the_same_targets_here() {
-        let table = TargetTable::builtin();
-        let families = table.families().map(Family::as_str);
-        for name in families.chain(table.known().map(Target::as_str)) {
-            assert_eq!(table.resolve(&[name]), table.expand(&[name]), "{name}");
-        }
+    fn a_newer_target_stands_for_itself_where_that_is_asked() {
+        let newer = |names: &str| {
+            let targets = TargetTable::builtin().select_with_newer(&[names.parse().unwrap()]);
+            targets.map(|targets| targets.iter().join(" ")).map_err(|error| error.to_string())
+        };
+        assert_eq!(newer("gfx1300:xnack+,gfx94x-dcgpu").unwrap(), "gfx1300:xnack+ gfx942");
+        assert_eq!(newer("gfx130X-all").unwrap_err(), select("gfx130X-all"));
+    }
+
+    #[test]
+    fn the_artifacts_for_a_name_are_those_of_the_family_and_of_its_targets() {
+        let scopes = |name: &str| TargetTable::builtin().scopes_named(name).iter().join(" ");
+        assert_eq!(scopes("gfx94x-dcgpu"), "gfx942 gfx94X-dcgpu");
+        assert_eq!(scopes("gfx950:xnack+"), "gfx950");
+        assert_eq!(scopes("gfx9999"), "");
     }
 
     #[test]
     fn whole_families_of_ci_are_named_and_parts_of_them_are_not() {
         let table = TargetTable::builtin();
-        let families = |names: &[&str]| table.ci_families(&table.resolve(names).unwrap()).join(" ");
-        assert_eq!(families(&["gfx110X-all", "gfx942:xnack+"]), "gfx110X-all gfx94X-dcgpu");
-        assert_eq!(families(&["gfx1100", "gfx1151"]), "gfx1100 gfx1151");
-        insta::assert_snapshot!(families(&["all"]), @"gfx900 gfx90c gfx906 gfx908 gfx90a gfx94X-dcgpu gfx950-dcgpu gfx101X-dgpu gfx103X-all gfx110X-all gfx1150 gfx1151 gfx1152 gfx1153 gfx1170 gfx120X-all gfx125X-dcgpu");
+        let families = |names: &str| {
+            table.ci_families(&table.select(&[names.parse().unwrap()]).unwrap()).join(" ")
+        };
+        assert_eq!(families("gfx110X-all,gfx942:xnack+"), "gfx110X-all gfx94X-dcgpu");
+        assert_eq!(families("gfx1100,gfx1151"), "gfx1100 gfx1151");
+        insta::assert_snapshot!(families("all"), @"gfx900 gfx90c gfx906 gfx908 gfx90a gfx94X-dcgpu gfx950-dcgpu gfx101X-dgpu gfx103X-all gfx110X-all gfx1150 gfx1151 gfx1152 gfx1153 gfx1170 gfx120X-all gfx125X-dcgpu");
     }
 
     #[test]

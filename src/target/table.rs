@@ -162,39 +162,19 @@ impl TargetTable {
         self.rows.iter().filter(move |row| row.families.contains(family)).map(|row| &row.target)
     }
 
-    /// Expands families to targets. The result has no duplicates, and is in order of first mention.
-    ///
-    /// A target keeps its features; the target that its device package is of must be known.
-    pub fn expand<S: AsRef<str>>(&self, names: &[S]) -> Result<Vec<Target>, UnknownFamilies> {
-        let found = |name: &S| self.lookup(name.as_ref());
-        let unknown = names.iter().filter(|name| found(name).is_empty());
-        let unknown: Vec<String> = unknown.map(|name| name.as_ref().to_owned()).collect();
-        if unknown.is_empty() {
-            Ok(names.iter().flat_map(found).unique().collect())
-        } else {
-            Err(self.unknown(unknown))
-        }
-    }
-
-    /// The scopes of the artifacts that are needed for these names: generic, the families, and each
-    /// target.
-    ///
-    /// The targets have no features: compare them with the base of an artifact's scope.
-    pub fn scopes<S: AsRef<str>>(&self, names: &[S]) -> Result<BTreeSet<Scope>, UnknownFamilies> {
-        let targets = self.expand(names)?;
-        let families = names.iter().filter_map(|name| name.as_ref().parse().ok());
-        let mut scopes: BTreeSet<Scope> = families.map(Scope::Family).collect();
-        scopes.insert(Scope::Generic);
-        scopes.extend(targets.iter().map(|target| Scope::Target(target.base())));
-        Ok(scopes)
-    }
-
-    fn lookup(&self, name: &str) -> Vec<Target> {
-        match name.parse() {
-            Ok(Scope::Family(family)) => self.targets(&family).cloned().collect(),
-            Ok(Scope::Target(target)) if self.row(&target.packaged()).is_some() => vec![target],
-            Ok(Scope::Target(_) | Scope::Generic) | Err(_) => Vec::new(),
-        }
+    /// The scopes of the artifacts that are built for a family or a target: the family and its targets, without
+    /// features. `None` if the table does not have it, in exactly this spelling.
+    pub fn scopes_of(&self, scope: &Scope) -> Option<BTreeSet<Scope>> {
+        let targets: Vec<Target> = match scope {
+            Scope::Generic => Vec::new(),
+            Scope::Family(family) => self.targets(family).cloned().collect(),
+            Scope::Target(target) => {
+                self.row(&target.packaged()).map(|_| target.base()).into_iter().collect()
+            }
+        };
+        let itself = [scope.base()];
+        (!targets.is_empty())
+            .then(|| targets.into_iter().map(Scope::Target).chain(itself).collect())
     }
 
     fn row(&self, target: &Target) -> Option<&TargetRow> {
@@ -202,7 +182,8 @@ impl TargetTable {
         self.rows.iter().find(|row| row.target == base)
     }
 
-    pub(super) fn unknown(&self, names: Vec<String>) -> UnknownFamilies {
+    /// The error about names that the table does not have.
+    pub fn unknown(&self, names: Vec<String>) -> UnknownFamilies {
         let families = self.families().map(Family::as_str);
         let all: Vec<&str> = families.chain(self.known().map(Target::as_str)).collect();
         let meant: BTreeSet<&str> = names.iter().flat_map(|name| nearest(name, &all)).collect();
@@ -248,9 +229,12 @@ fn nearest<'a>(name: &str, known: &[&'a str]) -> Vec<&'a str> {
 mod tests {
     use super::*;
 
-    fn expand(names: &[&str]) -> Vec<String> {
-        let targets = TargetTable::builtin().expand(names).unwrap();
-        targets.iter().map(ToString::to_string).collect()
+    fn select(names: &str) -> Result<Vec<Target>, UnknownFamilies> {
+        TargetTable::builtin().select(&[names.parse().unwrap()])
+    }
+
+    fn selected(names: &str) -> Vec<String> {
+        select(names).unwrap().iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -314,36 +298,36 @@ mod tests {
     #[test]
     fn names_expand_in_the_order_given_and_each_target_comes_once() {
         assert_eq!(
-            expand(&["gfx950", "gfx94X-dcgpu", "dcgpu-all"]),
+            selected("gfx950,gfx94X-dcgpu,dcgpu-all"),
             ["gfx950", "gfx942", "gfx908", "gfx90a", "gfx1250"]
         );
-        assert_eq!(
-            expand(&["gfx942:xnack+", "gfx942", "gfx942:xnack+"]),
-            ["gfx942:xnack+", "gfx942"]
-        );
-        assert!(expand(&[]).is_empty());
+        assert_eq!(selected("gfx942:xnack+,gfx942,gfx942:xnack+"), ["gfx942:xnack+", "gfx942"]);
+        assert!(selected("").is_empty());
     }
 
     #[test]
-    fn the_artifacts_of_a_family_are_its_own_its_targets_and_the_generic_ones() {
-        let scopes = TargetTable::builtin().scopes(&["gfx94X-dcgpu", "gfx950:xnack+"]).unwrap();
-        let texts: Vec<&str> = scopes.iter().map(Scope::as_str).collect();
-        assert_eq!(texts, ["generic", "gfx942", "gfx94X-dcgpu", "gfx950"]);
-        assert!(TargetTable::builtin().scopes(&["gfx9999"]).is_err());
+    fn the_scopes_of_a_family_are_its_own_and_its_targets() {
+        let scopes = |text: &str| {
+            let scopes = TargetTable::builtin().scopes_of(&text.parse().unwrap());
+            scopes.map(|scopes| scopes.iter().join(" "))
+        };
+        assert_eq!(scopes("gfx94X-dcgpu").unwrap(), "gfx942 gfx94X-dcgpu");
+        assert_eq!(scopes("gfx950:xnack+").unwrap(), "gfx950");
+        for unknown in ["gfx94x-dcgpu", "gfx9999", "generic"] {
+            assert_eq!(scopes(unknown), None, "{unknown}");
+        }
     }
 
     #[test]
     fn an_error_lists_every_unknown_name_and_the_known_ones() {
-        let error = TargetTable::builtin()
-            .expand(&["gfx942", "gfx9999", "GFX94x-dcgpu", "gfx110X"])
-            .unwrap_err();
-        insta::assert_snapshot!(error, @"unknown GPU targets or families: `gfx9999`, `GFX94x-dcgpu`, `gfx110X`");
+        let error = select("gfx942,gfx9999,GFX94x-dcgp,gfx110X-").unwrap_err();
+        insta::assert_snapshot!(error, @"unknown GPU targets or families: `gfx9999`, `GFX94x-dcgp`, `gfx110X-`");
         insta::assert_snapshot!(error.hint, @"did you mean `gfx110X-all` or `gfx110X-dgpu` or `gfx110X-igpu` or `gfx94X-dcgpu`? `rocwheel targets all --emit table` lists targets and families");
-        let error = TargetTable::builtin().expand(&["generic"]).unwrap_err();
+        let error = select("generic").unwrap_err();
         assert_eq!(error.names, ["generic"]);
         assert!(error.hint.starts_with("`rocwheel targets all "));
-        for name in ["", "gfx9999:xnack+", "gfx942:xnack", "gfx"] {
-            let error = TargetTable::builtin().expand(&[name]).unwrap_err();
+        for name in ["gfx9999:xnack+", "gfx942:xnack", "gfx"] {
+            let error = select(name).unwrap_err();
             assert_eq!(error.names, [name]);
             assert!(!error.hint.contains("did you mean"), "{name}");
         }

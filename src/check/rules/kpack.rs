@@ -216,11 +216,11 @@ impl<'a> Reach<'a> {
 
     fn look(&mut self, target: &Target, there: &Archives<'_>, all: &BTreeSet<RelPath>) {
         // The target without features, and each variant of it for which an archive has code.
-        let base = target.base().as_str().parse::<CodeTarget>().ok();
+        let base = CodeTarget::from(&target.base());
         let variants = there.values().flat_map(|it| it.targets());
         let variants = variants.filter_map(|text| text.parse::<CodeTarget>().ok());
-        let variants = variants.filter(|it| Some(it.base()) == base);
-        let devices: BTreeSet<CodeTarget> = base.iter().cloned().chain(variants).collect();
+        let variants = variants.filter(|it| it.base() == base);
+        let devices: BTreeSet<CodeTarget> = [base.clone()].into_iter().chain(variants).collect();
         for library in &mut self.libraries {
             let Ok(path) = library.place.1.parse::<RelPath>() else {
                 continue;

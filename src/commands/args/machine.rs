@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::{
     error::Result,
     gpu::{self, Gpu},
-    target::{Target, TargetTable, UnknownFamilies, split_list},
+    target::{Target, TargetPattern, TargetTable, UnknownFamilies},
 };
 
 #[derive(Clone, Debug, clap::Args)]
@@ -19,7 +19,7 @@ pub struct MachineArgs {
     dev: PathBuf,
     /// Use these targets instead of those of this machine, comma-separated
     #[arg(long, value_name = "LIST", env = "ROCM_BOOTSTRAP_FORCE_GFX_ARCH")]
-    force_targets: Option<String>,
+    force_targets: Option<TargetPattern>,
     /// Act as if this machine had no GPU
     #[arg(long, env = "ROCM_BOOTSTRAP_DISABLE_DETECTION")]
     no_detection: bool,
@@ -48,9 +48,8 @@ impl MachineArgs {
         if self.no_detection {
             return Ok(Vec::new());
         }
-        if let Some(list) = &self.force_targets {
-            let names: Vec<&str> = split_list(list).collect();
-            let targets = TargetTable::builtin().resolve(&names);
+        if self.force_targets.is_some() {
+            let targets = TargetTable::builtin().select(self.force_targets.as_slice());
             return targets.map_err(UnknownFamilies::hinted);
         }
         Ok(gpu::targets(gpus))

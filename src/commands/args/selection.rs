@@ -1,12 +1,19 @@
 //! Which targets' artifacts are fetched. Jobs of TheRock set variables of the same names for other
 //! things, so a note says what a variable decides, and any flag replaces all of them.
 
-use std::env;
+use std::{convert::Infallible, env, ffi::OsStr};
+
+use clap::{
+    Arg, Command,
+    builder::TypedValueParser,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 
 use crate::{
+    console::shell_word,
     error::{Context as _, Result},
     run::ArtifactGroup,
-    target::split_list,
+    target::{Target, TargetPattern, split_list},
 };
 
 /// The groups, families and targets to fetch artifacts for.
@@ -14,16 +21,19 @@ use crate::{
 pub struct SelectionArgs {
     /// Family that the run was built for: fetch its artifacts and the generic ones; several are
     /// comma-separated, and `multi-arch-release` is the whole run (default: `ARTIFACT_GROUP`)
-    #[arg(long, alias = "target", value_name = "GROUP", value_delimiter = ',')]
+    #[arg(long, value_name = "GROUP", value_delimiter = ',')]
     artifact_group: Vec<ArtifactGroup>,
     /// Fetch only these families, plus generic artifacts: `gfx94X-dcgpu,gfx110X-all` (default:
     /// `AMDGPU_FAMILIES`)
     #[arg(long, value_name = "FAMILIES")]
-    amdgpu_families: Vec<String>,
+    amdgpu_families: Vec<TargetPattern>,
     /// Fetch only these targets and their variants, plus generic artifacts: `gfx942,gfx1100` (default:
     /// `AMDGPU_TARGETS`)
     #[arg(long, alias = "amdgpu-target", value_name = "TARGETS")]
-    amdgpu_targets: Vec<String>,
+    amdgpu_targets: Vec<TargetPattern>,
+    // `--target` means GPUs in all commands, and here two flags choose what is fetched for them.
+    #[arg(long = "target", alias = "targets", hide = true, value_parser = RefusedTarget)]
+    _target: Option<Infallible>,
     /// Fetch all artifacts of the run, or of the families and targets that flags select, even
     /// if environment variables name others
     #[arg(long)]
@@ -34,8 +44,8 @@ pub struct SelectionArgs {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     pub groups: Vec<ArtifactGroup>,
-    pub families: Vec<String>,
-    pub targets: Vec<String>,
+    pub families: TargetPattern,
+    pub targets: TargetPattern,
 }
 
 impl SelectionArgs {
@@ -51,27 +61,29 @@ impl SelectionArgs {
         let groups = self.artifact_group.iter();
         let flags = Selection {
             groups: groups.filter(|it| !it.as_str().is_empty()).cloned().collect(),
-            families: list(&self.amdgpu_families),
-            targets: list(&self.amdgpu_targets),
+            families: self.amdgpu_families.iter().cloned().collect(),
+            targets: self.amdgpu_targets.iter().cloned().collect(),
         };
         if self.all_artifacts || flags != Selection::default() {
             return Ok((flags, Vec::new()));
         }
-        let names = |name: &str| list(&[variable(name).unwrap_or_default()]);
-        let groups = names("ARTIFACT_GROUP");
-        let groups = groups.iter().map(|it| it.parse());
-        let groups: Result<Vec<ArtifactGroup>> = groups.collect();
+        let pattern = |name: &str| {
+            let pattern = variable(name).unwrap_or_default().parse::<TargetPattern>();
+            pattern.with_context(|| format!("failed to read the environment variable `{name}`"))
+        };
+        let groups = pattern("ARTIFACT_GROUP")?;
+        let groups: Result<Vec<ArtifactGroup>> = groups.names().map(str::parse).collect();
         let selection = Selection {
             groups: groups.context("failed to read the environment variable `ARTIFACT_GROUP`")?,
-            families: names("AMDGPU_FAMILIES"),
-            targets: names("AMDGPU_TARGETS"),
+            families: pattern("AMDGPU_FAMILIES")?,
+            targets: pattern("AMDGPU_TARGETS")?,
         };
         let narrow = selection.groups.iter().filter(|it| !it.is_for_all());
-        let narrow = narrow.map(ToString::to_string).collect();
+        let narrow: Vec<String> = narrow.map(ToString::to_string).collect();
         let limits = [
             ("ARTIFACT_GROUP", narrow),
-            ("AMDGPU_FAMILIES", selection.families.clone()),
-            ("AMDGPU_TARGETS", selection.targets.clone()),
+            ("AMDGPU_FAMILIES", selection.families.names().map(str::to_owned).collect()),
+            ("AMDGPU_TARGETS", selection.targets.names().map(str::to_owned).collect()),
         ];
         let limits = limits.iter().filter(|(_, names)| !names.is_empty());
         let note = |(name, names): &(&str, Vec<String>)| {
@@ -99,15 +111,39 @@ impl SelectionArgs {
             ("--amdgpu-families", &self.amdgpu_families),
             ("--amdgpu-targets", &self.amdgpu_targets),
         ];
-        let given = flags.into_iter().find(|(_, names)| !list(names).is_empty());
+        let given =
+            flags.into_iter().find(|(_, patterns)| !patterns.iter().all(TargetPattern::is_empty));
         given.map(|(flag, _)| flag)
     }
 }
 
-/// The names in all lists, because a flag may be given several times.
-fn list(lists: &[String]) -> Vec<String> {
-    let names = lists.iter().flat_map(|names| split_list(names));
-    names.map(str::to_owned).collect()
+/// Refuses `--target` with the flag that is meant: `--amdgpu-targets` for targets, `--artifact-group` for what
+/// names a run, which `--target` was an alias of.
+#[derive(Clone, Debug)]
+struct RefusedTarget;
+
+impl TypedValueParser for RefusedTarget {
+    type Value = Infallible;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        _: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<Infallible, clap::Error> {
+        let value = value.to_string_lossy();
+        let mut names = split_list(&value);
+        let flag = if names.all(|name| name.parse::<Target>().is_ok()) {
+            "--amdgpu-targets"
+        } else {
+            "--artifact-group"
+        };
+        let tip = format!("pass `{flag} {}`", shell_word(&value));
+        let mut error = clap::Error::new(ErrorKind::UnknownArgument).with_cmd(command);
+        error.insert(ContextKind::InvalidArg, ContextValue::String("--target".to_owned()));
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+        Err(error)
+    }
 }
 
 #[cfg(test)]
@@ -134,7 +170,9 @@ mod tests {
         let variable = |name: &str| pairs.get(name).map(|it| (*it).to_owned());
         let (selection, notes) = probe.selection.decide_in(variable).unwrap();
         let groups = selection.groups.iter().map(ToString::to_string);
-        let all: Vec<String> = groups.chain(selection.families).chain(selection.targets).collect();
+        let patterns = [&selection.families, &selection.targets];
+        let names = patterns.into_iter().flat_map(TargetPattern::names).map(str::to_owned);
+        let all: Vec<String> = groups.chain(names).collect();
         let decided = format!("{line} => [{}]", all.join(" "));
         [vec![decided], notes].concat().join("\n  ")
     }
@@ -142,7 +180,7 @@ mod tests {
     #[test]
     fn a_flag_replaces_variables_and_a_variable_that_decides_is_named() {
         let lines = [
-            "--artifact-group=gfx94X-dcgpu,gfx110X-all --target=gfx942",
+            "--artifact-group=gfx94X-dcgpu,gfx110X-all --artifact-group=gfx942",
             "AMDGPU_FAMILIES=gfx94X-dcgpu",
             "AMDGPU_FAMILIES=gfx94X-dcgpu AMDGPU_TARGETS=gfx1100",
             "AMDGPU_FAMILIES=gfx94X-dcgpu --amdgpu-targets=gfx1100",
@@ -156,7 +194,7 @@ mod tests {
             "AMDGPU_FAMILIES=gfx94X-dcgpu --artifact-group=multi-arch-release",
         ];
         insta::assert_snapshot!(lines.map(decided).join("\n"), @"
-        --artifact-group=gfx94X-dcgpu,gfx110X-all --target=gfx942 => [gfx94X-dcgpu gfx110X-all gfx942]
+        --artifact-group=gfx94X-dcgpu,gfx110X-all --artifact-group=gfx942 => [gfx94X-dcgpu gfx110X-all gfx942]
         AMDGPU_FAMILIES=gfx94X-dcgpu => [gfx94X-dcgpu]
           only artifacts for gfx94X-dcgpu, because of the environment variable `AMDGPU_FAMILIES`; `--all-artifacts` fetches all of the run
         AMDGPU_FAMILIES=gfx94X-dcgpu AMDGPU_TARGETS=gfx1100 => [gfx94X-dcgpu gfx1100]

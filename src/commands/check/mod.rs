@@ -26,7 +26,7 @@ use crate::{
     console::{OutputFormat, many},
     error::{Context as _, Hint as _, No, Result},
     place::{KnownPackages, LocalSet, NamedPlace, PackageDirectories, PlaceDepth, SetPlace},
-    target::TargetList,
+    target::{TargetPattern, TargetTable, UnknownFamilies},
 };
 
 /// Check a package set or a published index
@@ -95,8 +95,8 @@ pub struct Policy {
     #[arg(long, value_name = "SEVERITY", default_value = "error")]
     fail_on: FailOn,
     /// Families or targets that the set must have, comma-separated
-    #[arg(long, value_name = "LIST")]
-    require_targets: Option<TargetList>,
+    #[arg(long, value_name = "LIST", value_parser = TargetPattern::known)]
+    require_targets: Option<TargetPattern>,
     #[command(flatten)]
     accept: AcceptArgs,
     /// `check --select`
@@ -286,9 +286,9 @@ impl Policy {
     /// Prints the outcome, and entries of the accept list that match no finding; the report itself is
     /// returned.
     pub fn judge(&self, set: &SetFacts, compared: Vec<Finding>, world: &World) -> Result<Report> {
-        let targets = self.require_targets.as_ref();
+        let targets = TargetTable::builtin().select(self.require_targets.as_slice());
         let options = CheckOptions {
-            targets: targets.map_or_else(Vec::new, |it| it.targets().to_vec()),
+            targets: targets.map_err(UnknownFamilies::hinted)?,
             selection: RuleSelection { select: self.select.clone(), ignore: self.ignore.clone() },
             accept: self.accept.list()?,
             today: day(OffsetDateTime::now_utc()),

@@ -15,7 +15,7 @@ use crate::{
     },
     policy::DistNames,
     run::Platform,
-    target::{Target, TargetList},
+    target::{Target, TargetPattern, TargetTable, UnknownFamilies},
     version::Version,
     wheel::DistName,
 };
@@ -39,8 +39,8 @@ pub(super) struct EnvArgs {
     #[arg(long, value_name = "VERSION")]
     base_version: Option<Version>,
     /// Families or targets to build for, comma-separated (default: those with device code there)
-    #[arg(long = "target", alias = "targets", value_name = "LIST")]
-    targets: Option<TargetList>,
+    #[arg(long = "target", alias = "targets", value_name = "LIST", value_parser = TargetPattern::known)]
+    targets: Option<TargetPattern>,
 }
 
 pub(super) fn run(args: &EnvArgs, world: &World) -> Result<()> {
@@ -98,7 +98,7 @@ impl EnvArgs {
         there.sort();
         let targets = match &self.targets {
             None => there,
-            Some(list) => chosen_targets(list, &there)?,
+            Some(pattern) => chosen_targets(pattern, &there)?,
         };
         let root = root.to_str();
         Ok(InstalledRocm {
@@ -111,9 +111,11 @@ impl EnvArgs {
     }
 }
 
-/// The targets of a list, each of which must have device code.
-fn chosen_targets(list: &TargetList, there: &[Target]) -> Result<Vec<Target>> {
-    let targets: Vec<Target> = list.bases().unique().collect();
+/// The targets of a pattern, each of which must have device code.
+fn chosen_targets(pattern: &TargetPattern, there: &[Target]) -> Result<Vec<Target>> {
+    let selected = TargetTable::builtin().select(std::slice::from_ref(pattern));
+    let selected = selected.map_err(UnknownFamilies::hinted)?;
+    let targets: Vec<Target> = selected.iter().map(Target::base).unique().collect();
     let Some(target) = targets.iter().find(|target| !there.contains(target)) else {
         return Ok(targets);
     };

@@ -19,7 +19,7 @@ use crate::{
     console::OutputFormat,
     digest::Sha256,
     error::Result,
-    target::{Target, TargetTable, UnknownFamilies, split_list},
+    target::{Target, TargetPattern, TargetTable, UnknownFamilies},
 };
 
 /// Print GPU targets: of families, or of this machine
@@ -43,13 +43,13 @@ pub struct TargetsArgs {
         required_unless_present_any = ["amdgpu_families", "own_families", "detect", "check"],
         conflicts_with_all = ["amdgpu_families", "detect", "check"]
     )]
-    names: Vec<String>,
+    names: Vec<TargetPattern>,
     /// Families or targets, comma-separated, as TheRock's script takes them (default: `AMDGPU_FAMILIES`)
     #[arg(long, value_name = "LIST", conflicts_with_all = ["detect", "check"])]
-    amdgpu_families: Option<String>,
+    amdgpu_families: Option<TargetPattern>,
     // What a job of TheRock asks for. Anything else replaces it.
     #[arg(long, hide = true, env = "AMDGPU_FAMILIES")]
-    own_families: Option<String>,
+    own_families: Option<TargetPattern>,
     /// Targets of the GPUs of this machine
     #[arg(long)]
     detect: bool,
@@ -111,21 +111,14 @@ impl TargetsArgs {
     }
 
     /// The families that are asked for as TheRock's script is asked.
-    fn families(&self) -> Option<&str> {
-        let own = self.own_families.as_deref();
-        let list = self.amdgpu_families.as_deref();
-        list.or(own.filter(|_| self.names.is_empty()))
+    fn families(&self) -> Option<&TargetPattern> {
+        let own = self.own_families.as_ref();
+        self.amdgpu_families.as_ref().or(own.filter(|_| self.names.is_empty()))
     }
 
     fn named(&self) -> Result<Vec<Target>> {
-        let table = TargetTable::builtin();
-        let targets = if let Some(list) = self.families() {
-            table.expand(&split_list(list).collect::<Vec<_>>())
-        } else {
-            let names = self.names.iter().flat_map(|it| split_list(it));
-            table.resolve(&names.collect::<Vec<_>>())
-        };
-        targets.map_err(UnknownFamilies::hinted)
+        let patterns = self.families().map_or(self.names.as_slice(), std::slice::from_ref);
+        TargetTable::builtin().select(patterns).map_err(UnknownFamilies::hinted)
     }
 
     fn of_targets(&self, names: Vec<Target>) -> TargetsAnswer {

@@ -18,8 +18,8 @@ fn wish(line: &str) -> Wish {
         match key {
             "group" => wish.groups.push(value.parse().unwrap()),
             "require" => wish.required.push(value.parse().unwrap()),
-            "family" => wish.families.push(value.into()),
-            "target" => wish.targets.push(value.into()),
+            "family" => wish.families = value.parse().unwrap(),
+            "target" => wish.targets = value.parse().unwrap(),
             "component" => drop(wish.components.insert(value.parse().unwrap())),
             "exclude" => wish.exclude.push(value.parse().unwrap()),
             _ => wish.include.push(value.parse().unwrap()),
@@ -56,7 +56,7 @@ fn targets_and_families_choose_by_what_an_archive_is_for() {
         ("group=multi-arch-release target=gfx942", gfx942),
         ("target=gfx942 require=_gfx942 require=^base_dev_", gfx942),
         ("family=gfx94X-dcgpu target=gfx1100", everything),
-        ("family=gfx94X-dcgpu family=gfx110X-all", everything),
+        ("family=gfx94X-dcgpu,gfx110X-all", everything),
         ("group=generic", "base_dev_generic.zst base_lib_generic.zst blas_lib_generic.zst"),
     ];
     for (line, expected) in table {
@@ -117,10 +117,10 @@ fn an_error_names_what_is_missing_and_lists_what_exists() {
 
 #[test]
 fn an_unknown_family_is_refused_with_what_may_have_been_meant() {
-    let error = chosen(SPLIT, "family=gfx94x-dcgpu");
+    let error = chosen(SPLIT, "family=gfx94X-dcgp");
     let first: Vec<&str> = error.split(" `rocwheel targets all").collect();
     insta::assert_snapshot!(first[0], @"
-    error: unknown GPU target or family: `gfx94x-dcgpu`
+    error: unknown GPU target or family: `gfx94X-dcgp`
 
     hint: did you mean `gfx94X-dcgpu`?
     ");
@@ -160,7 +160,7 @@ fn report(files: &str, wish: &Wish) -> String {
 }
 
 fn targets(names: &[&str]) -> Wish {
-    Wish { targets: names.iter().map(ToString::to_string).collect(), ..Wish::default() }
+    Wish { targets: names.join(",").parse().unwrap(), ..Wish::default() }
 }
 
 #[test]

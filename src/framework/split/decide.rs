@@ -23,7 +23,7 @@ use crate::{
     kpack::databases,
     policy::{DistNames, selector::DeviceSelector},
     relpath::RelPath,
-    target::{Scope, Target, TargetList},
+    target::{Scope, Target, TargetTable, UnknownFamilies},
     version::Version,
     wheel::{DistName, Headers, PackageFilename, Requirement},
 };
@@ -38,6 +38,7 @@ pub fn decide(
     let (mut plans, mut refusals) = (Vec::new(), Vec::new());
     let mut names: BTreeSet<DistName> =
         wheels.iter().map(|it| it.wheel.name.name.clone()).collect();
+    let chosen = chosen_targets(options)?;
     for code in wheels {
         let wheel = code.wheel;
         let mut refused = WheelRefusal::of_damage(wheel);
@@ -50,6 +51,7 @@ pub fn decide(
                 rocm,
                 row: policy.of(&wheel.name.name),
                 options,
+                chosen: chosen.as_ref(),
                 plan: SplitWheelPlan::new(wheel, None),
                 refusals: &mut refused,
             };
@@ -75,6 +77,15 @@ pub fn decide(
     Ok(plans)
 }
 
+fn chosen_targets(options: &WheelSplitOptions) -> Result<Option<BTreeSet<Target>>> {
+    if options.targets.is_none() {
+        return Ok(None);
+    }
+    let targets = TargetTable::builtin().select(options.targets.as_slice());
+    let targets = targets.map_err(UnknownFamilies::hinted)?;
+    Ok(Some(targets.iter().map(Target::base).collect()))
+}
+
 /// One wheel on the way to its plan.
 struct Split<'a> {
     wheel: &'a FrameworkWheel,
@@ -82,6 +93,8 @@ struct Split<'a> {
     rocm: Option<&'a RocmLibraries>,
     row: Option<&'a FrameworkSpec>,
     options: &'a WheelSplitOptions,
+    /// The targets that get a device wheel, without features; `None` for all that have code.
+    chosen: Option<&'a BTreeSet<Target>>,
     plan: SplitWheelPlan,
     refusals: &'a mut Vec<WheelRefusal>,
 }
@@ -164,8 +177,7 @@ impl Split<'_> {
     }
 
     fn is_wanted(&self, target: &Target) -> bool {
-        let chosen = self.options.targets.as_ref();
-        chosen.is_none_or(|chosen| chosen.bases().any(|it| it == *target))
+        self.chosen.is_none_or(|chosen| chosen.contains(target))
     }
 
     /// The archives for generic targets and for the chosen ones.
@@ -287,9 +299,8 @@ impl Split<'_> {
 
     fn warnings(&self) -> Vec<String> {
         let code = self.targets();
-        let wanted = self.options.targets.iter().flat_map(TargetList::bases);
-        let absent = wanted.filter(|target| !code.contains(target)).unique();
-        let absent = absent.sorted().join(", ");
+        let wanted = self.chosen.into_iter().flatten();
+        let absent = wanted.filter(|target| !code.contains(target)).join(", ");
         let absent = (!absent.is_empty()).then(|| format!("it has no device code for {absent}"));
         absent.into_iter().collect()
     }

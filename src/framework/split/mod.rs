@@ -18,7 +18,7 @@ mod same;
 mod write;
 
 use super::tie::VersionSuffix;
-use crate::{target::TargetList, wheel::DistName};
+use crate::{target::TargetPattern, wheel::DistName};
 
 pub use self::{
     decide::decide,
@@ -34,8 +34,8 @@ pub struct WheelSplitOptions {
     #[arg(long, value_name = "TEXT")]
     pub device_prefix: Option<DistName>,
     /// Families or targets that get a device wheel, comma-separated (default: all that have code)
-    #[arg(long = "target", alias = "targets", value_name = "LIST")]
-    pub targets: Option<TargetList>,
+    #[arg(long = "target", alias = "targets", value_name = "LIST", value_parser = TargetPattern::known)]
+    pub targets: Option<TargetPattern>,
     /// Write no sdist that selects the device wheel for the GPU of the machine that installs it, and
     /// no extra `device` that asks for it
     #[arg(long)]

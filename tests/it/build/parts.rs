@@ -183,13 +183,13 @@ fn artifacts_that_are_not_those_of_the_part_are_refused() {
 
     error: no package `device-gfx1100` in this set, which has `core`, `devel`, `device`, `device-gfx942`, `libraries`, `meta`, `profiler`, `rocm`, `rocm-profiler`, `rocm-sdk-core`, `rocm-sdk-devel`, `rocm-sdk-device-gfx942`, `rocm-sdk-libraries`
 
-    error: invalid value 'gfx942,gfx_1' for '--target <LIST>': a family with other characters than letters, digits and `-`: "gfx_1"
+    error: unknown GPU target or family: `gfx_1`
 
-    For more information, try '--help'.
+    hint: `rocwheel targets all --emit table` lists targets and families
 
-    error: invalid value 'generic' for '--target <LIST>': `generic` is not a GPU target
+    error: unknown GPU target or family: `generic`
 
-    For more information, try '--help'.
+    hint: `rocwheel targets all --emit table` lists targets and families
 
     error: the artifacts in `HERE` are those that `fetch --only device-gfx942` fetches, which is not enough for `rocm-sdk-core`
 

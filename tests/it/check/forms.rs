@@ -61,7 +61,7 @@ fn findings_are_listed_by_package_with_ways_out_and_on_github_each_rule_is_one_a
     error: check: 1 error in the package set
 
     hint: `rocwheel check explain RW202` explains a rule; `--accept FILE` accepts findings that are known, and `--ignore` skips a rule
-    ::error title=check%3A 1 error in the package place::hint: `rocwheel check explain RW202` explains a rule; `--accept FILE` accepts findings that are known, and `--ignore` skips a rule
+    ::error title=check%3A 1 error in the package set::hint: `rocwheel check explain RW202` explains a rule; `--accept FILE` accepts findings that are known, and `--ignore` skips a rule
     ");
 }
 

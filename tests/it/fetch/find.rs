@@ -215,7 +215,7 @@ fn a_search_takes_the_newest_run_that_has_what_is_wanted_and_says_why_of_each_ot
         ("--allow-incomplete --require-artifact ^base_", "7"),
         ("--require-artifact ^blas_lib_ --require-artifact _gfx950", ""),
         ("--artifact-group gfx94X-dcgpu,gfx110X-all", "7"),
-        ("--artifact-group gfx94X-dcgpu --target gfx950-dcgpu", ""),
+        ("--artifact-group gfx94X-dcgpu --artifact-group gfx950-dcgpu", ""),
     ] {
         let said = find(&fixture, &fake, &format!("--find --latest {filter}"));
         let mut lines = said.stdout.lines();
@@ -278,7 +278,7 @@ fn a_variable_that_decides_is_named_and_gives_way_to_a_flag() {
         ("AMDGPU_FAMILIES", "gfx950-dcgpu", "--amdgpu-targets gfx942", false),
         ("AMDGPU_TARGETS", "gfx950", "--all", false),
         ("ARTIFACT_GROUP", "multi-arch-release", "", false),
-        ("ARTIFACT_GROUP", "multi-arch-release", "--target gfx94X-dcgpu --all", false),
+        ("ARTIFACT_GROUP", "multi-arch-release", "--artifact-group gfx94X-dcgpu --all", false),
     ] {
         let said = with(variable, value, arguments).done();
         if is_told {
@@ -289,6 +289,25 @@ fn a_variable_that_decides_is_named_and_gives_way_to_a_flag() {
     }
     // The variable alone would have failed.
     assert_eq!(with("AMDGPU_FAMILIES", "gfx950-dcgpu", "").code, 1);
+}
+
+#[test]
+fn a_target_is_refused_with_the_flag_that_is_meant() {
+    let fixture = Fixture::new();
+    for (value, archive) in
+        [("gfx942", "_gfx942"), ("gfx942;gfx1100", "_gfx1100"), ("gfx94X-dcgpu", "_gfx942")]
+    {
+        let said =
+            fixture.fetch(&format!("--run-id 7 --dry-run --allow-incomplete --target '{value}'"));
+        assert_eq!(said.code, 2);
+        said.says("error: unexpected argument '--target' found");
+        let (_, hint) = said.stderr.split_once("tip: pass `").unwrap();
+        let (flag, _) = hint.split_once('`').unwrap();
+        let meant = fixture.fetch(&format!("--run-id 7 --dry-run --allow-incomplete {flag}"));
+        meant.done().says(archive);
+    }
+    let said = Sandbox::new().run("pipeline --sample --output-dir out --target gfx942");
+    said.says("tip: pass `--amdgpu-targets gfx942`");
 }
 
 #[test]

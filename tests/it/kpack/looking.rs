@@ -66,8 +66,8 @@ fn a_file_without_code_is_refused() {
 
     hint: pass a file: a binary, a bundle or a `.kpack` archive
     error: failed to open file `nowhere`: No such file or directory (os error 2)
-    error: invalid value 'sm_90' for '--target <TARGET>': not a processor such as `gfx942` or `gfx9-4-generic`: "sm_90"
+    error: unknown GPU target or family: `sm_90`
 
-    For more information, try '--help'.
+    hint: `rocwheel targets all --emit table` lists targets and families
     "#);
 }

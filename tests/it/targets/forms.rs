@@ -23,11 +23,9 @@ fn every_name_of_therock_expands_as_its_script_does() {
     let answers: BTreeMap<&str, &str> = answers.map(|it| it.split_once(": ").unwrap()).collect();
     assert_eq!(answers.len(), 53);
     for (name, targets) in &answers {
-        let expanded = table.expand(&[*name]).unwrap();
-        let expanded: Vec<&str> = expanded.iter().map(Target::as_str).collect();
-        assert_eq!(expanded.join(","), *targets, "{name}");
-        let resolved = table.resolve(&[*name]).unwrap();
-        assert!(resolved.iter().map(Target::as_str).eq(expanded), "{name}");
+        let selected = table.select(&[name.parse().unwrap()]).unwrap();
+        let selected: Vec<&str> = selected.iter().map(Target::as_str).collect();
+        assert_eq!(selected.join(","), *targets, "{name}");
     }
     // All in one line: each target once, in the order of the names.
     let mut once: Vec<&str> = Vec::new();
@@ -88,7 +86,7 @@ fn wrong_lines_are_refused_in_words() {
         "gfx94X-dcpu mi300",
         "gfx942 --detect",
         "gfx942 --emit make",
-        "--amdgpu-families gfx94x-dcgpu",
+        "--amdgpu-families gfx94X-dcgp",
     ]
     .map(|line| format!("## {line}\n{}", t.run(&format!("targets {line}")).all()));
     insta::assert_snapshot!(told.join("\n"));
@@ -98,9 +96,11 @@ fn wrong_lines_are_refused_in_words() {
 fn lines_of_therock_are_answered_as_its_script_does() {
     let variants =
         "--amdgpu-families gfx942:xnack+,gfx94X-dcgpu;gfx1201 --output-mode device-extras";
-    for (line, expected) in
-        [("--amdgpu-families ' ; '", ""), (variants, "device-gfx942,device-gfx1201")]
-    {
+    for (line, expected) in [
+        ("--amdgpu-families ' ; '", ""),
+        ("--amdgpu-families gfx94x-DCGPU", "gfx942"),
+        (variants, "device-gfx942,device-gfx1201"),
+    ] {
         let said = Sandbox::new().run(&format!("targets {line}")).ok();
         assert_eq!(said.trim_end(), expected, "{line}");
     }
