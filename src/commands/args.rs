@@ -23,10 +23,10 @@ pub(crate) use self::environment::{FromVariables, globals, line, parse, tree, un
 pub use self::{machine::MachineArgs, selection::SelectionArgs};
 use crate::{
     commands::{World, summary},
-    error::{Context as _, Hint as _, Result, Secret, Stop},
+    error::{Context as _, Hint as _, Result, Secret, Stop, anyhow},
     github::{ApiSettings, GitHub, WaitPolicy},
     location::{Bucket, Location},
-    place::{NamedPlace, SetPlace},
+    place::{PlaceArg, SetPlace},
     report::outputs,
     run::{
         ApiUrl, Buckets, Environment, Event, Platform, Repository, Run, RunContext, RunReference,
@@ -59,19 +59,19 @@ pub(super) fn at_least_one(text: &str) -> Result<NonZeroUsize, &'static str> {
 pub struct SetArg {
     /// Directory with packages in it or in its `dist`, or `s3://bucket/directory`
     #[arg(value_name = "SET", required_unless_present = "packages_dir")]
-    set: Option<NamedPlace>,
+    set: Option<PlaceArg>,
     #[arg(long, alias = "input-packages-dir", hide = true, conflicts_with = "set")]
-    packages_dir: Option<NamedPlace>,
+    packages_dir: Option<PlaceArg>,
 }
 
 impl SetArg {
     /// `None` if the command has another argument in place of a set.
-    pub fn named(&self) -> Option<&NamedPlace> {
+    pub fn named(&self) -> Option<&PlaceArg> {
         self.set.as_ref().or(self.packages_dir.as_ref())
     }
 
     /// The set of a command that works on nothing else.
-    pub fn required(&self) -> Result<&NamedPlace> {
+    pub fn required(&self) -> Result<&PlaceArg> {
         self.named().context("no package set was named")
     }
 }
@@ -322,7 +322,7 @@ impl AccessArgs {
     }
 
     /// Opens a set in a directory, in a bucket or on a web server.
-    pub fn place(&self, place: &Path, stop: &Stop) -> Result<SetPlace> {
+    pub fn place(&self, place: &PlaceArg, stop: &Stop) -> Result<SetPlace> {
         SetPlace::open(place, |known| self.access(known), stop)
     }
 
@@ -331,21 +331,18 @@ impl AccessArgs {
         SetPlace::bucket(place, |known| self.access(known), stop)
     }
 
-    /// Opens a place of which the user gave the form that can be written to, for reading.
-    pub fn named(&self, place: &NamedPlace, stop: &Stop) -> Result<SetPlace> {
-        match place {
-            NamedPlace::Directory(path) => Ok(SetPlace::directory(path, stop)),
-            NamedPlace::Bucket(location) => self.bucket(location, stop),
-        }
-    }
-
     /// Opens a place to write to. Every command that publishes opens its place here: the code of a fork never
     /// goes to a bucket of TheRock that forks do not share, even if the runner has credentials for it.
-    pub fn destination(&self, place: &NamedPlace, stop: &Stop) -> Result<SetPlace> {
-        if let NamedPlace::Bucket(location) = place {
-            ensure_may_write(&location.bucket)?;
+    pub fn destination(&self, place: &PlaceArg, stop: &Stop) -> Result<SetPlace> {
+        match place {
+            PlaceArg::Directory(path) => Ok(SetPlace::directory(path, stop)),
+            PlaceArg::Bucket(location) => {
+                ensure_may_write(&location.bucket)?;
+                self.bucket(location, stop)
+            }
+            PlaceArg::Web(_) => Err(anyhow!("a web server cannot be written to: `{place}`"))
+                .hint("pass a directory, or `s3://bucket/directory`"),
         }
-        self.named(place, stop)
     }
 
     fn access_in(

@@ -14,7 +14,7 @@ use crate::{
     deps::{self, Lock, Mirror, SetPackage, Wishes, open_requirements, packages_of},
     error::{Context as _, Hint as _, Result},
     index::{Addresses, Urls},
-    place::{NamedPlace, refusal},
+    place::{PlaceArg, refusal},
 };
 
 /// Maintain the base index: the third-party packages that ROCm packages need
@@ -96,7 +96,7 @@ struct DepsCheckArgs {
 struct DepsMirrorArgs {
     /// Directory or `s3://bucket/directory` of the base index
     #[arg(long, value_name = "PLACE")]
-    into: NamedPlace,
+    into: PlaceArg,
     #[command(flatten)]
     lock: LockArgs,
     #[command(flatten)]
@@ -124,7 +124,7 @@ struct LockArgs {
 struct SetArgs {
     /// Sets whose requirements count: a directory, `s3://bucket/directory`, or a URL
     #[arg(value_name = "SET")]
-    sets: Vec<PathBuf>,
+    sets: Vec<PlaceArg>,
     #[command(flatten)]
     jobs: Jobs,
     #[command(flatten)]
@@ -225,7 +225,7 @@ impl SetArgs {
         for set in &self.sets {
             let place = self.access.place(set, &world.stop)?;
             let packages = packages_of(&place, self.jobs.count(), world);
-            found.extend(packages.with_context(|| format!("failed to read `{}`", set.display()))?);
+            found.extend(packages.with_context(|| format!("failed to read `{set}`"))?);
         }
         Ok(found)
     }

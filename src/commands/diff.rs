@@ -1,10 +1,6 @@
 //! `diff`: says what differs between two package sets.
 
-use std::{
-    convert::Infallible,
-    path::{Path, PathBuf},
-    str::FromStr,
-};
+use std::{path::Path, str::FromStr};
 
 use super::{
     World,
@@ -12,8 +8,8 @@ use super::{
 };
 use crate::{
     diff,
-    error::{No, Result},
-    place::SetPlace,
+    error::{Invalid, No, Result},
+    place::{PlaceArg, SetPlace},
     version::Version,
 };
 
@@ -46,21 +42,23 @@ pub struct DiffArgs {
 /// A set as the user names it: a directory or an address, and the version to read of those that are there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct NamedSet {
-    place: PathBuf,
+    place: PlaceArg,
     version: Option<Version>,
 }
 
 impl FromStr for NamedSet {
-    type Err = Infallible;
+    type Err = Invalid;
 
-    fn from_str(text: &str) -> Result<Self, Infallible> {
+    fn from_str(text: &str) -> Result<Self, Invalid> {
         // A user name in a URL ends with `@`, too, but no version follows it.
         let named = text.rsplit_once('@').and_then(|(place, version)| {
             let version = version.parse().ok()?;
-            Some(Self { place: place.into(), version: Some(version) })
+            Some((place, version))
         });
-        let whole = || Self { place: text.into(), version: None };
-        Ok(named.filter(|_| !Path::new(text).exists()).unwrap_or_else(whole))
+        match named.filter(|_| !Path::new(text).exists()) {
+            Some((place, version)) => Ok(Self { place: place.parse()?, version: Some(version) }),
+            None => Ok(Self { place: text.parse()?, version: None }),
+        }
     }
 }
 
@@ -91,13 +89,13 @@ mod tests {
     fn a_set_is_a_place_or_a_version_on_an_index() {
         let named = |text: &str| {
             let NamedSet { place, version } = text.parse().unwrap();
-            (place.display().to_string(), version.map(|it| it.to_string()))
+            (place.to_string(), version.map(|it| it.to_string()))
         };
         assert_eq!(named("a/dist"), ("a/dist".to_owned(), None));
         assert_eq!(
             named("https://example.com/simple/@7.14.0rc1"),
             ("https://example.com/simple/".to_owned(), Some("7.14.0rc1".to_owned()))
         );
-        assert_eq!(named("s3://b/x@y"), ("s3://b/x@y".to_owned(), None));
+        assert_eq!(named("s3://bucket/x@y"), ("s3://bucket/x@y".to_owned(), None));
     }
 }

@@ -15,8 +15,8 @@ use crate::{
     error::{Hint as _, Result, anyhow},
     index::{Addresses, SetJson},
     place::{
-        self, IndexOptions, Indexed, IndexedProducts, KnownPackages, NamedPlace,
-        PackageDirectories, PlaceDepth, SetPlace,
+        self, IndexOptions, Indexed, IndexedProducts, KnownPackages, PackageDirectories, PlaceArg,
+        PlaceDepth, SetPlace,
     },
 };
 
@@ -77,7 +77,7 @@ pub fn run(args: &IndexArgs, world: &World) -> Result<()> {
     let addresses = Addresses::new(&site.urls()?.in_layout(set.layout()), &set.families());
     let answer = IndexAnswer { addresses: &addresses, files: set.files.len(), changed };
     world.console.report("index", &answer, &addresses)?;
-    let shown = shell_word(&args.set.required()?.to_path().to_string_lossy());
+    let shown = shell_word(&args.set.required()?.to_string());
     world.console.next(format!("rocwheel summary {shown}"));
     Ok(())
 }
@@ -105,7 +105,7 @@ fn facts(set: &SetJson) -> String {
 impl IndexArgs {
     /// Checks the packages, and returns what is then known of them.
     fn check(&self, world: &World) -> Result<KnownPackages> {
-        let place = self.access.named(self.set.required()?, &world.stop)?;
+        let place = self.access.place(self.set.required()?, &world.stop)?;
         // The pages are about to be written, so those that are there do not count.
         let depth = PlaceDepth::Packages(PackageDirectories::All);
         let jobs = self.jobs.count();
@@ -115,7 +115,7 @@ impl IndexArgs {
 
     fn site(&self, world: &World) -> Result<SetPlace> {
         let place = self.set.required()?;
-        if let NamedPlace::Directory(path) = place
+        if let PlaceArg::Directory(path) = place
             && path.is_file()
         {
             return Err(anyhow!("a file, not a directory: `{}`", path.display()))
@@ -123,9 +123,7 @@ impl IndexArgs {
         }
         let mut place = match place {
             // Fails like other commands.
-            NamedPlace::Directory(path) if !path.exists() => {
-                self.access.place(path, &world.stop)?
-            }
+            PlaceArg::Directory(path) if !path.exists() => self.access.place(place, &world.stop)?,
             place => self.access.destination(place, &world.stop)?,
         };
         place.directory_pages = !self.pages.no_directory_pages;

@@ -18,7 +18,7 @@ use crate::{
     install::{
         self, Action, Emit, Environment, InstallOrigin, Installer, SitePackages, TargetWish,
     },
-    place::{OfferedSet, SetPlace},
+    place::{OfferedSet, PlaceArg, SetPlace},
     policy::DistNames,
     target::{Target, TargetPattern, split_list},
     version::{ReleaseStream, Version},
@@ -47,7 +47,7 @@ pub struct InstallArgs {
     /// Set or index to install from: a directory, an address, or `s3://bucket/prefix` (default: where the
     /// packages of the environment came from)
     #[arg(value_name = "SET", conflicts_with = "stream")]
-    set: Option<PathBuf>,
+    set: Option<PlaceArg>,
     /// Install a version that this stream publishes
     #[arg(long, value_name = "STREAM")]
     stream: Option<ReleaseStream>,

@@ -28,7 +28,7 @@ use crate::{
         BuildOptions, Expected,
         build::{Build, BuildSelection},
     },
-    place::{Existing, LocalSet, NamedPlace, PublishedUpload, SetPlace, Upload, UploadOptions},
+    place::{Existing, LocalSet, PlaceArg, PublishedUpload, SetPlace, Upload, UploadOptions},
     report::{Forecast, PipelineAnswer, SummaryPage},
     run::{Buckets, Provenance, Run},
 };
@@ -183,7 +183,7 @@ impl PipelineArgs {
         let online = choice.ensure_online(format!("an upload to `{to}`"));
         online.hint("add `--dry-run`, or publish in the output directory")?;
         let access = &origin.settings.access;
-        let mut place = access.destination(&NamedPlace::Bucket(to), &world.stop)?;
+        let mut place = access.destination(&PlaceArg::Bucket(to), &world.stop)?;
         place.directory_pages = !self.pages.no_directory_pages;
         Ok(place)
     }

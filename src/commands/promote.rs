@@ -23,7 +23,7 @@ use crate::{
     glob::Glob,
     index::Layout,
     place::{
-        self, Existing, LocalSet, NamedPlace, PackageDirectories, PlaceDepth, ProductUpload,
+        self, Existing, LocalSet, PackageDirectories, PlaceArg, PlaceDepth, ProductUpload,
         PublishedUpload, SetPlace, Upload, UploadOptions,
     },
     promote::{
@@ -51,14 +51,14 @@ use crate::{
 pub struct PromoteArgs {
     /// The set that was tested: a directory, `s3://bucket/directory`, or the URL of an index
     #[arg(value_name = "SET")]
-    source: PathBuf,
+    source: PlaceArg,
     /// What it becomes: `release` (7.14.0), `rcN`, `postN`, or `same` to copy it
     #[arg(long, value_name = "GOAL")]
     to: PromotionGoal,
     /// Directory or `s3://bucket/directory` for the promoted set and its index
     // Most commands call it `--output-dir`.
     #[arg(long, value_name = "PLACE", alias = "output-dir", required_unless_present = "dry_run")]
-    into: Option<NamedPlace>,
+    into: Option<PlaceArg>,
     /// Keep only the device packages of these families or targets, comma-separated
     #[arg(long = "target", alias = "targets", value_name = "LIST", value_parser = TargetPattern::known)]
     targets: Option<TargetPattern>,
@@ -117,7 +117,7 @@ pub fn run(args: &PromoteArgs, world: &World) -> Result<()> {
         PromotionLayout::Dist | PromotionLayout::Flat => None,
     };
     let mut plan = promote::decide(&candidate, &request)?;
-    if let Some(NamedPlace::Bucket(place)) = &args.into {
+    if let Some(PlaceArg::Bucket(place)) = &args.into {
         ReleasePlaces::ensure_takes(place, &plan.to)?;
     }
     let ties = args.ties(&candidate, &mut plan, world)?;

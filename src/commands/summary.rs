@@ -20,7 +20,7 @@ use crate::{
     diff::{Baseline, Difference},
     error::{Context as _, Hint as _, Result, anyhow},
     index::{Places, SetJson, Urls},
-    place::{self, KnownPackages, LocalSet, NamedPlace, PackageDirectories, PlaceDepth, SetPlace},
+    place::{self, KnownPackages, LocalSet, PackageDirectories, PlaceArg, PlaceDepth, SetPlace},
     report::{LIMIT, SummaryPage, Whereabouts, WorkflowArtifact, WorkflowArtifactName, outputs},
     run::{ArtifactGroup, RunReference},
 };
@@ -80,7 +80,7 @@ pub struct SummaryInputs {
     pub base_index: Option<Urls>,
     /// Show what changed since this set: a directory, a `set.json`, or `s3://bucket/prefix`
     #[arg(long, value_name = "SET")]
-    baseline: Option<NamedPlace>,
+    baseline: Option<PlaceArg>,
     // For the summary.
     #[arg(long, hide = true, env = "GITHUB_STEP_SUMMARY")]
     step_summary: Option<PathBuf>,
@@ -98,8 +98,8 @@ pub struct SummaryInputs {
 pub fn run(args: &SummaryArgs, world: &World) -> Result<()> {
     let place = args.place(world)?;
     for place in [&place].into_iter().chain(&args.inputs.baseline) {
-        if let NamedPlace::Bucket(location) = place {
-            args.run.ensure_online(format!("reading `{location}`"))?;
+        if let PlaceArg::Bucket(_) | PlaceArg::Web(_) = place {
+            args.run.ensure_online(format!("reading `{place}`"))?;
         }
     }
     let report = args.report(&place, world)?;
@@ -110,7 +110,7 @@ pub fn run(args: &SummaryArgs, world: &World) -> Result<()> {
     let (set, urls) = args.read(&place, needs_urls, world)?;
     let baseline = args.inputs.baseline(&args.access, world)?;
     let changes = baseline.map(|baseline| {
-        let place = args.access.named(&place, &world.stop)?;
+        let place = args.access.place(&place, &world.stop)?;
         baseline.changes(&place, Some(&set), world)
     });
     let changes = changes.transpose()?;
@@ -134,7 +134,7 @@ pub fn run(args: &SummaryArgs, world: &World) -> Result<()> {
 
 impl SummaryArgs {
     /// The place in the arguments, or else the place where the run keeps its packages.
-    fn place(&self, world: &World) -> Result<NamedPlace> {
+    fn place(&self, world: &World) -> Result<PlaceArg> {
         if let Some(set) = self.set.named() {
             return Ok(set.clone());
         }
@@ -149,8 +149,8 @@ impl SummaryArgs {
         let run = args.resolve(run, &self.github, world)?;
         let root = run.python(&self.artifact_group.clone().unwrap_or_default());
         Ok(match &self.input_dir {
-            Some(directory) => NamedPlace::Directory(directory.join(root.key.to_path().as_str())),
-            None => NamedPlace::Bucket(root),
+            Some(directory) => PlaceArg::Directory(directory.join(root.key.to_path().as_str())),
+            None => PlaceArg::Bucket(root),
         })
     }
 
@@ -158,19 +158,19 @@ impl SummaryArgs {
     /// errors, need not have an index.
     fn read(
         &self,
-        place: &NamedPlace,
+        place: &PlaceArg,
         needs_urls: bool,
         world: &World,
     ) -> Result<(SetJson, Option<Urls>)> {
         let given = self.index_url.as_deref().map(Urls::of_index).transpose()?;
         match place {
-            NamedPlace::Bucket(location) => {
-                let place = self.access.bucket(location, &world.stop)?;
+            PlaceArg::Bucket(_) | PlaceArg::Web(_) => {
+                let place = self.access.place(place, &world.stop)?;
                 let (set, urls) = (place.set_json()?, given.map_or_else(|| place.urls(), Ok)?);
                 let urls = urls.in_layout(set.layout());
                 Ok((set, Some(urls)))
             }
-            NamedPlace::Directory(directory) => {
+            PlaceArg::Directory(directory) => {
                 // An index lists what other programs publish beside `dist/` too.
                 let directories = if directory.join("simple").is_dir() {
                     PackageDirectories::All
@@ -202,12 +202,12 @@ impl SummaryArgs {
     }
 
     /// The workflow artifact with the packages, if they are not published.
-    fn artifact(&self, place: &NamedPlace) -> Result<Option<WorkflowArtifact>> {
+    fn artifact(&self, place: &PlaceArg) -> Result<Option<WorkflowArtifact>> {
         let Some(name) = self.workflow_artifact.clone() else {
             return Ok(None);
         };
-        if let NamedPlace::Bucket(location) = place {
-            return Err(anyhow!("the set is published: `{location}`"))
+        if let PlaceArg::Bucket(_) | PlaceArg::Web(_) = place {
+            return Err(anyhow!("the set is published: `{place}`"))
                 .hint("`--workflow-artifact` is for packages in a directory");
         }
         let run = self.run.run().ok().filter(|run| !run.id.is_local());
@@ -218,20 +218,22 @@ impl SummaryArgs {
         Ok(Some(WorkflowArtifact { name, run }))
     }
 
-    fn report(&self, place: &NamedPlace, world: &World) -> Result<Option<Report>> {
+    fn report(&self, place: &PlaceArg, world: &World) -> Result<Option<Report>> {
         if let Some(file) = &self.findings {
             return Report::parse(&fs::read_to_string(file)?).map(Some);
         }
         match place {
             _ if !self.check => Ok(None),
-            NamedPlace::Directory(directory) => {
+            PlaceArg::Directory(directory) => {
                 let place = SetPlace::directory(directory, &world.stop);
                 let set = facts_of(&place, PlaceDepth::Pages, World::jobs(), world)?;
                 let policy = check::Policy::accepting(&self.accept);
                 policy.judge(&set, Vec::new(), world).map(Some)
             }
-            NamedPlace::Bucket(..) => Err(anyhow!("`--check` is for packages in a directory"))
-                .hint("pass `--findings` with what `rocwheel check --format json` wrote"),
+            PlaceArg::Bucket(_) | PlaceArg::Web(_) => {
+                Err(anyhow!("`--check` is for packages in a directory"))
+                    .hint("pass `--findings` with what `rocwheel check --format json` wrote")
+            }
         }
     }
 }
@@ -302,23 +304,23 @@ pub fn append(file: &Path, text: &str) -> Result<()> {
 }
 
 /// Opens a set to compare with: a `set.json` under any name, or a place with packages.
-pub fn open_baseline(named: &NamedPlace, access: &AccessArgs, world: &World) -> Result<Baseline> {
+pub fn open_baseline(named: &PlaceArg, access: &AccessArgs, world: &World) -> Result<Baseline> {
     let read = |file: &Path| {
         let document = SetJson::parse(&fs::read_to_string(file)?);
         document.with_context(|| format!("failed to read `{}`", file.display()))
     };
     match named {
-        NamedPlace::Bucket(location) => {
-            let place = access.bucket(location, &world.stop)?;
+        PlaceArg::Bucket(_) | PlaceArg::Web(_) => {
+            let place = access.place(named, &world.stop)?;
             // Without it, the pages lead to the packages.
             let document = place.find_set_json()?;
             Ok(Baseline::Place(place, document))
         }
-        NamedPlace::Directory(file) if file.is_file() && !file.ends_with("set.json") => {
+        PlaceArg::Directory(file) if file.is_file() && !file.ends_with("set.json") => {
             Ok(Baseline::Document(file.display().to_string(), read(file)?))
         }
-        NamedPlace::Directory(path) => {
-            let place = access.place(path, &world.stop)?;
+        PlaceArg::Directory(_) => {
+            let place = access.place(named, &world.stop)?;
             let document = place.local().map(|root| root.join("set.json"));
             let document = document.filter(|file| file.exists());
             Ok(Baseline::Place(place, document.map(|file| read(&file)).transpose()?))

@@ -19,7 +19,7 @@ use crate::{
     index::{Identity, Layout},
     location::Location,
     place::{
-        Existing, LocalSet, NamedPlace, PackageDirectories, PlaceDepth, ProductUpload,
+        Existing, LocalSet, PackageDirectories, PlaceArg, PlaceDepth, ProductUpload,
         PublishedUpload, SetPlace, Upload, UploadOptions,
     },
     promote::{ProductName, ReleasePlaces},
@@ -161,7 +161,11 @@ impl UploadArgs {
         since: Option<&Baseline>,
         world: &World,
     ) -> Result<(LocalSet, Option<Report>)> {
-        let directory = &self.set.required()?.to_path();
+        let named = self.set.required()?;
+        let PlaceArg::Directory(directory) = named else {
+            return Err(anyhow!("not a directory on this machine: `{named}`"))
+                .hint("pass the directory that `rocwheel build` wrote to");
+        };
         // Pages beside a part are those of the whole set.
         let depth = if self.part {
             PlaceDepth::Packages(PackageDirectories::Built)
@@ -251,7 +255,7 @@ impl UploadArgs {
             let to = self.to.clone().map_or_else(usual, Ok)?;
             let online = self.run.ensure_online(format!("an upload to `{to}`"));
             online.hint("pass `--output-dir`, or ask `place --offline` where it would go")?;
-            self.access.destination(&NamedPlace::Bucket(to), stop)?
+            self.access.destination(&PlaceArg::Bucket(to), stop)?
         };
         place.directory_pages = !self.pages.no_directory_pages;
         Ok(place)

@@ -2,7 +2,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `set_place` `directory_url` `stored_package` | opens a place, says its addresses, and lists its packages |
+//! | `place_arg` `set_place` `directory_url` `stored_package` | parses and opens a place, says its addresses, and lists its packages |
 //! | `read_packages` `local` | reads packages that have changed, and the set of a directory |
 //! | `read_index` `install_source` | says what pages claim, and where installers find packages |
 //! | `sync` | compares a place with the objects that it is to have, and writes the difference |
@@ -15,6 +15,7 @@ mod index;
 mod install_source;
 mod local;
 mod mirror;
+mod place_arg;
 mod products;
 mod read_index;
 mod read_packages;
@@ -29,6 +30,7 @@ pub use self::{
     install_source::{OfferedFile, OfferedSet, PackageSource},
     local::{LocalSet, because as refusal},
     mirror::{mirror, plan_mirror},
+    place_arg::PlaceArg,
     products::{
         IndexedProducts, ProductDirectories, ProductUpload, index_products, plan_index_products,
     },
@@ -36,7 +38,7 @@ pub use self::{
         Listing, ListingPlace, PageClaim, PlaceDepth, PublishedFacts, PublishedSet, find,
     },
     read_packages::{KnownPackage, KnownPackages},
-    set_place::{NamedPlace, PackageDirectories, SetPlace},
+    set_place::{PackageDirectories, SetPlace},
     stored_package::StoredPackage,
     sync::{Existing, Plan},
     upload::{PublishedUpload, Upload, UploadOptions},

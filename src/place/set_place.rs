@@ -7,7 +7,6 @@ use std::{
     io::Read as _,
     num::NonZeroUsize,
     path::{Path, PathBuf},
-    str::FromStr,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -17,16 +16,19 @@ use std::{
 use fs_err as fs;
 use walkdir::WalkDir;
 
-use super::directory_url::urls_of_directory;
+use super::{
+    directory_url::urls_of_directory,
+    place_arg::{PlaceArg, WebAddress},
+};
 use crate::{
-    error::{Context as _, Error, Hint as _, Invalid, Result, Stop, anyhow, bail, ensure},
+    error::{Context as _, Error, Hint as _, Result, Stop, anyhow, bail, ensure},
     index::{
         Layout, Urls,
         package_file::is_package,
         parse::Address,
         set_json::{SetJson, TOP},
     },
-    location::{Bucket, Key, Location, percent_decode},
+    location::{Bucket, Key, Location},
     run::{Buckets, ForeignCode, RunPlace},
     store::{
         self, Depth, Object, Origin, Span, Store, StoreError, StoreFailureKind, local::LocalStore,
@@ -39,35 +41,6 @@ use crate::{
 /// has 30 MiB.
 pub(super) const LONGEST_PAGE: u64 = 256 << 20;
 const PAGE: &str = ".html";
-
-/// A writable place as the user gives it: `dist/` or `s3://bucket/1-linux/python`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NamedPlace {
-    Directory(PathBuf),
-    Bucket(Location),
-}
-
-impl NamedPlace {
-    /// The place as a path argument of `check`.
-    pub fn to_path(&self) -> PathBuf {
-        match self {
-            Self::Directory(path) => path.clone(),
-            Self::Bucket(location) => location.to_string().into(),
-        }
-    }
-}
-
-impl FromStr for NamedPlace {
-    type Err = Invalid;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if Location::is_meant_by(text) {
-            text.parse().map(Self::Bucket)
-        } else {
-            Ok(Self::Directory(text.into()))
-        }
-    }
-}
 
 /// Which directories of a place have its packages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -112,31 +85,16 @@ pub(super) enum PlaceKind {
 }
 
 impl SetPlace {
-    /// Opens a set for reading: a directory, `s3://bucket/directory`, or the URL of an index or of
-    /// a page with links.
+    /// Opens a set for reading.
     pub fn open(
-        place: &Path,
+        place: &PlaceArg,
         access: impl FnOnce(Option<&str>) -> Result<Access>,
         stop: &Stop,
     ) -> Result<Self> {
-        if let Some(path) = place.to_str().and_then(|it| it.strip_prefix("file://")) {
-            let path = percent_decode(path);
-            let path = path.with_context(|| format!("not an address: `{}`", place.display()))?;
-            let path = Path::new(path.strip_prefix('/').filter(|_| cfg!(windows)).unwrap_or(&path));
-            // Commands print the address of the index, which is a part of its set.
-            let around = path.parent().filter(|_| path.ends_with("simple"));
-            return Self::existing(around.unwrap_or(path), stop);
-        }
-        match place.to_str() {
-            Some(text) if Location::is_meant_by(text) => {
-                let text = text.strip_suffix("set.json").unwrap_or(text);
-                let place = text.parse().hint(
-                    "pass a directory of a bucket, as `upload` shows it: `s3://bucket/1-linux/python`",
-                )?;
-                Self::bucket(&place, access, stop)
-            }
-            Some(text) if text.contains("://") => Self::web(text, stop),
-            _ => Self::existing(place, stop),
+        match place {
+            PlaceArg::Directory(path) => Self::existing(path, stop),
+            PlaceArg::Bucket(location) => Self::bucket(location, access, stop),
+            PlaceArg::Web(address) => Self::web(address, stop),
         }
     }
 
@@ -212,12 +170,9 @@ impl SetPlace {
         Self::new(store, top, PlaceKind::Bucket(urls), stop)
     }
 
-    fn web(text: &str, stop: &Stop) -> Result<Self> {
-        let (scheme, rest) = text.split_once("://").unwrap_or_default();
-        let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-        ensure!(!path.contains(['?', '#']), "an address with a query or a fragment: `{text}`");
-        let (top, page) = top_of(path);
-        let store = connect(&format!("{scheme}://{host}"), stop)?;
+    fn web(address: &WebAddress, stop: &Stop) -> Result<Self> {
+        let (top, page) = top_of(&address.path);
+        let store = connect(&address.origin, stop)?;
         let place = Self::new(store, top, PlaceKind::Web, stop);
         Ok(Self { page, ..place })
     }
@@ -515,21 +470,6 @@ impl SetPlace {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_place_is_a_path_unless_it_says_otherwise() {
-        let place = |text: &str| text.parse::<NamedPlace>();
-        assert_eq!(place("a/b"), Ok(NamedPlace::Directory("a/b".into())));
-        let bucket: Location = "s3://bucket/a/b/".parse().unwrap();
-        assert_eq!(place("s3://bucket/a/b/"), Ok(NamedPlace::Bucket(bucket)));
-        let refused = ["s3://bucket", "s3://B/a", "s3://bucket//a"];
-        let said = refused.map(|text| place(text).unwrap_err().to_string());
-        insta::assert_snapshot!(said.join("\n"), @r#"
-        not a location such as `s3://bucket/key`: "s3://bucket"
-        a bucket's name has 3 to 63 characters: "B"
-        a key that begins with `/`: "/a"
-        "#);
-    }
 
     #[test]
     fn a_set_is_found_by_each_of_its_pages() {

@@ -25,7 +25,7 @@ use crate::{
     },
     console::{OutputFormat, many},
     error::{Context as _, Hint as _, No, Result},
-    place::{KnownPackages, LocalSet, NamedPlace, PackageDirectories, PlaceDepth, SetPlace},
+    place::{KnownPackages, LocalSet, PackageDirectories, PlaceArg, PlaceDepth, SetPlace},
     target::{TargetPattern, TargetTable, UnknownFamilies},
 };
 
@@ -68,7 +68,7 @@ pub struct CheckArgs {
     jobs: Jobs,
     /// Find lost files and growth since this set: a directory, its `set.json`, or a URL
     #[arg(long, value_name = "SET")]
-    baseline: Option<NamedPlace>,
+    baseline: Option<PlaceArg>,
     #[command(flatten)]
     with: WithArgs,
     #[command(flatten)]
@@ -182,7 +182,7 @@ pub fn run(args: &CheckArgs, world: &World) -> Result<()> {
         let facts = serde_json::json!({ "explanation": text });
         return world.console.report("check explain", &facts, &text);
     }
-    let place = &args.set.required()?.to_path();
+    let place = args.set.required()?;
     let policy = Policy { select: args.select.clone(), shows_all: args.all, ..args.policy.clone() };
     let report = args.report(place, &policy, world)?;
     world.console.answer(&ReportText { report: &report, text: policy.text(&report, world) })?;
@@ -193,7 +193,7 @@ pub fn run(args: &CheckArgs, world: &World) -> Result<()> {
 }
 
 impl CheckArgs {
-    fn report(&self, place: &Path, policy: &Policy, world: &World) -> Result<Report> {
+    fn report(&self, place: &PlaceArg, policy: &Policy, world: &World) -> Result<Report> {
         let place = self.access.place(place, &world.stop)?;
         let set = check::facts_of(&place, PlaceDepth::Pages, self.jobs.count(), world)?;
         let mut compared = self.with.findings(&set, self, world)?;

@@ -33,7 +33,7 @@ impl WithArgs {
             return Ok(Vec::new());
         }
         let published = match &check.baseline {
-            Some(place) => packages(&check.access.named(place, &world.stop)?)?,
+            Some(place) => packages(&check.access.place(place, &world.stop)?)?,
             None => Vec::new(),
         };
         let policy = Frameworks::builtin();

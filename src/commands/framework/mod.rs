@@ -22,7 +22,7 @@ use crate::{
     framework::{
         FrameworkFacts, FrameworkWheel, Frameworks, Providers, RocmLibraries, tie::VersionSuffix,
     },
-    place::PlaceDepth,
+    place::{PlaceArg, PlaceDepth},
     wheel::{ChangedFile, PackSettings, WheelCompression},
 };
 
@@ -63,7 +63,7 @@ struct ShowArgs {
     wheels: Vec<PathBuf>,
     /// ROCm packages that they are installed with: a directory, `s3://bucket/directory`, or a URL
     #[arg(long, value_name = "SET")]
-    set: Option<PathBuf>,
+    set: Option<PlaceArg>,
     #[command(flatten)]
     reading: ReadingArgs,
 }
@@ -134,7 +134,7 @@ impl ReadingArgs {
         FrameworkWheel::read_all(paths, self.jobs.count(), world)
     }
 
-    fn rocm(&self, set: &Path, policy: &Frameworks, world: &World) -> Result<RocmLibraries> {
+    fn rocm(&self, set: &PlaceArg, policy: &Frameworks, world: &World) -> Result<RocmLibraries> {
         let place = self.access.place(set, &world.stop)?;
         let facts = check::facts_of(&place, PlaceDepth::Pages, self.jobs.count(), world)?;
         super::check::ensure_undamaged(&facts, &place.to_string())?;

@@ -12,6 +12,7 @@ use crate::{
         RocmLibraries,
         split::{self, SplitWheelPlan, SplitWheels, SplitWriter, ToSplit, WheelSplitOptions},
     },
+    place::PlaceArg,
     wheel::ChangedFile,
 };
 
@@ -31,7 +32,7 @@ pub(super) struct FrameworkSplitArgs {
     /// ROCm packages that the wheels are installed with: a directory, `s3://bucket/directory`, or a
     /// URL. Device wheels require its device code, too
     #[arg(long, value_name = "SET")]
-    set: Option<PathBuf>,
+    set: Option<PlaceArg>,
     #[command(flatten)]
     division: WheelSplitOptions,
     #[command(flatten)]

@@ -10,6 +10,7 @@ use crate::{
         FrameworkWheel, ShownFile,
         tie::{self, TieOptions},
     },
+    place::PlaceArg,
 };
 
 /// Tie wheels to one set of ROCm packages
@@ -29,7 +30,7 @@ pub(super) struct TieArgs {
     wheels: Vec<PathBuf>,
     /// ROCm packages to tie to: a directory, `s3://bucket/directory`, or the URL of an index
     #[arg(long, value_name = "SET")]
-    set: PathBuf,
+    set: PlaceArg,
     // Before those with headings, which it would be below otherwise.
     #[command(flatten)]
     writing: WritingArgs,

@@ -1,7 +1,5 @@
 //! `framework version`: the version of a framework wheel that is built for a set.
 
-use std::path::PathBuf;
-
 use serde_json::json;
 
 use super::World;
@@ -10,7 +8,7 @@ use crate::{
     error::{Context as _, Hint as _, Result},
     framework::version::{suffix, with_suffix, without_rocm},
     index,
-    place::{self, PlaceDepth},
+    place::{self, PlaceArg, PlaceDepth},
     policy::DistNames,
     version::{GitSha, Version},
 };
@@ -29,7 +27,7 @@ pub(super) struct FrameworkVersionArgs {
     base: Version,
     /// ROCm packages that it is built for, or their version
     #[arg(long, value_name = "SET")]
-    set: PathBuf,
+    set: PlaceArg,
     /// Commit of the framework, for builds that are no release
     #[arg(long, value_name = "SHA")]
     commit: Option<GitSha>,
@@ -58,8 +56,10 @@ pub(super) fn run(args: &FrameworkVersionArgs, world: &World) -> Result<()> {
 impl FrameworkVersionArgs {
     /// The version of the set, from the names of its packages.
     fn rocm(&self, world: &World) -> Result<Version> {
-        let named = self.set.to_str().and_then(|text| text.parse().ok());
-        if let Some(version) = named.filter(|_| !self.set.exists()) {
+        if let PlaceArg::Directory(path) = &self.set
+            && !path.exists()
+            && let Ok(version) = self.set.to_string().parse()
+        {
             return Ok(version);
         }
         let ours = DistNames::built_in();

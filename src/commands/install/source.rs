@@ -35,7 +35,7 @@ impl InstallArgs {
             return self.published(stream, world);
         }
         let place = match earlier {
-            Some(earlier) => self.settings.access.place(earlier.source.as_ref(), &world.stop)?,
+            Some(earlier) => self.settings.access.place(&earlier.source.parse()?, &world.stop)?,
             None => self.place(world)?,
         };
         let offered = self.offered(&place, world)?;
@@ -64,7 +64,7 @@ impl InstallArgs {
         let places = self.places(stream)?;
         let mut others = Vec::new();
         for place in &places {
-            let index = self.settings.access.place(place.index.as_ref(), &world.stop)?;
+            let index = self.settings.access.place(&place.index.parse()?, &world.stop)?;
             let Some(offered) = index.offered_as_index(self.run.platform())? else {
                 continue;
             };
@@ -91,10 +91,10 @@ impl InstallArgs {
     /// The place of the packages: the one that was named, or that of the run.
     fn place(&self, world: &World) -> Result<SetPlace> {
         if let Some(named) = &self.set {
-            ensure!(!self.run.names_a_run(), "`{}` and a run: name one of them", named.display());
-            let id = named
-                .to_str()
-                .filter(|it| !it.is_empty() && it.bytes().all(|it| it.is_ascii_digit()));
+            ensure!(!self.run.names_a_run(), "`{named}` and a run: name one of them");
+            let text = named.to_string();
+            let is_number = !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+            let id = Some(text).filter(|_| is_number);
             let place = self.settings.access.place(named, &world.stop);
             return match id {
                 Some(id) => place.hint(format!("if `{id}` is a run, pass `--run-id {id}`")),
