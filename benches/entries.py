@@ -53,7 +53,7 @@ class Work:
         if quick:
             self.artifacts = path / "artifacts-quick"
             inputs.part_of(path / "artifacts", self.artifacts)
-        os.environ["ROCWHEEL_PACKAGES_FILE"] = str(wheels.policy(path / "packages.toml"))
+        os.environ["ROCWHEEL_TEST_PACKAGES"] = str(wheels.policy(path / "packages.toml"))
 
     def size(self, full, quick):
         return quick if self.quick else full
@@ -130,7 +130,7 @@ def again(work: Work) -> list[Row]:
     small, made = work.scratch / "small", work.scratch / "small-set"
     components = [f"part{number}" for number in range(work.size(158, 10))]
     inputs.many_artifacts(small, [f"{name}_lib_generic" for name in components], 69)
-    policy = {"ROCWHEEL_PACKAGES_FILE": str(wheels.policy(work.scratch / "packages.toml", components))}
+    policy = {"ROCWHEEL_TEST_PACKAGES": str(wheels.policy(work.scratch / "packages.toml", components))}
     of_small = lambda *options: work.build(made, *options, artifacts=small)
     return alternate([
         Way("the first build", work.build(first, artifacts=own), "limit", first, before=settled),
@@ -381,7 +381,7 @@ def growth(work: Work) -> list[Row]:
         names, place = [f"{name}_lib_generic" for name in components], work.memory / f"artifacts-{count}"
         inputs.many_artifacts(place / "artifacts", names, 1)
         inputs.archives(place / "archives", names)
-        policy = {"ROCWHEEL_PACKAGES_FILE": str(wheels.policy(place / "packages.toml", components))}
+        policy = {"ROCWHEEL_TEST_PACKAGES": str(wheels.policy(place / "packages.toml", components))}
         found = ["--input-dir", place / "archives", "--output-dir", place / "out", "--allow-incomplete", "--dry-run"]
         steps = {"`fetch --dry-run`": [work.rocwheel, "-q", "fetch", *found],
                  "`build --plan`": work.build(place / "set", "--plan", artifacts=place / "artifacts")}

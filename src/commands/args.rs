@@ -5,6 +5,7 @@ mod empty;
 mod environment;
 pub(super) mod inputs;
 mod machine;
+pub(super) mod seams;
 mod selection;
 #[cfg(test)]
 mod tests;

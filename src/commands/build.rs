@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     World,
-    args::{Jobs, program},
+    args::{Jobs, program, seams},
 };
 use crate::{
     artifact::input,
@@ -115,9 +115,6 @@ pub struct BuildSettings {
     /// What to do with device code that is inside host binaries
     #[arg(long, value_name = "WHAT", default_value = "auto")]
     kpack: Kpack,
-    /// TOML file with the contents of each package, instead of the built-in one
-    #[arg(long, value_name = "FILE", env = "ROCWHEEL_PACKAGES_FILE")]
-    packages_file: Option<PathBuf>,
     /// How to pack the development files; `xz` is smaller, but much slower to pack and to unpack
     #[arg(long, value_name = "HOW", default_value = "none")]
     devel_compression: SdkTreePacking,
@@ -237,7 +234,7 @@ impl BuildInputs {
         let compression =
             if settings.no_wheel_compression { WheelCompression::Store } else { self.compression };
         Ok(BuildOptions {
-            catalog: self.catalog(settings.packages_file.as_deref())?,
+            catalog: self.catalog()?,
             version: self.version.clone().flatten(),
             release_type: release_type.unwrap_or(ReleaseType::Ci),
             suffix: settings.version_suffix.clone().unwrap_or_default(),
@@ -266,10 +263,10 @@ impl BuildInputs {
         Reuse { clean: self.clean, from: self.reuse.clone(), program: program() }
     }
 
-    fn catalog(&self, file: Option<&Path>) -> Result<Catalog> {
-        let catalog = match file {
+    fn catalog(&self) -> Result<Catalog> {
+        let catalog = match seams::packages() {
             None => Catalog::built_in(),
-            Some(file) => read_catalog(file),
+            Some(file) => read_catalog(&file),
         };
         catalog?.without(&self.without).context("failed to apply `--without`")
     }
@@ -300,8 +297,8 @@ fn targets(pattern: Option<&TargetPattern>) -> Result<Option<Vec<Target>>> {
     targets.transpose().map_err(UnknownFamilies::hinted)
 }
 
-/// Reads the policy from a `--packages-file`.
-pub fn read_catalog(file: &Path) -> Result<Catalog> {
+/// Reads the contents of packages from a file of a test.
+fn read_catalog(file: &Path) -> Result<Catalog> {
     let text = fs_err::read_to_string(file)?;
     Catalog::parse(&text).with_context(|| format!("failed to read `{}`", file.display()))
 }

@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::{
     World,
     advice::advise,
-    args::{AccessArgs, GitHubArgs},
+    args::{AccessArgs, GitHubArgs, seams},
 };
 use crate::{
     atomic,
@@ -104,7 +104,7 @@ enum Status {
 }
 
 pub fn run(args: &DoctorArgs, world: &World) -> Result<()> {
-    let gpus = gpu::detect("/sys".as_ref());
+    let gpus = gpu::detect(&seams::sysfs());
     let mut checks = Vec::new();
     if let Some(environment) = &args.environment {
         checks.extend(args.environment(environment, &gpus, world)?);
@@ -155,7 +155,7 @@ impl Check {
     fn of_gpu(gpu: &Gpu) -> Self {
         let target = gpu.target.as_ref().map(ToString::to_string);
         let target = target.unwrap_or_else(|| "unknown target".to_owned());
-        match gpu.obstacle("/dev".as_ref()) {
+        match gpu.obstacle(&seams::dev()) {
             None => Self::ok("GPU", format!("{target} can be used")),
             Some(it) => Self::problem("GPU", format!("{target}: {}", it.reason), it.fix),
         }

@@ -300,3 +300,12 @@ fn the_help_of_large_commands_is_short() {
         assert!(lines <= 60, "`{name} -h` has {lines} lines:\n{help}");
     }
 }
+
+#[test]
+fn a_mistyped_flag_is_not_offered_as_a_value() {
+    for line in ["rocwheel check set --rekuire", "rocwheel fetch --fleur x"] {
+        let line: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        let said = args::parse::<Cli>(&line).unwrap_err().to_string();
+        assert!(said.contains("unexpected argument") && !said.contains("as a value"), "{said}");
+    }
+}

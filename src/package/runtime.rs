@@ -171,8 +171,7 @@ impl Claim<'_> {
         if let Some(damage) = &facts.damage {
             return Err(hinted(
                 anyhow!("`{path}` of artifact `{}`: {damage}", origin.artifact),
-                "fetch the artifact again; if it was built like this, leave the file out with \
-                 `exclude` in a `--packages-file`",
+                "fetch the artifact again; if it was built like this, build it again",
             ));
         }
         let searched = loaded(facts).filter(|elf| elf.is_searched());

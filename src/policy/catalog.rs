@@ -51,7 +51,8 @@ pub struct Catalog {
     /// The names of all artifacts in `take` rows, also of those that `without` removes.
     #[serde(skip)]
     taken: BTreeSet<String>,
-    #[serde(default)]
+    /// What [`Self::without`] removed.
+    #[serde(skip)]
     without: BTreeSet<String>,
 }
 
@@ -114,7 +115,7 @@ pub struct PackageSpec {
     /// Further files that the Python code of the set opens.
     #[serde(default)]
     pub files: Vec<FileSpec>,
-    /// Whether `--without` or `without` leaves this package out.
+    /// Whether `--without` leaves this package out.
     #[serde(skip)]
     pub is_omitted: bool,
 }
@@ -184,8 +185,7 @@ impl Catalog {
         catalog.check()?;
         let taken = catalog.packages.iter().flat_map(PackageSpec::artifacts);
         catalog.taken = taken.map(str::to_owned).collect();
-        let without = catalog.without.iter().cloned().collect_vec();
-        catalog.without(&without).context("`without`")
+        Ok(catalog)
     }
 
     /// Validates what the types cannot express.

@@ -41,9 +41,18 @@ pub(crate) fn parse<C: CommandFactory + FromArgMatches>(
     let matches = command.try_get_matches_from_mut(arguments).map_err(|error| {
         // An argument of a command that was not built cannot be shown.
         command.build();
-        with_origin(&command, error, arguments)
+        without_escapes(with_origin(&command, error, arguments))
     })?;
     C::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+/// Removes the tips of clap to pass a mistyped flag as a value, `-- --flag`: none of our arguments begins with `-`.
+fn without_escapes(mut error: clap::Error) -> clap::Error {
+    if let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) {
+        tips.retain(|tip| !tip.ansi().to_string().contains("as a value, use '"));
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    }
+    error
 }
 
 /// Adds to an error which environment variable the bad value came from, if no flag gave it.

@@ -1,7 +1,6 @@
 //! The GPUs of this machine, or those that are taken instead.
 
-use std::path::{Path, PathBuf};
-
+use super::seams;
 use crate::{
     error::Result,
     gpu::{self, Gpu},
@@ -11,12 +10,6 @@ use crate::{
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Machine options")]
 pub struct MachineArgs {
-    /// Directory of the kernel's files about devices
-    #[arg(long, value_name = "DIR", default_value = "/sys")]
-    sysfs: PathBuf,
-    /// Directory of devices
-    #[arg(long, value_name = "DIR", default_value = "/dev")]
-    dev: PathBuf,
     /// Use these targets instead of those of this machine, comma-separated
     #[arg(long, value_name = "LIST", env = "ROCM_BOOTSTRAP_FORCE_GFX_ARCH")]
     force_targets: Option<TargetPattern>,
@@ -31,11 +24,7 @@ impl MachineArgs {
         if self.no_detection {
             return Vec::new();
         }
-        gpu::detect(&self.sysfs)
-    }
-
-    pub fn dev(&self) -> &Path {
-        &self.dev
+        gpu::detect(&seams::sysfs())
     }
 
     /// Whether the user says which GPUs this machine has.

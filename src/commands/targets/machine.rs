@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::World;
 use crate::{
-    commands::args::MachineArgs,
+    commands::args::{MachineArgs, seams},
     console::many,
     error::{Error, Hint as _, No, Result, hinted},
     gpu::{self, Gpu},
@@ -94,8 +94,8 @@ pub(super) fn observe(
     world: &World,
 ) -> Result<MachineAnswer> {
     let read = args.gpus();
-    let dev = is_checked.then(|| args.dev());
-    let gpus: Vec<GpuFacts> = read.iter().map(|it| GpuFacts::new(it, dev)).collect();
+    let dev = is_checked.then(seams::dev);
+    let gpus = read.iter().map(|gpu| GpuFacts::new(gpu, dev.as_deref())).collect::<Vec<_>>();
     let targets = args.targets(&read)?;
     for gpu in &gpus {
         world.console.status("Found", gpu.line());
@@ -116,7 +116,7 @@ fn ensure_some(gpus: &[GpuFacts], targets: &[Target], args: &MachineArgs) -> Res
     } else if !gpus.is_empty() {
         let shown = gpus.iter().map(GpuFacts::line).format("; ");
         no(&format!("this machine has no GPU with ROCm packages: {shown}")).hint(names)
-    } else if args.dev().join("dxg").exists() {
+    } else if seams::dev().join("dxg").exists() {
         no("this Linux runs in Windows, which does not tell it the GPU").hint(names)
     } else {
         no(gpu::UNDETECTED).hint(names)

@@ -1,5 +1,4 @@
-//! Leaves packages, artifacts, libraries, commands or files out of a set: `--without`, and
-//! `without` in `packages.toml`.
+//! Leaves packages, artifacts, libraries, commands or files out of a set: `--without`.
 
 use std::collections::BTreeSet;
 

@@ -160,7 +160,7 @@ artifacts = ["rocgdb", "rpp"]
 "#;
     let file = place.join("policy.toml");
     fs_err::write(&file, policy).unwrap();
-    succeed(build(&place, "out").arg("--packages-file").arg(&file));
+    succeed(build(&place, "out").env("ROCWHEEL_TEST_PACKAGES", &file));
     let dist = place.join("out/dist");
     let tag = "0.99.1.dev0-py3-none-linux_x86_64.whl";
     assert!(dist.join(format!("rocm_sdk_profiler-{tag}")).exists());
@@ -279,24 +279,4 @@ fn names_nothing_of(dist: &Path, names: &[&str]) {
     assert!(tables.contains("\"rocblas\"") || tables.contains("\"hipblas\""), "{tables}");
     assert_has!(scripts, "\nhipcc = ");
     assert_has!(info, "Provides-Extra: libraries\n");
-}
-
-#[test]
-fn a_packages_file_may_leave_out_on_purpose_too() {
-    let place = place("in-a-file");
-    for archive in archives(&place) {
-        if artifact(&archive).starts_with("rpp_lib") {
-            fs_err::remove_file(archive).unwrap();
-        }
-    }
-    let policy = fs_err::read_to_string("src/policy/packages.toml").unwrap();
-    let file = place.join("policy.toml");
-    let list = "schema = 2\nwithout = [\"rpp\", \"profiler\"]\n";
-    fs_err::write(&file, policy.replacen("schema = 2\n", list, 1)).unwrap();
-    succeed(build(&place, "out").arg("--packages-file").arg(&file));
-    let set = fs_err::read_to_string(place.join("out/set.json")).unwrap();
-    let set: Value = serde_json::from_str(&set).unwrap();
-    assert_eq!(set["without"], json!(["profiler", "rpp"]));
-    names_nothing_of(&place.join("out/dist"), &["rpp", "profiler"]);
-    checked(&place.join("out"));
 }

@@ -6,11 +6,11 @@ use super::machine::Machine;
 use crate::judges::needs;
 use crate::support::prelude::*;
 
-const MACHINE: &str = "--sysfs HERE/sys --dev HERE/dev";
-
 /// A directory with the `sys` and `dev` of a machine. All its devices can be opened.
 fn sandbox(machine: &str) -> Sandbox {
     let t = Sandbox::new();
+    let root = t.path("");
+    let t = t.with("ROCWHEEL_TEST_MACHINE", root);
     Machine::named(machine).write(&t.path("sys"));
     t.write("dev/kfd", "");
     let gpus = detect(&t.path("sys"));
@@ -20,15 +20,8 @@ fn sandbox(machine: &str) -> Sandbox {
     t
 }
 
-/// `targets` with flags, of that machine.
-fn line(t: &Sandbox, flags: &str) -> String {
-    let place = t.path("");
-    let place = place.to_str().unwrap().trim_end_matches('/');
-    format!("targets {flags} {MACHINE}").replace("HERE", place)
-}
-
 fn run(t: &Sandbox, flags: &str) -> String {
-    t.run(&line(t, flags)).all()
+    t.run(&format!("targets {flags}")).all()
 }
 
 #[test]
@@ -72,12 +65,12 @@ fn a_check_fails_for_a_gpu_that_this_system_offers_and_forbids() {
     insta::assert_snapshot!(told.join("\n"));
 }
 
-/// The program of a line, below `strace` with these arguments.
-fn traced(line: &str, arguments: &[&str]) -> Command {
+/// `targets` with a flag, below `strace` with these arguments.
+fn traced(t: &Sandbox, flag: &str, arguments: &[&str]) -> Command {
     let mut strace = Command::new("strace");
-    strace.arg("-f").args(arguments).arg(ROCWHEEL);
-    strace.args(line.split(' ')).env_clear();
+    strace.arg("-f").args(arguments).args([ROCWHEEL, "targets", flag]).env_clear();
     strace.env("PATH", std::env::var_os("PATH").unwrap());
+    strace.env("ROCWHEEL_TEST_MACHINE", t.path(""));
     strace
 }
 
@@ -86,7 +79,7 @@ fn with_error(t: &Sandbox, error: &str, call: &str, path: &Path) -> Outcome {
     let inject = format!("inject={call}:error={error}");
     let path = path.to_str().unwrap();
     let arguments = ["-o", "/dev/null", "-P", path, "-e", &inject];
-    t.outcome(&mut traced(&line(t, "--check"), &arguments))
+    t.outcome(&mut traced(t, "--check", &arguments))
 }
 
 #[test]
@@ -115,7 +108,7 @@ fn detection_opens_no_file_of_another_place() {
     let log = t.path("log");
     let calls = "trace=open,openat,openat2,readlink,readlinkat";
     let arguments = ["-e", calls, "-o", log.to_str().unwrap()];
-    succeed(&mut traced(&line(&t, "--detect"), &arguments));
+    succeed(&mut traced(&t, "--detect", &arguments));
     let log = t.read("log");
     let paths = log.lines().filter_map(|line| line.split('"').nth(1));
     let dev = t.path("dev");
@@ -136,7 +129,7 @@ fn variables_of_others_are_honoured() {
         ("AMDGPU_FAMILIES=gfx94X-dcgpu", ""),
     ]
     .map(|(variables, flags)| {
-        let mut command = t.command(&line(&t, &format!("--detect -q {flags}")));
+        let mut command = t.command(&format!("targets --detect -q {flags}"));
         let pairs = variables.split(' ').map(|it| it.split_once('=').unwrap());
         let said = t.outcome(command.envs(pairs)).all();
         format!("{variables} {flags}: {said}")

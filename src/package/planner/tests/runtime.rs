@@ -276,7 +276,7 @@ fn a_damaged_library_is_refused_where_it_runs_and_noted_where_it_lies() {
     error: failed to plan `rocm-sdk-core`
       caused by: `lib/libx.so` of artifact `core-hip_lib_generic`: a damaged ELF file: too short
 
-    hint: fetch the artifact again; if it was built like this, leave the file out with `exclude` in a `--packages-file`
+    hint: fetch the artifact again; if it was built like this, build it again
     ");
     let below = core().artifact("blas_dev_generic").artifact("prim_dev_generic");
     insta::assert_snapshot!(below.file("lib/x.o", damaged()).shows("rocm-sdk-devel"), @"
