@@ -16,7 +16,7 @@ use std::{collections::BTreeMap, fmt};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    check::{Finding, RULES, Rule, RulePattern, Severity},
+    check::{Finding, RULES, Rule, RulePattern},
     error::{Hint as _, Result, anyhow, ensure},
     glob::Glob,
     index::identity,
@@ -119,7 +119,7 @@ impl AcceptList {
         self.accept.retain(|entry| accepted.iter().any(|it| entry.matches(&it.finding)));
         let mut groups: BTreeMap<_, Vec<String>> = BTreeMap::new();
         let counted = findings.iter();
-        for finding in counted.filter(|it| it.rule.severity > Severity::Note) {
+        for finding in counted {
             // An entry with paths does not match a finding about the whole package.
             let has_path = finding.member.is_some();
             let key = (finding.rule.id, package_of(finding), &finding.fact, has_path);

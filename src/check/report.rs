@@ -27,7 +27,6 @@ pub struct Report {
     pub others: usize,
     pub errors: usize,
     pub warnings: usize,
-    pub notes: usize,
     pub findings: Vec<Finding>,
     /// The number of findings of rules that the user skipped.
     #[serde(skip_serializing_if = "is_zero")]
@@ -58,7 +57,6 @@ impl Report {
             others,
             errors: count(Severity::Error),
             warnings: count(Severity::Warning),
-            notes: count(Severity::Note),
             findings,
             skipped: 0,
             accepted: Vec::new(),
@@ -103,7 +101,7 @@ impl Report {
 /// `1 error, 2 warnings, 3 accepted, 4 findings skipped`
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let counts = [(self.errors, "error"), (self.warnings, "warning"), (self.notes, "note")];
+        let counts = [(self.errors, "error"), (self.warnings, "warning")];
         let counts = counts.into_iter().filter(|(count, _)| *count > 0);
         let mut counts: Vec<String> = counts.map(|(count, noun)| many(count, noun)).collect();
         if counts.is_empty() {
@@ -149,7 +147,6 @@ pub fn level(severity: Severity) -> AnnotationLevel {
     match severity {
         Severity::Error => AnnotationLevel::Error,
         Severity::Warning => AnnotationLevel::Warning,
-        Severity::Note => AnnotationLevel::Notice,
     }
 }
 

@@ -31,8 +31,6 @@ static SECTIONS: LazyLock<BTreeMap<&str, &str>> = LazyLock::new(|| {
 #[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// Not a defect: something that the check skips, or that another tool made.
-    Note,
     /// It works for most users, or is a matter of policy.
     Warning,
     /// The set does not work for users who install it.
@@ -101,7 +99,6 @@ rules! {
     UNKNOWN_TARGET = Error "RW206" "unknown-target";
     DUPLICATE_PACKAGE = Error "RW207" "duplicate-package";
     FOREIGN_REQUIREMENT = Warning "RW209" "foreign-requirement";
-    FOREIGN_PACKAGE = Note "RW210" "foreign-package";
     LOOSE_REQUIREMENT = Error "RW212" "loose-requirement";
     UNKEPT_PROMISE = Error "RW213" "unkept-promise";
     OTHER_BUILD = Error "RW214" "other-build";
@@ -153,7 +150,6 @@ rules! {
     PAGES_DISAGREE = Error "RW704" "pages-disagree";
     UNLISTED_PACKAGE = Warning "RW705" "unlisted-package";
     UNREADABLE_PAGE = Error "RW706" "unreadable-page";
-    REPLACED_PAGE = Note "RW707" "replaced-page";
 
     PACKAGE_GONE = Error "RW801" "package-gone";
     FILES_GONE = Warning "RW803" "files-gone";

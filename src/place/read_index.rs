@@ -17,7 +17,7 @@ use super::{
 use crate::{
     error::{Hint as _, Result, anyhow, one_line},
     index::{
-        Layout, Urls,
+        Layout,
         package_file::{SIDECAR, identity, is_of_others, is_ours, is_package, is_wheel},
         parse::Address,
         parse::{self, PageLink},
@@ -206,8 +206,6 @@ impl PageReader<'_> {
         self.facts.unshipped = unshipped;
         let layout = layout.map_or_else(|| self.layout(), Ok)?;
         let page = |below: &str| place.path(&format!("{}{below}index.html", layout.files()));
-        let urls = place.urls().ok().or_else(|| place.to_string().parse().ok());
-        self.facts.urls = urls.map(|urls| urls.in_layout(layout));
         self.pages(None, place.page.as_deref().unwrap_or(&page("")))?;
         for family in self.families() {
             let own = place.path(&format!("{}{family}.html", layout.files()));
@@ -240,7 +238,6 @@ impl PageReader<'_> {
         let listings = &self.facts.listings;
         if is_built || !listings.contains(&Listing::SetJson.of(None)) {
             // Then they are not known to be pages of ours.
-            self.facts.replaced_pages.clear();
             self.facts.replaced_listings.clear();
             return;
         }
@@ -464,10 +461,6 @@ impl PageReader<'_> {
         let page = format!("{path}index.html");
         let named = self.place.text(&page)?;
         let is_replaced = named.as_deref().is_some_and(parse::is_directory_list);
-        if is_replaced {
-            let page = self.place.shown(&page);
-            self.facts.replaced_pages.insert(page);
-        }
         if self.place.local().is_some() {
             return Ok((None, named));
         }
@@ -518,12 +511,9 @@ pub struct PublishedFacts {
     pub foreign: BTreeSet<String>,
     /// Packages that no page names. Empty for places that cannot be listed.
     pub unlisted: BTreeSet<String>,
-    /// Pages that another program replaced by lists of their directories.
-    pub replaced_pages: BTreeSet<String>,
-    /// The find-links pages among them. Such a list has the packages beside it only.
+    /// The find-links pages that another program replaced by lists of their directories. Such a list has only the
+    /// packages beside it.
     pub replaced_listings: BTreeSet<ListingPlace>,
-    /// The addresses of the set, as commands print them.
-    pub urls: Option<Urls>,
     /// Pages of which the two keys differ, and how.
     pub torn_pages: Vec<(String, String)>,
     /// Pages that are missing or cannot be parsed, and why.

@@ -68,7 +68,6 @@ fn mark(rule: &Rule) -> &'static str {
     match rule.severity {
         Severity::Error => "❌",
         Severity::Warning => "⚠️",
-        Severity::Note => "ℹ️",
     }
 }
 

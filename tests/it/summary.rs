@@ -31,6 +31,7 @@ fn programs_get_one_document() {
     let told = |line: &Value| format!("{} with {}", line["for"], line["with"]);
     let told: Vec<String> = lines.iter().map(told).collect();
     insta::assert_snapshot!(told.join("\n"), @r#"
+    "this machine" with "rocwheel"
     "gfx942" with "pip"
     "gfx942" with "uv"
     "gfx942" with "pip, from the find-links page"
@@ -40,7 +41,7 @@ fn programs_get_one_document() {
     "gfx1100" with "pip, from the find-links page"
     "gfx1100" with "uv, from the find-links page"
     "#);
-    let command = lines[0]["command"].as_str().unwrap();
+    let command = lines[1]["command"].as_str().unwrap();
     assert_has!(command, "device-gfx942");
 }
 

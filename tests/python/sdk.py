@@ -16,7 +16,7 @@ from types import ModuleType
 
 from wheels import Wheel
 
-SOURCES = Path(__file__).resolve().parents[2] / "src" / "package" / "python"
+SOURCES = Path(__file__).resolve().parents[2] / "src" / "policy" / "python"
 ROOT = "_rocm_sdk_devel"
 # A name that has to be quoted in a CSV file; Windows has no double quotes in names.
 CSV_NAME = "include/a,b.h" if sys.platform == "win32" else 'include/a,b "quoted".h'

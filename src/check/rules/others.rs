@@ -28,10 +28,6 @@ const KNOWN_PTH: &str = "distutils-precedence.pth";
 
 pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     let set = seen.all;
-    for package in set.packages().filter(|it| !it.is_ours()) {
-        let fact = "a package of another project";
-        findings.of(rule::FOREIGN_PACKAGE, &package.file, fact);
-    }
     for wheel in set.wheels.iter().filter(|it| !it.is_ours()) {
         let mut defects = Findings::default();
         valid::archive(wheel, &mut defects);

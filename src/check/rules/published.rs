@@ -9,10 +9,9 @@ use crate::{
         facts::SetFacts,
         rule::{self, Findings, some},
     },
-    console::many,
     digest::Sha256,
     index::{identity, is_of_others},
-    place::{Listing, ListingPlace, PageClaim, PublishedFacts},
+    place::{ListingPlace, PageClaim, PublishedFacts},
 };
 
 pub(super) fn find(set: &SetFacts, published: &PublishedFacts, findings: &mut Findings) {
@@ -53,17 +52,8 @@ pub(super) fn find(set: &SetFacts, published: &PublishedFacts, findings: &mut Fi
         }
     }
     disagreements(published, &files.into_keys().collect(), findings);
-    replaced(published, findings);
-    for file in &published.foreign {
-        findings.of(rule::FOREIGN_PACKAGE, file, "a package of another project");
-    }
-    for file in &published.unlisted {
-        if is_of_others(file) {
-            let fact = "a package of another project, which is not in `simple/`: `index` lists it";
-            findings.of(rule::FOREIGN_PACKAGE, file, fact);
-        } else {
-            findings.of(rule::UNLISTED_PACKAGE, file, "no page of the set leads to it");
-        }
+    for file in published.unlisted.iter().filter(|file| !is_of_others(file)) {
+        findings.of(rule::UNLISTED_PACKAGE, file, "no page of the set leads to it");
     }
 }
 
@@ -124,7 +114,7 @@ fn disagreements(published: &PublishedFacts, files: &BTreeSet<&str>, findings: &
     for (listing, _) in empty.into_iter().filter(|_| !has_only_others) {
         findings.of(rule::PAGES_DISAGREE, &listing.name(), "it lists no package");
     }
-    // The list of a directory has the packages beside it only. RW707 says what it lacks.
+    // The list of a directory, by another program, has only the packages beside it.
     let is_whole = |it: &&(&ListingPlace, _)| !published.replaced_listings.contains(it.0);
     for file in files {
         let concerned = full.iter().filter(is_whole).filter(|(it, _)| it.concerns(file));
@@ -147,48 +137,6 @@ fn disagreements(published: &PublishedFacts, files: &BTreeSet<&str>, findings: &
         if !full.is_empty() && !is_named(project) {
             let fact = "it lists no package of its project";
             findings.of(rule::PAGES_DISAGREE, page, fact);
-        }
-    }
-}
-
-/// Pages that another program replaced by lists of their directories, as the indexer of TheRock's
-/// buckets does, and which address still works.
-fn replaced(published: &PublishedFacts, findings: &mut Findings) {
-    let Some(urls) = &published.urls else { return };
-    let has_packages = |listing: Listing, family: Option<&str>| {
-        let mut promises = published.promises.iter().map(|it| &it.listing);
-        promises.any(|it| it.listing == listing && it.family.as_deref() == family)
-    };
-    let advice = |place: Option<&ListingPlace>| {
-        let family = place.and_then(|it| it.family.as_deref());
-        let group = place.and_then(ListingPlace::group);
-        let urls = group.map_or_else(|| urls.clone(), |group| urls.of_family(&group));
-        if has_packages(Listing::Simple, family) {
-            format!("install with `--index-url {}`", urls.index())
-        } else if has_packages(Listing::FindLinks, family) {
-            format!("install with `--find-links {}`", urls.find_links())
-        } else {
-            "no address of the set works".to_owned()
-        }
-    };
-    let rule = rule::REPLACED_PAGE;
-    if let Some(page) = published.replaced_pages.first() {
-        let more = match published.replaced_pages.len() - 1 {
-            0 => "by a list of its directory".to_owned(),
-            more => format!("and {} by lists of their directories", many(more, "other page")),
-        };
-        let fact = format!("another program replaced it {more}: {}", advice(None));
-        findings.of(rule, page, fact);
-    }
-    let all = published.promises.iter().map(|it| it.file.as_str());
-    let all: BTreeSet<&str> = all.collect();
-    for listing in &published.replaced_listings {
-        let here = published.named(listing).len();
-        let wanted = all.iter().filter(|file| listing.concerns(file)).count();
-        if here > 0 && here < wanted {
-            let advice = advice(Some(listing));
-            let fact = format!("it lists {here} of the {wanted} packages: {advice}");
-            findings.of(rule, &listing.name(), fact);
         }
     }
 }

@@ -100,7 +100,6 @@ fn a_page_of_links_that_another_program_wrote_again_is_found() {
     exit 1
     index.html
       error   RW704 pages-disagree: it lists no package
-      note    RW707 replaced-page: another program replaced it by a list of its directory: install with `--index-url file://SET/simple/`
     ");
     insta::assert_snapshot!(published(|set| {
         fs_err::write(set.0.path().join("index.html"), "").unwrap();

@@ -189,10 +189,7 @@ impl Turns {
         let (place, one) = (self.place(), NonZeroUsize::MIN);
         let facts = check::facts_of(&place, PlaceDepth::Pages, one, &quiet_world()).unwrap();
         let options = CheckOptions {
-            selection: RuleSelection {
-                select: vec!["RW7".parse().unwrap(), "RW210".parse().unwrap()],
-                ignore: Vec::new(),
-            },
+            selection: RuleSelection { select: vec!["RW7".parse().unwrap()], ignore: Vec::new() },
             ..CheckOptions::default()
         };
         let (report, _) = check::judge(&facts, &options, Vec::new());
@@ -271,35 +268,19 @@ fn packages_of_others_stay_in_the_index() {
 
 #[test]
 #[ignore = "slow"]
-fn a_check_after_the_indexer_says_which_address_works() {
+fn a_check_after_the_indexer_finds_what_works_no_more() {
     let turns = Turns::new();
     turns.torch();
     turns.ours(&Kind::Kpack.packages(), Layout::Dist);
-    insta::assert_snapshot!(turns.checked(), @"
-    dist/index.html
-      note    RW707 replaced-page: another program replaced it and 8 other pages by lists of their directories: install with `--index-url URL/42-linux/python/simple/`
-    torch-2.9-py3-none-any.whl
-      note    RW210 foreign-package: a package of another project
-    7 packages and 1 of others
-    ");
+    insta::assert_snapshot!(turns.checked(), @"7 packages and 1 of others");
     let turns = Turns::new();
     turns.ours(&Kind::Families.packages(), Layout::Flat);
-    insta::assert_snapshot!(turns.checked(), @"
-    gfx110X-all/simple/index.html
-      note    RW707 replaced-page: another program replaced it and 19 other pages by lists of their directories: install with `--index-url URL/42-linux/python/simple/`
-    8 packages
-    ");
+    insta::assert_snapshot!(turns.checked(), @"8 packages");
     // It came after our upload.
     let turns = Turns::new();
     turns.ours(&Kind::OneFamily.packages(), Layout::Dist);
     turns.torch();
-    insta::assert_snapshot!(turns.checked(), @"
-    dist/index.html
-      note    RW707 replaced-page: another program replaced it and 6 other pages by lists of their directories: install with `--index-url URL/42-linux/python/simple/`
-    torch-2.9-py3-none-any.whl
-      note    RW210 foreign-package: a package of another project, which is not in `simple/`: `index` lists it
-    5 packages and 1 of others
-    ");
+    insta::assert_snapshot!(turns.checked(), @"5 packages and 1 of others");
     // A page of an index that is gone, on a server that has no other.
     let turns = Turns::new();
     turns.ours(&Kind::Kpack.packages(), Layout::Dist);
@@ -307,8 +288,6 @@ fn a_check_after_the_indexer_says_which_address_works() {
         turns.bucket.delete(&key.parse().unwrap()).unwrap();
     }
     insta::assert_snapshot!(turns.checked(), @"
-    dist/index.html
-      note    RW707 replaced-page: another program replaced it and 1 other page by lists of their directories: install with `--find-links URL/42-linux/python/dist/index.html`
     simple/
       error   RW704 pages-disagree: it lists no package
     7 packages
@@ -362,7 +341,8 @@ impl DirectoryTurns {
         let layout = self.layout.to_string();
         let mut upload = vec!["upload", "--packages-dir", from, "--output-dir", &to];
         upload.extend(["--run-id=42", "--bucket=mine", "--platform=linux"]);
-        upload.extend(["--layout", &layout, "--format=json"]);
+        // The libraries of the legacy sets have no device code.
+        upload.extend(["--layout", &layout, "--format=json", "--ignore=RW317"]);
         match self.group {
             Some(group) => upload.extend(["--artifact-group", group]),
             None => upload.push("--multi-target"),
@@ -378,7 +358,7 @@ impl DirectoryTurns {
     fn is_read(&self) {
         let place = self.place();
         rocwheel(&["check", &place, "--select=RW7", "--fail-on=warning"]).ok();
-        rocwheel(&["index", &place, "--dry-run", "--ignore", "RW303,RW316"]).ok();
+        rocwheel(&["index", &place, "--dry-run", "--ignore", "RW303,RW316,RW317"]).ok();
     }
 
     fn installs(&self, kind: Kind, addresses: &Value) {
