@@ -39,7 +39,7 @@ use crate::{
 /// How many things are done at once.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Jobs {
-    /// Number of threads (default: one per processor)
+    /// Number of threads [default: one per processor]
     #[arg(long, short, value_name = "N", value_parser = at_least_one, env = "ROCWHEEL_JOBS")]
     pub jobs: Option<NonZeroUsize>,
 }
@@ -124,29 +124,29 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Run options")]
 pub struct RunArgs {
-    /// Workflow run: its id, or the URL of its page (default: `GITHUB_RUN_ID`)
+    /// Workflow run: its id, or the URL of its page [default: `GITHUB_RUN_ID`]
     #[arg(long, value_name = "RUN")]
     run_id: Option<RunReference>,
     // The run of GitHub Actions that this process is part of.
     #[arg(long, hide = true, env = "GITHUB_RUN_ID")]
     own_run: Option<RunReference>,
-    /// Repository of the run (default: `GITHUB_REPOSITORY`, else `ROCm/TheRock`)
+    /// Repository of the run [default: `GITHUB_REPOSITORY`, else ROCm/TheRock]
     #[arg(
         long,
         aliases = ["run-github-repo", "repo"],
         value_name = "OWNER/NAME"
     )]
     repository: Option<Repository>,
-    /// Platform that the run built for (default: the platform of this machine)
+    /// Platform that the run built for [default: the platform of this machine]
     #[arg(long)]
     platform: Option<Platform>,
-    /// Release type of the run (default: `RELEASE_TYPE`, else `ci`)
+    /// Release type of the run [default: `RELEASE_TYPE`, else ci]
     #[arg(long, value_name = "TYPE")]
     release_type: Option<ReleaseType>,
     // The release type of the run of GitHub Actions that this process is part of.
     #[arg(long, hide = true, env = "RELEASE_TYPE")]
     own_release_type: Option<ReleaseType>,
-    /// Bucket of the run (default: decided by repository and release type)
+    /// Bucket of the run [default: decided by repository and release type]
     #[arg(long, env = "ROCWHEEL_BUCKET")]
     bucket: Option<Bucket>,
     /// Use no network: `place` and dry runs say where a run is read and written, and what they
@@ -299,15 +299,15 @@ pub(super) fn ensure_may_write(bucket: &Bucket) -> Result<()> {
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "S3 options")]
 pub struct AccessArgs {
-    /// URL of the S3 server, if it is not Amazon's (default: `AWS_ENDPOINT_URL_S3`, else `AWS_ENDPOINT_URL`)
+    /// URL of the S3 server, if it is not Amazon's [default: `AWS_ENDPOINT_URL_S3`, else `AWS_ENDPOINT_URL`]
     #[arg(long, value_name = "URL")]
     endpoint_url: Option<Endpoint>,
-    /// Bucket region (default: `AWS_REGION`, else known for TheRock's buckets, detected for other Amazon
-    /// buckets)
+    /// Bucket region [default: `AWS_REGION`, else known for TheRock's buckets, detected for other Amazon
+    /// buckets]
     #[arg(long, value_name = "NAME")]
     region: Option<S3Region>,
-    /// The section of the AWS configuration files to use; the flag beats keys in variables (default:
-    /// `AWS_PROFILE`)
+    /// The section of the AWS configuration files to use; the flag beats keys in variables [default:
+    /// `AWS_PROFILE`]
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
     /// Send unsigned requests (the default if no credentials are found)
@@ -383,7 +383,7 @@ impl AccessArgs {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "GitHub options")]
 pub struct GitHubArgs {
-    /// Token with read access to Actions (default: `GH_TOKEN`, else the login of `gh`)
+    /// Token with read access to Actions [default: `GH_TOKEN`, else the login of gh]
     #[arg(long, value_name = "TOKEN", env = "GITHUB_TOKEN", value_parser = secret)]
     github_token: Option<Secret>,
     /// API URL of a GitHub Enterprise server

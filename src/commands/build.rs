@@ -48,7 +48,7 @@ pub struct BuildArgs {
     /// Platform of the packages
     #[arg(long, value_name = "PLATFORM", default_value = "linux")]
     platform: Platform,
-    /// Release type of the run, for artifacts that say only their base version (default: `ci`)
+    /// Release type of the run, for artifacts that say only their base version [default: ci]
     #[arg(long, value_name = "TYPE", env = "RELEASE_TYPE")]
     release_type: Option<ReleaseType>,
     #[command(flatten)]
@@ -72,7 +72,7 @@ pub struct BuildArgs {
 /// What is built, and how; `pipeline` asks the same.
 #[derive(Clone, Debug, clap::Args)]
 pub struct BuildInputs {
-    /// Version of the packages (default: the version of the artifacts)
+    /// Version of the packages [default: the version of the artifacts]
     #[arg(long, value_name = "VERSION", value_parser = version)]
     pub version: Option<GivenVersion>,
     /// Families or targets that `rocm` offers on Linux, comma-separated

@@ -115,7 +115,7 @@ struct LockArgs {
     /// The lock: files of the base index, with their digests
     #[arg(long, value_name = "FILE", default_value = "deps.lock")]
     lock: PathBuf,
-    /// Projects of the base index (default: the list of rocwheel itself, for PyTorch and JAX)
+    /// Projects of the base index [default: the list of rocwheel itself, for PyTorch and JAX]
     #[arg(long, value_name = "FILE")]
     deps_file: Option<PathBuf>,
 }

@@ -31,7 +31,7 @@ pub fn completions(args: &CompletionsArgs, world: &World) -> Result<()> {
   rocwheel man
   rocwheel man build")]
 pub struct ManArgs {
-    /// Command to describe (default: rocwheel itself)
+    /// Command to describe [default: rocwheel itself]
     verb: Option<String>,
 }
 

@@ -58,10 +58,10 @@ pub struct DoctorArgs {
     /// machine's access to GitHub and buckets
     #[arg(value_name = "ENVIRONMENT")]
     environment: Option<PathBuf>,
-    /// Targets or families that the environment is for, comma-separated (default: those of the GPUs here)
+    /// Targets or families that the environment is for, comma-separated [default: those of the GPUs here]
     #[arg(long = "target", value_name = "LIST", requires = "environment")]
     targets: Vec<TargetPattern>,
-    /// Bucket to read (default: that of TheRock's CI runs)
+    /// Bucket to read [default: that of TheRock's CI runs]
     #[arg(long, value_name = "BUCKET")]
     bucket: Option<Bucket>,
     /// Directory whose disk is checked: for artifacts and packages

@@ -34,8 +34,8 @@ use crate::{
 pub struct IndexArgs {
     #[command(flatten)]
     set: SetArg,
-    /// Write the pages of a release place, without checks (default: of the packages in SET and in its
-    /// `dist`)
+    /// Write the pages of a release place, without checks [default: of the packages in SET and in its
+    /// dist]
     #[arg(long, value_name = "LAYOUT")]
     layout: Option<IndexLayout>,
     #[command(flatten)]

@@ -44,8 +44,8 @@ const UNUSUAL: [&str; 5] = ["repository", "release_type", "bucket", "offline", "
 Exit codes: 0 installed, 1 the set does not have what was asked for, or the installer failed, 2 usage, \
 environment or access error")]
 pub struct InstallArgs {
-    /// Set or index to install from: a directory, an address, or `s3://bucket/prefix` (default: where the
-    /// packages of the environment came from)
+    /// Set or index to install from: a directory, an address, or `s3://bucket/prefix` [default: where the
+    /// packages of the environment came from]
     #[arg(value_name = "SET", conflicts_with = "stream")]
     set: Option<PlaceArg>,
     /// Install a version that this stream publishes
@@ -53,7 +53,7 @@ pub struct InstallArgs {
     stream: Option<ReleaseStream>,
     #[command(flatten)]
     mirror: FromVariables<StreamMirror>,
-    /// Version of ROCm (default: the newest of which all packages are there)
+    /// Version of ROCm [default: the newest of which all packages are there]
     #[arg(long, value_name = "VERSION")]
     version: Option<Version>,
     /// Directory of the environment, which is created if it does not exist
@@ -63,7 +63,7 @@ pub struct InstallArgs {
     /// device code
     #[arg(long, alias = "targets", value_name = "LIST", default_value = "auto")]
     target: TargetChoice,
-    /// Extras of `rocm`, comma-separated, or `none` (default: `libraries`)
+    /// Extras of `rocm`, comma-separated, or `none` [default: libraries]
     #[arg(long, value_name = "LIST")]
     extras: Option<String>,
     /// Also install this requirement, with device code if it has some: `torch>=2.10`
@@ -75,7 +75,7 @@ pub struct InstallArgs {
     /// Python of a new environment, by its version or its path
     #[arg(long, value_name = "PYTHON")]
     python: Option<String>,
-    /// What installs the packages (default: `uv` if it is installed, else `pip`)
+    /// What installs the packages [default: uv if it is installed, else pip]
     #[arg(long, value_name = "WHO")]
     installer: Option<Installer>,
     /// Install a set of a directory without checking it

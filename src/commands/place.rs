@@ -30,7 +30,7 @@ use crate::{
   rocwheel place --product pytorch --release-type nightly
   rocwheel place --run-id 21440027240 --format json")]
 pub struct PlaceCommandArgs {
-    /// Family of the set (default: all targets)
+    /// Family of the set [default: all targets]
     #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP")]
     artifact_group: Option<ArtifactGroup>,
     /// Print where `--release-type` publishes this product: `core`, `pytorch`, `jax`

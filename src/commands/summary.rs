@@ -44,7 +44,7 @@ pub struct SummaryArgs {
     /// Read the published set of a run from this directory, laid out like the bucket
     #[arg(long, alias = "output-dir", value_name = "DIR")]
     input_dir: Option<PathBuf>,
-    /// Address of the published set, as `upload` prints it (default: the address of SET)
+    /// Address of the published set, as `upload` prints it [default: the address of SET]
     #[arg(long, value_name = "URL")]
     index_url: Option<String>,
     /// Name of the workflow artifact that has the set, if it is not published

@@ -28,7 +28,7 @@ use crate::{
   rocwheel version --release-type prerelease --rc 2 --format json
   rocwheel version --suffix .dev0 --base-version 7.13.0")]
 pub struct VersionArgs {
-    /// Release type of the build, which decides the suffix (default: `RELEASE_TYPE`)
+    /// Release type of the build, which decides the suffix [default: `RELEASE_TYPE`]
     #[arg(long, value_name = "TYPE", conflicts_with = "suffix")]
     release_type: Option<ReleaseType>,
     // That of the job, which any flag replaces.
@@ -45,13 +45,13 @@ pub struct VersionArgs {
     /// Number of the release candidate, for the release type `prerelease`
     #[arg(long, value_name = "N", alias = "prerelease-version")]
     rc: Option<u64>,
-    /// Base version (default: `rocm-version` in `version.json`)
+    /// Base version [default: rocm-version in version.json]
     #[arg(long, value_name = "X.Y.Z", alias = "override-base-version")]
     base_version: Option<BaseVersion>,
-    /// ROCm's `version.json` (default: in this directory or the nearest one above that has it)
+    /// ROCm's `version.json` [default: in this directory or the nearest one above that has it]
     #[arg(long, value_name = "FILE")]
     version_file: Option<PathBuf>,
-    /// Commit of the build, for development versions (default: `HEAD` of the git repository)
+    /// Commit of the build, for development versions [default: HEAD of the git repository]
     #[arg(
         long,
         value_name = "SHA",
@@ -59,13 +59,13 @@ pub struct VersionArgs {
         env = "GITHUB_SHA"
     )]
     git_sha: Option<GitSha>,
-    /// Day of the build in UTC (default: that of `SOURCE_DATE_EPOCH`, else today)
+    /// Day of the build in UTC [default: that of `SOURCE_DATE_EPOCH`, else today]
     #[arg(long, value_name = "YYYYMMDD")]
     date: Option<Date>,
     #[arg(long, hide = true, env = "SOURCE_DATE_EPOCH")]
     source_date_epoch: Option<u64>,
-    /// Day on which a `bkc` release is based (default: `release-metadata.base-date` in
-    /// `version.json`)
+    /// Day on which a `bkc` release is based [default: release-metadata.base-date in
+    /// version.json]
     #[arg(long, value_name = "YYYYMMDD")]
     base_date: Option<Date>,
     #[command(flatten)]

@@ -23,10 +23,10 @@ pub struct Options {
     /// Print more details
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
-    /// Output format on stdout (default: `github` in GitHub Actions, else `text`)
+    /// Output format on stdout [default: github in GitHub Actions, else text]
     #[arg(long, global = true, value_name = "FORMAT", env = "ROCWHEEL_FORMAT")]
     pub format: Option<OutputFormat>,
-    /// When to use colors (default: on a terminal and in GitHub Actions)
+    /// When to use colors [default: on a terminal and in GitHub Actions]
     #[arg(long, global = true, value_name = "WHEN", env = "ROCWHEEL_COLOR")]
     pub color: Option<ColorChoice>,
     /// Print no progress

@@ -173,7 +173,7 @@ pub(crate) fn unusual(argument: Arg, ids: &[&str]) -> Arg {
     argument.hide_short_help(is_hidden)
 }
 
-/// Gives an argument its letter, and its default and its variable in help. `-h` names no variable, and
+/// Gives an argument its letter, and its variable in help. `-h` names no variable, and
 /// `--help` no value of one, because some are secrets.
 fn shaped(mut argument: Arg) -> Arg {
     if matches!(argument.get_action(), ArgAction::SetTrue) {
@@ -181,11 +181,6 @@ fn shaped(mut argument: Arg) -> Arg {
     }
     if let Some(letter) = argument.get_long().and_then(letter) {
         argument = argument.short(letter);
-    }
-    // Not `to_string`, which looks for colors in every help text at each start.
-    let help = argument.get_help().map(|it| it.ansi().to_string());
-    if let Some(help) = help.as_deref().and_then(with_default) {
-        argument = argument.help(help);
     }
     let variable = argument.get_env().map(|it| it.display().to_string());
     if let Some(variable) = variable.filter(|_| !argument.is_hide_set()) {
@@ -197,15 +192,6 @@ fn shaped(mut argument: Arg) -> Arg {
     let is_rare = RARE.contains(&heading);
     let argument = argument.hide_env(true);
     if is_rare { argument.hide_short_help(true) } else { argument }
-}
-
-/// A default that the help says in words, in the form in which clap shows the others: `(default: `ci`)`
-/// becomes `[default: ci]`.
-fn with_default(help: &str) -> Option<String> {
-    let (before, rest) = help.split_once("(default: ")?;
-    let (default, after) = rest.split_once(')')?;
-    let shown = format!("{before}[default: {}]{after}", default.replace('`', ""));
-    (!default.contains('(')).then_some(shown)
 }
 
 fn each_argument(command: Command, change: &dyn Fn(Arg) -> Arg) -> Command {

@@ -20,15 +20,15 @@ use crate::{
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct SelectionArgs {
     /// Family that the run was built for: fetch its artifacts and the generic ones; several are
-    /// comma-separated, and `multi-arch-release` is the whole run (default: `ARTIFACT_GROUP`)
+    /// comma-separated, and `multi-arch-release` is the whole run [default: `ARTIFACT_GROUP`]
     #[arg(long, value_name = "GROUP", value_delimiter = ',')]
     artifact_group: Vec<ArtifactGroup>,
-    /// Fetch only these families, plus generic artifacts: `gfx94X-dcgpu,gfx110X-all` (default:
-    /// `AMDGPU_FAMILIES`)
+    /// Fetch only these families, plus generic artifacts: `gfx94X-dcgpu,gfx110X-all` [default:
+    /// `AMDGPU_FAMILIES`]
     #[arg(long, value_name = "FAMILIES")]
     amdgpu_families: Vec<TargetPattern>,
-    /// Fetch only these targets and their variants, plus generic artifacts: `gfx942,gfx1100` (default:
-    /// `AMDGPU_TARGETS`)
+    /// Fetch only these targets and their variants, plus generic artifacts: `gfx942,gfx1100` [default:
+    /// `AMDGPU_TARGETS`]
     #[arg(long, alias = "amdgpu-target", value_name = "TARGETS")]
     amdgpu_targets: Vec<TargetPattern>,
     // `--target` means GPUs in all commands, and here two flags choose what is fetched for them.

@@ -38,7 +38,7 @@ pub(super) struct EnvArgs {
     /// Version of the framework itself, for the variables that name it
     #[arg(long, value_name = "VERSION")]
     base_version: Option<Version>,
-    /// Families or targets to build for, comma-separated (default: those with device code there)
+    /// Families or targets to build for, comma-separated [default: those with device code there]
     #[arg(long = "target", alias = "targets", value_name = "LIST", value_parser = TargetPattern::known)]
     targets: Option<TargetPattern>,
 }

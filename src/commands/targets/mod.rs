@@ -44,7 +44,7 @@ pub struct TargetsArgs {
         conflicts_with_all = ["amdgpu_families", "detect", "check"]
     )]
     names: Vec<TargetPattern>,
-    /// Families or targets, comma-separated, as TheRock's script takes them (default: `AMDGPU_FAMILIES`)
+    /// Families or targets, comma-separated, as TheRock's script takes them [default: `AMDGPU_FAMILIES`]
     #[arg(long, value_name = "LIST", conflicts_with_all = ["detect", "check"])]
     amdgpu_families: Option<TargetPattern>,
     // What a job of TheRock asks for. Anything else replaces it.

@@ -30,10 +30,10 @@ pub use self::{
 /// How to split.
 #[derive(Clone, Debug, clap::Args)]
 pub struct WheelSplitOptions {
-    /// Beginning of the names of device wheels (default: `amd-NAME-device`, or what policy says)
+    /// Beginning of the names of device wheels [default: amd-NAME-device, or what policy says]
     #[arg(long, value_name = "TEXT")]
     pub device_prefix: Option<DistName>,
-    /// Families or targets that get a device wheel, comma-separated (default: all that have code)
+    /// Families or targets that get a device wheel, comma-separated [default: all that have code]
     #[arg(long = "target", alias = "targets", value_name = "LIST", value_parser = TargetPattern::known)]
     pub targets: Option<TargetPattern>,
     /// Write no sdist that selects the device wheel for the GPU of the machine that installs it, and

@@ -98,8 +98,8 @@ pub enum InitMode {
 /// How to tie.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct TieOptions {
-    /// Which ROCm to require: this version, its patch releases, or none (default: `minor` for final
-    /// releases, else `exact`). Another version warns when the framework is imported
+    /// Which ROCm to require: this version, its patch releases, or none [default: minor for final
+    /// releases, else exact]. Another version warns when the framework is imported
     #[arg(long, value_name = "PIN", help_heading = "Requirement options")]
     pub requires: Option<VersionPin>,
     /// Extras of `rocm` to require besides `libraries`, which follows from the binaries
