@@ -1,6 +1,5 @@
-//! Checks a package set. `observe` reads each package once, `facts` holds what was read, and
-//! `rules` turns facts into findings. Nothing here opens a file or prints. `docs/checks.md`
-//! explains every rule.
+//! Checks a package set. `read` opens the packages of a place, `observe` reads each once, `facts` holds what
+//! was read, and `rules` turns facts into findings and opens nothing. `docs/checks.md` explains every rule.
 
 mod accept;
 pub mod coverage;

@@ -1,7 +1,7 @@
 //! All output of the program: results on stdout, everything else on stderr.
 //!
 //! Untrusted text can be passed as it is: it can neither start a workflow command nor move the
-//! cursor. The modules that do the work report through closures, and do not depend on the console.
+//! cursor. Modules that do long work get a `World` for progress and notes; those that decide get none.
 
 #[cfg(test)]
 pub(crate) mod captured;

@@ -212,7 +212,8 @@ pub fn requirements<'a>(
         let mut files = files.iter().filter(|(_, other)| *other == version);
         files.any(|(project, _)| project.starts_with(start))
     };
-    let (names, mut extras) = (DistNames::built_in(), Vec::new());
+    let names = DistNames::built_in();
+    let mut extras = Vec::new();
     if has(&names.libraries) {
         extras.push("libraries".to_owned());
     }

@@ -88,7 +88,8 @@ pub fn is_index_page(path: &str, text: &str) -> bool {
 
 /// All pages of a set in the order of writing. `views` are those of the set.
 pub fn pages<'a>(set: &'a SetJson, views: &'a [IndexView<'a>]) -> Vec<IndexPage<'a>> {
-    let (mut all, layouts) = (Vec::new(), set.layouts());
+    let mut all = Vec::new();
+    let layouts = set.layouts();
     for view in views {
         for (project, files) in view.projects() {
             let path = format!("{}simple/{project}/index.html", view.top());
@@ -99,9 +100,9 @@ pub fn pages<'a>(set: &'a SetJson, views: &'a [IndexView<'a>]) -> Vec<IndexPage<
     for view in views {
         let path = view.top() + "simple/index.html";
         all.push(IndexPage::new(path, Phase::Root, move || root_page(view, set)));
-        // One beside the files of each layout, because the bucket's own indexer replaces each
-        // `index.html` of a run by a list of the files beside it. Where ours has the packages, so
-        // has that list, and installers can use either.
+        // A find-links page stands beside the files of each layout. The bucket's own indexer replaces every
+        // `index.html` of a run by a list of the files beside it. This list then names the same files as our
+        // page, and installers can use either.
         for layout in layouts.iter().copied() {
             let mut add = |directory: String, name: &str| {
                 let path = format!("{directory}{name}.html");
@@ -109,8 +110,8 @@ pub fn pages<'a>(set: &'a SetJson, views: &'a [IndexView<'a>]) -> Vec<IndexPage<
                 all.push(IndexPage::new(path, Phase::Root, render));
             };
             add(layout.files().to_owned() + &view.top(), "index");
-            // The list of a family's directory has only the family's own packages. So this page of
-            // the family has another name, and the one above is for callers who expect it there.
+            // The indexer's list of a family's directory has only the packages of the family. So no indexer
+            // replaces `{family}.html`; `{family}/index.html` is for callers that expect it there.
             if let Some(family) = &view.family {
                 add(layout.files().to_owned(), family.as_str());
             }
@@ -153,7 +154,8 @@ const REPOSITORY_VERSION: &str = "1.1";
 /// A link to a file from a page in a directory, which is empty or ends in `/`. Both are relative to
 /// the directory of the set: `../../dist/a%2Bb.whl` from `simple/a/`, and `a%2Bb.whl` from `dist/`.
 pub fn link(directory: &str, path: &str) -> String {
-    let (mut from, mut to) = (directory, path);
+    let mut from = directory;
+    let mut to = path;
     while let (Some((here, below)), Some((there, rest))) =
         (from.split_once('/'), to.split_once('/'))
         && here == there

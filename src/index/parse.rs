@@ -23,7 +23,8 @@ pub struct Address {
 impl Address {
     /// A path in the store of the place.
     pub fn here(path: impl Into<String>) -> Self {
-        let (origin, path) = (None, path.into());
+        let origin = None;
+        let path = path.into();
         Self { origin, path }
     }
 }
@@ -108,21 +109,45 @@ pub fn is_directory_list(page: &str) -> bool {
     !links.is_empty() && links.iter().all(is_beside)
 }
 
-/// Whether the key of a page that ends in `/`, which installers request, has contents, and how it
-/// differs from the file of the page. S3 has both as objects of their own, so one of them can be
-/// damaged alone. `None` if the comparison says nothing about the set.
-pub fn compared(
-    text: Option<&str>,
-    named: Option<&str>,
-    is_web: bool,
-) -> Option<(bool, Option<&'static str>)> {
-    match (text, named?) {
-        // Some web servers serve files only.
-        (None, _) if is_web => None,
-        (None, _) => Some((false, Some("it is missing, unlike the file of the page"))),
-        (Some(text), named) if text == named => Some((true, None)),
-        (Some(""), _) => Some((false, Some("it is empty, unlike the file of the page"))),
-        (Some(_), _) => Some((true, Some("it differs from the file of the page"))),
+/// How the key of a page that ends in `/`, which installers request, compares with the file of the page. S3 has
+/// both as objects of their own, so that one of them can be damaged alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DirectoryKey {
+    Same,
+    Missing,
+    Empty,
+    Differs,
+}
+
+impl DirectoryKey {
+    /// `None` if the comparison says nothing about the set.
+    pub fn compare(
+        under_key: Option<&str>,
+        under_file_name: Option<&str>,
+        is_web: bool,
+    ) -> Option<Self> {
+        match (under_key, under_file_name?) {
+            // Some web servers serve files only.
+            (None, _) if is_web => None,
+            (None, _) => Some(Self::Missing),
+            (Some(under_key), under_file_name) if under_key == under_file_name => Some(Self::Same),
+            (Some(""), _) => Some(Self::Empty),
+            (Some(_), _) => Some(Self::Differs),
+        }
+    }
+
+    pub fn has_contents(self) -> bool {
+        matches!(self, Self::Same | Self::Differs)
+    }
+
+    /// What is wrong with the key.
+    pub fn defect(self) -> Option<&'static str> {
+        match self {
+            Self::Same => None,
+            Self::Missing => Some("it is missing, unlike the file of the page"),
+            Self::Empty => Some("it is empty, unlike the file of the page"),
+            Self::Differs => Some("it differs from the file of the page"),
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use itertools::Itertools as _;
 
 use super::{
-    package_file::{PackageFile, SIDECAR, is_ours},
+    package_file::{PackageFile, is_ours},
     set_json::IndexView,
 };
 use crate::{
@@ -71,8 +71,8 @@ fn group(project: &DistName) -> (PackageGroup, usize) {
     }
 }
 
-/// What a project is for, in a few words: the GPU of a device package, and of others the summary in
-/// `packages.toml`, without the words that all of them begin with. `None` for those of others.
+/// What a project is for, in a few words: the name of the GPU of a device package, or the summary in
+/// `packages.toml`, after the words that every summary begins with. `None` for a project of others.
 pub fn about(project: &str) -> Option<&'static str> {
     if let Some(target) = device_target(project) {
         return TargetTable::builtin().product(&target);
@@ -135,7 +135,8 @@ impl<'a> ProjectOfOthers<'a> {
     /// All of them in order. Device packages, and the sdists that select one, are left out.
     pub fn all(files: impl IntoIterator<Item = &'a PackageFile>) -> Vec<Self> {
         let files = files.into_iter().filter(|it| it.yanked.is_none());
-        let (mut newest, mut devices) = (BTreeMap::new(), Vec::new());
+        let mut newest = BTreeMap::new();
+        let mut devices = Vec::new();
         let mut extras: BTreeMap<(&DistName, &Version), Vec<&Target>> = BTreeMap::new();
         for file in files.filter(|it| !is_ours(&it.project)) {
             let known = newest.entry(&file.project).or_insert(&file.version);
@@ -174,14 +175,13 @@ impl<'a> ProjectOfOthers<'a> {
     }
 }
 
-/// Fails if wheels of one project and version differ in where their device code is: installers take
-/// any of them, and the extra for a GPU would then bring its code or nothing. `wheels` are the paths of
-/// sidecars with METADATA.
+/// Fails if one wheel of a version has its device code in it, and another wheel of the version leaves the code to
+/// device packages: installers take either of them, and the extra for a GPU would then bring its code or nothing.
+/// `wheels` has the path and the METADATA of each wheel.
 pub fn ensure_one_form<'a>(wheels: impl Iterator<Item = (&'a str, &'a [u8])>) -> Result<()> {
     let mut forms: BTreeMap<(DistName, Version), [Option<&str>; 2]> = BTreeMap::new();
     for (path, metadata) in wheels {
         let file = path.rsplit('/').next().unwrap_or(path);
-        let file = file.strip_suffix(SIDECAR).unwrap_or(file);
         let Ok(metadata) = Metadata::parse(metadata) else {
             continue;
         };
@@ -268,8 +268,8 @@ mod tests {
         let tied = "Requires-Dist: rocm[device-gfx942]==7; extra == \"device-gfx942\"\n";
         let one = metadata("1", split);
         let ensure = |others: &[String]| {
-            let others = others.iter().map(|it| ("dist/torch-fat.whl.metadata", it.as_bytes()));
-            ensure_one_form(others.chain([("torch-split.whl.metadata", one.as_bytes())]))
+            let others = others.iter().map(|it| ("dist/torch-fat.whl", it.as_bytes()));
+            ensure_one_form(others.chain([("torch-split.whl", one.as_bytes())]))
         };
         ensure(&[metadata("2", tied), metadata("1", split), metadata("1", in_two)]).unwrap();
         let refused = ensure(&[metadata("1", tied)]).unwrap_err();

@@ -91,9 +91,8 @@ pub struct SetJson {
 }
 
 impl SetJson {
-    /// A set of these files. The targets of its device wheels are added to those of `identity`. If
-    /// `identity` has no version, it is that of `rocm`. Fails if two files of one name would be on
-    /// the same page.
+    /// Makes a set of `files`. Adds the target of each device wheel to the targets of `identity`. An identity
+    /// without a version gets the version of `rocm`. Fails if two files of one name would be on the same page.
     pub fn new(mut identity: Identity, mut files: Vec<PackageFile>) -> Result<Self> {
         files.sort_by(|a, b| a.order().cmp(&b.order()));
         for (one, next) in files.iter().tuple_windows() {
@@ -204,9 +203,8 @@ impl SetJson {
         families.sorted().dedup().collect()
     }
 
-    /// The families by which the set is installed: those that have packages of ours. A job may put
-    /// packages of others in the directory of a family, in a set that has none. Of a set without
-    /// packages of ours, all families.
+    /// The families that a user can choose. A family counts if its directory has a package of ours, because a
+    /// job may put packages of others there. In a set without packages of ours, every family counts.
     pub fn own_families(&self) -> Vec<ArtifactGroup> {
         let is_of_others = self.others() == self.files.len();
         let files = self.files.iter();
@@ -217,7 +215,8 @@ impl SetJson {
     /// The indexes of the set: one with the files for all families, and for each family one with
     /// those and its own files.
     pub fn views(&self) -> Vec<IndexView<'_>> {
-        let (families, layout) = (self.families().into_iter().map(Some), self.layout());
+        let families = self.families().into_iter().map(Some);
+        let layout = self.layout();
         let view = |family: Option<ArtifactGroup>| {
             let wanted = family.as_ref().map(ArtifactGroup::as_str);
             let is_in = |file: &&PackageFile| {
@@ -252,7 +251,7 @@ impl SetJson {
 pub struct IndexView<'a> {
     pub family: Option<ArtifactGroup>,
     pub files: Vec<&'a PackageFile>,
-    /// That of the whole set: each of many pages names it.
+    /// The layout of the whole set, computed once because every page names it.
     pub layout: Layout,
 }
 

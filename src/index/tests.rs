@@ -9,7 +9,8 @@ use crate::{
 const VERSION: &str = "7.13.0.dev0+ab";
 
 pub(crate) fn file(name: &str, project: &str, version: &str) -> PackageFile {
-    let (project, version) = (project.parse().unwrap(), version.parse().unwrap());
+    let project = project.parse().unwrap();
+    let version = version.parse().unwrap();
     let sha256 = Sha256::of(name.as_bytes());
     PackageFile::new(format!("dist/{name}"), project, version, 1_234_567, sha256)
 }

@@ -41,14 +41,14 @@ impl Urls {
         Self { layout, ..self }
     }
 
-    /// For `--index-url` and `--extra-index-url`.
+    /// For `--index-url`.
     pub fn index(&self) -> String {
         format!("{self}simple/")
     }
 
-    /// For `--find-links`: the page beside the files. That of a family is `gfx94X-dcgpu.html`,
-    /// because the bucket's own indexer replaces every `index.html`, and in the directory of a family
-    /// by a list without the packages for all families.
+    /// For `--find-links`: the page beside the files is `index.html`; the page of a family is `gfx94X-dcgpu.html`.
+    /// The bucket's own indexer replaces every `index.html` by a list of the files beside it, and in the directory
+    /// of a family this list lacks the packages for all families.
     pub fn find_links(&self) -> String {
         let page = self.family.strip_suffix('/').unwrap_or("index");
         format!("{}/{page}.html", self.files())

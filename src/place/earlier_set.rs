@@ -118,13 +118,15 @@ impl EarlierSet<'_> {
     }
 
     fn refusal(&self, lost: usize) -> Error {
-        let (place, packages) = (self.place, many(lost, "package"));
+        let place = self.place;
+        let packages = many(lost, "package");
         let named = |identity: &Identity| {
             let version = identity.version.as_ref().map(ToString::to_string);
             let platform = identity.platform.map(|it| format!(" for {it}"));
             version.unwrap_or("another set".into()) + &platform.unwrap_or_default()
         };
-        let (there, here) = (named(&self.known.identity), named(&self.new.identity));
+        let there = named(&self.known.identity);
+        let here = named(&self.new.identity);
         anyhow!(No(format!(
             "`{place}` has {there}: with {here}, no page would name {packages} that are there; nothing was changed"
         )))

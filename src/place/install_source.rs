@@ -252,7 +252,8 @@ impl SetPlace {
         let mut files = offered.files.iter();
         if !files.any(|it| it.project.normalized() == project) {
             let files = self.offered_by_project(path, project, &mut None)?;
-            let (files, platform) = (files.into_iter().flatten(), offered.platform);
+            let files = files.into_iter().flatten();
+            let platform = offered.platform;
             offered.files.extend(files.filter(|it| it.is_for(platform)));
         }
         Ok(())

@@ -72,7 +72,8 @@ impl LocalSet {
         made: &[MadePackage],
         world: &World,
     ) -> Result<Self> {
-        let (place, page) = (SetPlace::directory(dest, &world.stop), dest.join("set.json"));
+        let place = SetPlace::directory(dest, &world.stop);
+        let page = dest.join("set.json");
         // Remove the `set.json` of an earlier build first, with the index that names its packages: they
         // must not stay beside the new packages if anything below fails.
         remove_index(&place, dest)?;

@@ -14,7 +14,7 @@ use crate::{
 /// ```text
 /// packages/dist                    a directory
 /// file:///work/python/simple/      a directory, by the address of its index
-/// s3://bucket/1-linux/python       a bucket, also as `…/python/set.json`
+/// s3://bucket/1-linux/python       a bucket, also as `…/python/set.json` and `…/python/simple/`
 /// https://host/simple/             a web server, which can only be read
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,8 +38,9 @@ impl FromStr for PlaceArg {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if Location::is_meant_by(text) {
-            let directory = text.strip_suffix("set.json").unwrap_or(text);
-            return directory.parse().map(Self::Bucket);
+            let names = ["/set.json", "/simple/", "/simple"];
+            let directory = names.iter().find_map(|name| text.strip_suffix(name));
+            return directory.unwrap_or(text).parse().map(Self::Bucket);
         }
         if let Some(path) = text.strip_prefix("file://") {
             let path = percent_decode(path).ok_or_else(|| Invalid::new("not an address", text))?;
@@ -82,14 +83,16 @@ mod tests {
             Ok(PlaceArg::Web(address)) => format!("web {} {}", address.origin, address.path),
             Err(error) => format!("error: {error}"),
         };
-        let texts = "a/dist s3://bucket/1-linux/python s3://bucket/1-linux/python/set.json \
+        let texts = "a/dist s3://bucket/1-linux/python s3://bucket/1-linux/python/set.json s3://bucket/a/simple/ s3://bucket/offset.json \
             file:///a%20b/c file:///a/simple/ https://host https://host/x/links.html \
             https://host/simple/?t=1 s3://B/x";
         let lines: Vec<String> = texts.split_whitespace().map(shown).collect();
         insta::assert_snapshot!(lines.join("\n"), @r#"
         directory a/dist
         bucket s3://bucket/1-linux/python
-        bucket s3://bucket/1-linux/python/
+        bucket s3://bucket/1-linux/python
+        bucket s3://bucket/a
+        bucket s3://bucket/offset.json
         directory /a b/c
         directory /a
         web https://host 

@@ -64,14 +64,16 @@ impl ProductUpload<'_> {
     pub fn publish(&self) -> Result<Synced> {
         let (done, ()) = self.sync().run(|listing| self.decide(listing))?;
         let total = many(done.written + done.unchanged, "object");
-        let (place, unchanged) = (self.place, done.unchanged);
+        let place = self.place;
+        let unchanged = done.unchanged;
         let facts = format!("{total} in {place}, {unchanged} of them unchanged");
         self.world.console.status("Published", facts);
         Ok(done)
     }
 
     fn sync(&self) -> Sync<'_> {
-        let (root, existing) = (&self.set.root, Existing::Keep);
+        let root = &self.set.root;
+        let existing = Existing::Keep;
         Sync::of_packages(self.place, root, Guard::Pages, existing, self.world)
     }
 
@@ -83,7 +85,8 @@ impl ProductUpload<'_> {
         for directory in directories.values().unique() {
             listing.add(directory)?;
         }
-        let (mut items, mut files) = (Vec::new(), Vec::new());
+        let mut items = Vec::new();
+        let mut files = Vec::new();
         for file in &local.document.files {
             let Some(directory) = directories.get(&file.project) else {
                 continue;
@@ -190,7 +193,8 @@ impl ProductPages<'_> {
         let read = |(directory, new): &(&str, Vec<&PackageFile>)| self.all(directory, new);
         let read = parallel::try_map(directories, AT_ONCE, &self.world.stop, read)?;
         let mut products: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
-        let (mut items, mut count) = (Vec::new(), 0);
+        let mut items = Vec::new();
+        let mut count = 0;
         for ((directory, _), (files, sidecars)) in directories.iter().zip(read) {
             let (product, project) = directory.rsplit_once('/').unwrap_or(("", directory));
             let files: Vec<&PackageFile> = files.iter().collect();

@@ -20,7 +20,7 @@ use crate::{
         Layout,
         package_file::{SIDECAR, identity, is_of_others, is_ours, is_package, is_wheel},
         parse::Address,
-        parse::{self, PageLink},
+        parse::{self, DirectoryKey, PageLink},
         set_json::SetJson,
     },
     run::ArtifactGroup,
@@ -32,8 +32,8 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct PublishedSet {
     pub packages: Vec<StoredPackage>,
-    /// `None` for a directory of packages without pages. Of packages whose pages are about to be written
-    /// only claims of `set.json`.
+    /// `None` for a directory of packages without pages. If the pages are about to be written again, it has
+    /// the claims of `set.json` only.
     pub published: Option<PublishedFacts>,
     /// The version that was selected, if the index has several.
     pub chosen: Option<Version>,
@@ -100,7 +100,8 @@ fn find_published(place: &SetPlace) -> Result<PublishedSet> {
     };
     pages.read()?;
     pages.find_missing();
-    let (mut packages, mut chosen) = (Vec::new(), None);
+    let mut packages = Vec::new();
+    let mut chosen = None;
     if pages.facts.promises.is_empty() {
         // No page names a package: check the packages beside the pages. Any web server has an
         // `index.html`; it counts only if there are packages beside it.
@@ -194,7 +195,8 @@ impl PageReader<'_> {
     fn read(&mut self) -> Result<()> {
         let place = self.place;
         let document = place.path("set.json");
-        let (mut layout, mut unshipped) = (None, Vec::new());
+        let mut layout = None;
+        let mut unshipped = Vec::new();
         if let Some(text) = place.text(&document)? {
             let links = SetJson::parse(&text).map(|set| {
                 layout = (!set.files.is_empty()).then(|| set.layout());
@@ -282,7 +284,7 @@ impl PageReader<'_> {
         Ok(())
     }
 
-    /// The files to which the pages of other projects lead, of those that these files are of.
+    /// The files among `files` to which the page of a project of others links.
     fn linked_by_others(&self, files: &BTreeSet<String>) -> Result<BTreeSet<String>> {
         let projects = files.iter().filter_map(|file| Some(identity(file)?.0));
         let projects = projects.filter(|project| !is_ours(project));
@@ -321,7 +323,8 @@ impl PageReader<'_> {
             text = self.place.text(&self.place.path(""))?;
         }
         if let Some(text) = text {
-            let (listing, links) = (Listing::FindLinks.of(family), parse::html_links(&text));
+            let listing = Listing::FindLinks.of(family);
+            let links = parse::html_links(&text);
             if parse::is_directory_list(&text) {
                 self.facts.replaced_listings.insert(listing.clone());
             }
@@ -354,7 +357,7 @@ impl PageReader<'_> {
                 continue;
             };
             let links = parse::links(&text).map(|mut links| {
-                // Files of other projects than that of the page are ignored, as installers do.
+                // A page may link to files of another project. Installers ignore such files.
                 links.retain(|link| {
                     let file = parse::resolve(&path, &link.href).ok();
                     let named = file.and_then(|file| identity(&file.path));
@@ -471,9 +474,9 @@ impl PageReader<'_> {
             return Ok((text, named));
         }
         let is_web = self.place.kind == PlaceKind::Web;
-        if let Some((has, why)) = parse::compared(text.as_deref(), named.as_deref(), is_web) {
-            self.has_keys |= has;
-            let torn = why.map(|why| (self.place.shown(path), why.to_owned()));
+        if let Some(key) = DirectoryKey::compare(text.as_deref(), named.as_deref(), is_web) {
+            self.has_keys |= key.has_contents();
+            let torn = key.defect().map(|why| (self.place.shown(path), why.to_owned()));
             self.torn.extend(torn);
         }
         Ok((text, named))
@@ -553,7 +556,8 @@ pub struct ListingPlace {
 
 impl Listing {
     fn of(self, family: Option<&str>) -> ListingPlace {
-        let (family, listing) = (family.map(str::to_owned), self);
+        let family = family.map(str::to_owned);
+        let listing = self;
         ListingPlace { family, listing }
     }
 }

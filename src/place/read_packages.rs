@@ -103,7 +103,8 @@ impl KnownFacts {
             );
             Ok(found)
         };
-        let (set, part) = (document("set.json")?, document(PART)?);
+        let set = document("set.json")?;
+        let part = document(PART)?;
         let newer = part.as_ref().filter(|(_, part)| {
             let set = set.as_ref().map(|(_, written)| written);
             set.is_some_and(|set| part > set)
@@ -206,7 +207,7 @@ pub(super) fn remember(
 /// How to read the packages of a place.
 pub(super) struct Reading<'a> {
     pub(super) place: &'a SetPlace,
-    /// Where the packages are. Of two copies of a file, that in the first of them is taken.
+    /// Where the packages are. If several layouts have a file, the file of the first layout is taken.
     pub(super) layouts: Vec<Layout>,
     pub(super) known: &'a KnownFacts,
     pub(super) at_once: NonZeroUsize,
@@ -300,7 +301,8 @@ impl Reading<'_> {
                 None => kept.push(file),
                 Some(other) if other.sha256 == file.sha256 || is_of_others(file.name()) => {}
                 Some(other) => {
-                    let (one, two) = (&other.path, &file.path);
+                    let one = &other.path;
+                    let two = &file.path;
                     return Err(anyhow!(No(format!(
                         "two files of one name with different bytes: `{one}` and `{two}`"
                     ))))
@@ -313,7 +315,8 @@ impl Reading<'_> {
 
     /// A file is opened only if it is not the one that an earlier command has read.
     fn file(&self, path: &Path, listed: &ListedPackage) -> Result<(PackageFile, ReadFacts)> {
-        let (began, identity) = (SystemTime::now(), FileIdentity::of(path)?);
+        let began = SystemTime::now();
+        let identity = FileIdentity::of(path)?;
         let known = self.known.on_disk(listed, identity);
         let (file, text, is_settled) = if let Some((sha256, text)) = known {
             let facts = named_metadata(&text, &listed.name)?;
@@ -329,7 +332,7 @@ impl Reading<'_> {
                 (now, before) => now == before,
             };
             ensure!(is_same, "it changed while it was read");
-            // Of a file that changed right before it was looked at, a further change may not show.
+            // A file that changed right before `began` may change again without another identity.
             (file, text, identity.is_some_and(|it| it.is_settled(began)))
         };
         let facts = ReadFacts {
@@ -378,7 +381,8 @@ impl Reading<'_> {
         let extras = facts.provides_extra.iter();
         let extras = extras.filter_map(|it| it.strip_prefix("device-")?.parse().ok());
         let device_extras = extras.filter(|_| !is_ours(&facts.name)).collect();
-        let (path, size) = (listed.path.clone(), listed.stamp.size);
+        let path = listed.path.clone();
+        let size = listed.stamp.size;
         PackageFile {
             yanked: earlier.and_then(|file| file.yanked.clone()),
             run_attempt: earlier.and_then(|file| file.run_attempt),
@@ -392,7 +396,8 @@ impl Reading<'_> {
     /// Reads a package. The digest comes from an earlier run, from the store, or from reading the whole
     /// file, in this order.
     fn examine(&self, listed: &ListedPackage) -> Result<Examined> {
-        let (store, key) = (&self.place.store, self.place.key(&listed.path)?);
+        let store = &self.place.store;
+        let key = self.place.key(&listed.path)?;
         let size = listed.stamp.size;
         let known = match self.known.sha256(listed) {
             // A directory keeps no digests.

@@ -343,7 +343,8 @@ impl SetPlace {
 
     /// The bytes of a small file, at most `LONGEST_PAGE`. `None` if it does not exist.
     pub(super) fn bytes(&self, address: &Address) -> Result<Option<Vec<u8>>> {
-        let (store, path) = (self.store_of(address)?, &address.path);
+        let store = self.store_of(address)?;
+        let path = &address.path;
         let Ok(key) = path.parse::<Key>() else {
             return Ok(None);
         };

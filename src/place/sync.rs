@@ -147,7 +147,8 @@ impl<'a> Sync<'a> {
                 Attempt::Overtaken(error) => error,
             };
             let Some(pause) = failures.pause(&BACKOFF) else {
-                let (place, attempts) = (self.place, BACKOFF.attempts);
+                let place = self.place;
+                let attempts = BACKOFF.attempts;
                 let text =
                     format!("other jobs published meanwhile in all {attempts} attempts: `{place}`");
                 return Err(overtaken.context(text)).hint("repeat the command when they are done");
@@ -160,7 +161,8 @@ impl<'a> Sync<'a> {
     }
 
     fn compare(&self, changes: Changes, listing: &Listing<'_>) -> Result<Plan> {
-        let (place, mut items) = (self.place, changes.items);
+        let place = self.place;
+        let mut items = changes.items;
         items.retain(|item| place.has_directory_keys() || !item.is_directory());
         items.sort_by(|one, other| (one.phase, &one.path).cmp(&(other.phase, &other.path)));
         let links = self.source.is_some_and(|it| place.is_on_disk_of(it));
@@ -180,7 +182,8 @@ impl<'a> Sync<'a> {
         if let Some(refusal) = plan.refusal() {
             return Err(refusal).hint(self.way_out(plan));
         }
-        let (to, world) = (self.place, self.world);
+        let to = self.place;
+        let world = self.world;
         if plan.changes() > 0 {
             to.store.ensure_writable()?;
         }
@@ -194,7 +197,8 @@ impl<'a> Sync<'a> {
             progress: console.progress_in_parts(self.verb, to, plan.steps.len(), bytes),
             overtaken: AtomicBool::new(false),
         };
-        let (mut written, mut linked) = (0, Vec::new());
+        let mut written = 0;
+        let mut linked = Vec::new();
         let done = |item: &Item, outcome: WriteOutcome| {
             written += usize::from(outcome != WriteOutcome::Unchanged);
             writer.progress.finish_part();
@@ -353,7 +357,8 @@ impl fmt::Display for Plan {
         writeln!(f, "to {}", self.place)?;
         for (item, action) in &self.steps {
             if *action != Action::Same {
-                let (action, size) = (action.to_string(), size(item.size).to_string());
+                let action = action.to_string();
+                let size = size(item.size).to_string();
                 writeln!(f, "{action:<7} {size:>10}  {}", item.path)?;
             }
         }

@@ -59,7 +59,8 @@ impl Upload<'_> {
 
     /// Publishes the set.
     pub fn publish(&self) -> Result<PublishedUpload> {
-        let (place, console) = (self.place, &self.world.console);
+        let place = self.place;
+        let console = &self.world.console;
         let (done, set) = self.sync().run(|listing| self.decide(listing))?;
         if done.removed > 0 {
             place.tidy(["simple"]);
@@ -83,7 +84,8 @@ impl Upload<'_> {
     }
 
     fn sync(&self) -> Sync<'_> {
-        let (source, existing) = (&self.set.root, self.options.existing);
+        let source = &self.set.root;
+        let existing = self.options.existing;
         Sync::of_packages(self.place, source, Guard::Packages, existing, self.world)
     }
 
@@ -92,7 +94,8 @@ impl Upload<'_> {
     fn decide(&self, listing: &mut Listing<'_>) -> Result<(Changes, SetJson)> {
         let code = self.identity.foreign_code.as_ref();
         self.place.ensure_takes(code)?;
-        let (local, options) = (self.set, self.options);
+        let local = self.set;
+        let options = self.options;
         let files = local.document.in_layout(options.layout)?.files;
         let mut set = SetJson::new(self.identity.clone(), files)?;
         let reading = || format!("failed to read `{}`", self.place);

@@ -214,7 +214,8 @@ impl Catalog {
                     .with_context(at);
             }
         }
-        let (mut names, mut dists) = (BTreeSet::new(), BTreeMap::new());
+        let mut names = BTreeSet::new();
+        let mut dists = BTreeMap::new();
         for package in &self.packages {
             let name = &package.name;
             ensure!(names.insert(name), "two packages are called `{name}`");

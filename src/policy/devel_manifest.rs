@@ -18,7 +18,10 @@ pub fn render<'a>(
     members: impl IntoIterator<Item = (&'a RelPath, &'a TarKind)>,
 ) -> String {
     let sorted: BTreeMap<&RelPath, &TarKind> = members.into_iter().collect();
-    let (mut files, mut links, mut directories, mut bytes) = (0_u64, 0_u64, 0_u64, 0_u64);
+    let mut files = 0_u64;
+    let mut links = 0_u64;
+    let mut directories = 0_u64;
+    let mut bytes = 0_u64;
     let mut listing = String::new();
     for (path, member) in sorted {
         let (kind, detail) = match member {

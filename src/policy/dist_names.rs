@@ -34,7 +34,8 @@ impl DistNames {
     }
 
     pub(crate) fn of(catalog: &Catalog) -> Result<Self> {
-        let (mode, only) = (DistributionMode::Split, |kind| catalog.only(kind));
+        let mode = DistributionMode::Split;
+        let only = |kind| catalog.only(kind);
         Ok(Self {
             selector: only(PackageKind::Selector)?.dist_name(mode, None),
             core: catalog.core()?.dist_name(mode, None),

@@ -2,7 +2,7 @@
 //!
 //! [`Catalog`] reads the policy: which package takes which artifacts, and which files it must have.
 //! [`DistNames`] has the names of the packages. [`dist_info`] and [`templates`] are what their Python says of
-//! a set. Nothing here opens a file, and no other module spells the name of a package.
+//! a set. Nothing here opens a file.
 
 pub mod catalog;
 pub mod devel_manifest;

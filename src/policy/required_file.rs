@@ -1,9 +1,9 @@
 //! [`RequiredFile`]: a file that the Python code of a package finds by name. It is a library, the program
 //! of a console script, or another file.
 //!
-//! `packages.toml` lists the required files, and `_dist_info.py` has them in every package. A set is
+//! `packages.toml` lists the required files, and `_dist_info.json` has them in every package. A set is
 //! complete only if it has all these files: `build` compares the required files with its plan, `check`
-//! reads them from a finished wheel with `dist_info::read`, and `rocm-sdk test` opens the files.
+//! reads them from a finished wheel (`dist_info::Tables`), and `rocm-sdk test` opens the files.
 
 use derive_more::Display;
 use serde::Deserialize;

@@ -149,7 +149,8 @@ mod tests {
         let catalog = Catalog::built_in().unwrap();
         let data = ["py.typed", dist_info::TABLES];
         for package in catalog.packages() {
-            let (logical, files) = (&package.name, python(&catalog, package));
+            let logical = &package.name;
+            let files = python(&catalog, package);
             assert_eq!(files.is_empty(), package.kind == PackageKind::Device, "{logical}");
             let is_typed = files.iter().any(|(name, _)| *name == "py.typed");
             assert!(is_typed || files.is_empty(), "{logical}");

@@ -3,7 +3,7 @@
 //!
 //! *Observe*: [`CandidateSet::read`] reads the texts of each package that
 //! name its version, by `promote.toml`. *Decide*: [`decide`] makes a plan that prints itself, or says
-//! all that is in the way. *Act*: [`write`] makes the packages with the writer of `build`. Members that
+//! all that is in the way. *Act*: [`write`] edits the wheels ([`crate::wheel::WheelEdit`]). Members that
 //! do not change are copied as they are compressed, so that a promoted set is the one that a build
 //! under the other version would have made.
 

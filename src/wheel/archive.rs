@@ -97,7 +97,8 @@ fn directory(wheel: &mut (impl Read + Seek)) -> Result<Directory> {
 /// The files of a directory by their paths, each of which an installer accepts, and the directory of the
 /// metadata.
 fn files(directory: &Directory) -> Result<(BTreeMap<RelPath, &DirectoryEntry>, RelPath)> {
-    let (mut files, mut found) = (BTreeMap::new(), Vec::new());
+    let mut files = BTreeMap::new();
+    let mut found = Vec::new();
     for entry in &directory.entries {
         if entry.kind == MemberKind::Directory {
             continue;

@@ -143,7 +143,8 @@ impl Deflater {
     fn shrinks(&mut self, bytes: &[u8]) -> bool {
         let mut room = [0; SAMPLE];
         let before = samples(bytes).len() * SAMPLE;
-        let (enough, mut after) = (before - before / 32, before);
+        let enough = before - before / 32;
+        let mut after = before;
         for sample in samples(bytes) {
             // Samples that are not compressed yet count as if they did not shrink. For most blocks
             // the first sample decides.
@@ -168,7 +169,8 @@ fn samples(bytes: &[u8]) -> impl ExactSizeIterator<Item = &[u8]> {
 /// texts has some, and so has a binary.
 fn is_text(bytes: &[u8]) -> bool {
     let short = bytes.get(..SAMPLE).filter(|_| bytes.len() < STRIDE);
-    let (mut text, mut binary) = (0, 0);
+    let mut text = 0;
+    let mut binary = 0;
     for byte in samples(bytes).chain(short).flatten() {
         match byte {
             0 => {}

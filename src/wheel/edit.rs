@@ -46,8 +46,8 @@ impl WheelEdit {
         Ok(Self { dist_info: name.dist_info().parse()?, name, members: BTreeMap::new() })
     }
 
-    /// The wheel at a path under another name: all its members but RECORD and signatures of it.
-    /// `dist_info` is the directory of its metadata then. `digest` says what is known of a member.
+    /// The wheel at a path under another name: all members except RECORD and its signatures.
+    /// `dist_info` is the directory of the metadata under the new name. `digest` says what is known of a member.
     pub fn of(
         path: &Path,
         archive: &Archive,
@@ -69,7 +69,7 @@ impl WheelEdit {
         Ok(Self { name, dist_info, members })
     }
 
-    /// The path that a member of the wheel that is changed has here.
+    /// The path in this wheel of a member of the original wheel.
     pub fn renamed(&self, archive: &Archive, path: &RelPath) -> Result<RelPath> {
         archive.renamed(path, &self.dist_info)
     }

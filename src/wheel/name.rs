@@ -141,7 +141,8 @@ impl PackageFilename {
             format!("{name}-{form}.tar.gz")
         } else {
             let mut parts = self.text.splitn(3, '-');
-            let (name, rest) = (parts.next(), parts.nth(1));
+            let name = parts.next();
+            let rest = parts.nth(1);
             format!("{}-{form}-{}", name.unwrap_or_default(), rest.unwrap_or_default())
         };
         Self { text, version: version.clone(), ..self.clone() }

@@ -83,7 +83,7 @@ pub struct WheelWork<'a> {
     pub kept: &'a [Option<KeptMember>],
     /// Paths and texts of the files in `.dist-info`, without RECORD.
     pub texts: &'a [(RelPath, String)],
-    /// The path of RECORD. The pipeline computes its text and writes it as the last member.
+    /// The path of RECORD. The writer makes its text, and writes it as the last member.
     pub record: &'a RelPath,
     pub settings: &'a PackSettings,
     pub stop: &'a Stop,
@@ -116,7 +116,8 @@ impl WrittenWheel {
     /// other bytes than were written: no other program may write to it.
     pub fn digest(&self, mut file: impl Read + Seek) -> Result<Sha256> {
         file.seek(SeekFrom::Start(0))?;
-        let (mut hasher, mut crc) = (Hasher::default(), crc32fast::Hasher::new());
+        let mut hasher = Hasher::default();
+        let mut crc = crc32fast::Hasher::new();
         let mut buffer = vec![0; BUFFER];
         loop {
             let read = read_some(&mut file, &mut buffer)?;
@@ -386,8 +387,10 @@ impl<'a> Tasks<'a> {
     /// compress worse than the others.
     fn block(&mut self, len: u64) -> Block {
         let count = len.div_ceil(self.block.get() as u64);
-        let (short, longer) = (len / count, len % count);
-        let (member, index) = (self.next, self.cut);
+        let short = len / count;
+        let longer = len % count;
+        let member = self.next;
+        let index = self.cut;
         let mut place = BlockPosition::Inner;
         self.cut += 1;
         if self.cut == count {

@@ -75,7 +75,8 @@ impl Record {
             // The CSV reader drops a byte order mark at the beginning, but a path may begin with
             // the same character. With an empty line before it, the character is kept.
             .from_reader(b"\n".chain(bytes));
-        let (mut rows, mut seen) = (Vec::new(), HashSet::new());
+        let mut rows = Vec::new();
+        let mut seen = HashSet::new();
         for (index, row) in reader.records().enumerate() {
             let row = row.map_err(|_| anyhow!("not CSV in UTF-8"));
             let mut row = row.and_then(|row| RecordRow::parse(&row));

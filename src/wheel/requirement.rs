@@ -123,7 +123,9 @@ impl Requirement {
 
     /// The requirement with these extras in place of its own: `torch[device-gfx942]>=2.10; python_version < "3.14"`.
     pub fn with_extras(&self, extras: &str) -> String {
-        let (name, specifier, marker) = (&self.name, self.specifier(), &self.marker);
+        let name = &self.name;
+        let specifier = self.specifier();
+        let marker = &self.marker;
         match (self.url(), marker.is_empty()) {
             (_, true) => format!("{name}[{extras}]{specifier}"),
             // An address would take the `;` as one of its characters.
@@ -162,7 +164,9 @@ mod tests {
             let it = requirement(text);
             assert_eq!(it.to_string(), text);
             let extras: Vec<_> = it.extras.iter().map(DistName::to_string).collect();
-            let (specifier, url, marker) = (it.specifier(), it.url(), it.marker.extras());
+            let specifier = it.specifier();
+            let url = it.url();
+            let marker = it.marker.extras();
             format!("{} {extras:?} {specifier:?} {url:?} {marker:?}", it.name)
         };
         let lines = [

@@ -191,7 +191,8 @@ impl MemberKeeper {
     }
 
     pub fn keep(&self, stored: &StoredMember, sha256: Option<Sha256>) -> Source {
-        let (stored, wheel) = (stored.clone(), Arc::clone(&self.0));
+        let stored = stored.clone();
+        let wheel = Arc::clone(&self.0);
         Source::Kept(KeptMember { stored, sha256, wheel })
     }
 }

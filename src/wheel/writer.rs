@@ -234,7 +234,8 @@ const ZIP64: u16 = 1;
 impl OpenMember {
     /// The local header, or the one in the central directory. They have mostly the same fields.
     fn header(&self, time: u32, is_central: bool) -> Vec<u8> {
-        let (name, sizes) = (self.member.path.as_str(), [self.packed, self.member.len]);
+        let name = self.member.path.as_str();
+        let sizes = [self.packed, self.member.len];
         let mut old = sizes.map(short);
         let mut long = vec![self.member.len, self.packed, self.offset];
         if is_central {
@@ -272,7 +273,8 @@ impl OpenMember {
             // Three zeros: comment length, disk number, internal attributes. The external
             // attributes that follow have the mode of Unix in their upper half: installers read
             // from it that a member is executable.
-            let (is_run, offset) = (self.member.executable, short(self.offset));
+            let is_run = self.member.executable;
+            let offset = short(self.offset);
             let mode = if is_run { 0o100_755 } else { 0o100_644 };
             header.u16(0).u16(0).u16(0).u32(mode << 16).u32(offset);
         }

@@ -35,11 +35,13 @@ fn pip_never_gets_a_second_index() {
 #[test]
 fn the_own_line_names_the_address_of_a_set_with_rocm() {
     let line = |set: &SetJson, url: &str| {
-        let (urls, base) = (url.parse().unwrap(), "https://deps.example/simple".parse());
+        let urls = url.parse().unwrap();
+        let base = "https://deps.example/simple".parse();
         let base = base.unwrap();
         own_line(set, Places { set: &urls, base: Some(&base) })
     };
-    let (set, frameworks) = (samples::document(), samples::document_of(&["torch"]));
+    let set = samples::document();
+    let frameworks = samples::document_of(&["torch"]);
     let address = "https://mine.s3.amazonaws.com/1-linux/python";
     insta::assert_snapshot!(line(&set, address).unwrap(), @"rocwheel install https://mine.s3.amazonaws.com/1-linux/python/ --deps https://deps.example/simple/");
     insta::assert_snapshot!(line(&set, "file:///tmp/python").unwrap(), @"rocwheel install file:///tmp/python/ --deps https://deps.example/simple/");

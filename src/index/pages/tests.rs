@@ -21,7 +21,8 @@ fn rendered(set: &SetJson) -> Vec<(String, String)> {
 
 #[test]
 fn the_pages_of_a_set_and_the_order_in_which_they_may_appear() {
-    let (set, mut lines) = (samples::set(), Vec::new());
+    let set = samples::set();
+    let mut lines = Vec::new();
     let views = set.views();
     let pages = pages(&set, &views);
     for page in &pages {

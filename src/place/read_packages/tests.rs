@@ -63,7 +63,8 @@ fn a_package_that_became_shorter_is_a_failure_of_its_store() {
     let bytes = wheel(&[(METADATA, GOOD.as_bytes())]);
     fs_err::write(place.path().join(name), &bytes).unwrap();
     let store: Arc<dyn Store> = Arc::new(LocalStore::new(place.path()));
-    let (key, size) = (name.parse().unwrap(), 2 * bytes.len() as u64);
+    let key = name.parse().unwrap();
+    let size = 2 * bytes.len() as u64;
     let package = StoredPackage::new(name.to_owned(), &store, key, size);
     assert!(package.metadata().is_err());
     let failure = render(&package.outcome().unwrap_err());
@@ -189,7 +190,8 @@ fn what_a_build_knows_holds_for_the_file_that_it_wrote() {
         fs_err::write(&path, "a").unwrap();
         FileIdentity::of(&path).unwrap()
     };
-    let (ours, other) = (written("ours"), written("other"));
+    let ours = written("ours");
+    let other = written("other");
     let path = "dist/a-1.tar.gz".to_owned();
     let file = PackageFile::named(path.clone(), 1, Sha256::of(b"a")).unwrap();
     let made = KnownPackage { file, metadata: Vec::new(), identity: ours };

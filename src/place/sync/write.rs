@@ -184,7 +184,8 @@ impl Writer<'_> {
         };
         let key = self.to.key(&item.path);
         let key = key.map_err(|error| StoreError::failed(&item.path, error))?;
-        let (store, size) = (&self.to.store, item.size);
+        let store = &self.to.store;
+        let size = item.size;
         let put = |body: &dyn Body| {
             let put = store.put(&key, body, &options);
             put.map(|()| WriteOutcome::Written)
@@ -286,7 +287,8 @@ impl Writer<'_> {
 
     /// Whether an object has its bytes. `false` for an empty key that ends in `/`.
     fn is_there(&self, item: &Item) -> Result<bool> {
-        let (store, key) = (&self.to.store, self.to.key(&item.path)?);
+        let store = &self.to.store;
+        let key = self.to.key(&item.path)?;
         let root = self.to.local();
         if root.is_some_and(|root| item.is_file_of(root, &item.path)) {
             return Ok(true);
@@ -358,7 +360,8 @@ impl Body for OnDisk<'_> {
     fn read_from(&self, offset: u64) -> io::Result<Box<dyn Read + Send + '_>> {
         let mut source = fs::File::open(self.path)?;
         source.seek(SeekFrom::Start(offset))?;
-        let (stop, progress) = (&self.writer.world.stop, &self.writer.progress);
+        let stop = &self.writer.world.stop;
+        let progress = &self.writer.progress;
         Ok(Box::new(Tap::new(source, stop, move |count| {
             progress.inc(count);
         })))

@@ -34,7 +34,8 @@ fn packed_block(deflater: &mut Deflater, bytes: &[u8], place: BlockPosition) -> 
 /// The stream of a member of several blocks, and how many of them are not plain.
 fn join(bytes: &[u8], block: usize, level: u8) -> (Vec<u8>, usize) {
     let mut deflater = deflater(level);
-    let (mut stream, mut shrunk) = (Vec::new(), 0);
+    let mut stream = Vec::new();
+    let mut shrunk = 0;
     let count = bytes.len().div_ceil(block);
     for (index, bytes) in bytes.chunks(block).enumerate() {
         let place = if index + 1 == count { BlockPosition::Last } else { BlockPosition::Inner };
