@@ -78,9 +78,8 @@ pub fn choices(set: &SetJson) -> Vec<Choice> {
 /// The targets to choose from: those of `rocm`, or those of its frameworks if there is no `rocm`.
 pub fn targets<'a>(files: impl IntoIterator<Item = &'a PackageFile>) -> Vec<Target> {
     let files: Vec<&PackageFile> = files.into_iter().collect();
-    let names = files.iter().map(|file| file.project.normalized());
-    if names.clone().any(|it| it == "rocm") {
-        return device_targets(names);
+    if files.iter().any(|file| file.project.normalized() == "rocm") {
+        return device_targets(files.iter().map(|file| &file.project));
     }
     let projects = ProjectOfOthers::all(files);
     sorted_targets(projects.into_iter().flat_map(|it| it.targets))

@@ -88,8 +88,9 @@ pub fn device_target(project: &str) -> Option<Target> {
 }
 
 /// The targets that have a device package, sorted.
-pub fn device_targets<'a>(projects: impl Iterator<Item = &'a str>) -> Vec<Target> {
-    sorted_targets(projects.filter_map(device_target))
+pub fn device_targets<'a>(projects: impl Iterator<Item = &'a DistName>) -> Vec<Target> {
+    let names = DistNames::built_in();
+    sorted_targets(projects.filter_map(|project| names.device_target(project)))
 }
 
 /// Targets by number, as people expect, each once: gfx942 before gfx1100.

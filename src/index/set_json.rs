@@ -109,7 +109,7 @@ impl SetJson {
             let rocm = files.find(|file| file.project.normalized() == "rocm");
             identity.version = rocm.map(|file| file.version.clone());
         }
-        let targets = device_targets(files.iter().map(|file| file.project.normalized()));
+        let targets = device_targets(files.iter().map(|file| &file.project));
         identity.targets.extend(targets.into_iter().map(Scope::Target));
         identity.targets = identity.targets.drain(..).unique().collect();
         Ok(Self { schema: SCHEMA, identity, files })
@@ -178,7 +178,7 @@ impl SetJson {
 
     /// The targets that have a device wheel.
     pub fn device_targets(&self) -> Vec<Target> {
-        device_targets(self.files.iter().map(|file| file.project.normalized()))
+        device_targets(self.files.iter().map(|file| &file.project))
     }
 
     /// The layouts of its files. A place may have files in both: TheRock's jobs add theirs beside
