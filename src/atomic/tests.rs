@@ -123,7 +123,8 @@ fn others_may_read_what_was_written() {
     use std::os::unix::fs::PermissionsExt as _;
     let directory = tempfile::tempdir().unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    let (plain, ours) = (directory.path().join("plain"), directory.path().join("ours"));
+    let plain = directory.path().join("plain");
+    let ours = directory.path().join("ours");
     fs::write(&plain, "").unwrap();
     write(&ours, "").unwrap();
     assert_eq!(mode(&ours), mode(&plain));
@@ -143,7 +144,8 @@ fn what_has_no_writer_under_this_kernel_is_swept() {
         fs::write(at(&format!("{ours}killed.part")), "").unwrap();
         fs::create_dir_all(at(&format!("{ours}tree.part/a"))).unwrap();
     }
-    let (written, made) = (file(&at("target"), "slow"), StagedDir::beside(&at("slow")).unwrap());
+    let written = file(&at("target"), "slow");
+    let made = StagedDir::beside(&at("slow")).unwrap();
     sweep(directory.path());
     assert!(written.0.path().exists() && made.path().exists());
     drop((written, made));

@@ -24,7 +24,7 @@ use crate::{
     place::LocalSet,
     policy::{Catalog, ImportSuffix},
     run::Platform,
-    target::{Scope, Target, TargetPattern, TargetTable, UnknownFamilies},
+    target::{Scope, Target, TargetPattern, TargetTable},
     version::{ReleaseType, Version},
     wheel::{FIRST_DAY, PackSettings, WheelCompression},
 };
@@ -178,9 +178,8 @@ impl BuildArgs {
     /// The packages to build. Fails if the artifacts were fetched for other packages: the build
     /// would succeed, but its set would differ from the one of the run.
     fn selection(&self, options: &BuildOptions) -> Result<BuildSelection> {
-        let targets = TargetTable::builtin().select_with_newer(self.targets.as_slice());
-        let targets = targets.map_err(UnknownFamilies::hinted)?;
-        let targets: BTreeSet<Scope> = targets.iter().map(|it| Scope::Target(it.base())).collect();
+        let selected = TargetTable::builtin().select_with_newer(self.targets.as_slice())?;
+        let targets: BTreeSet<Scope> = selected.iter().map(|it| Scope::Target(it.base())).collect();
         if targets.is_empty() {
             ensure_all(&self.artifact_dir)?;
             return Ok(match &self.only[..] {
@@ -294,7 +293,7 @@ fn version(text: &str) -> Result<GivenVersion, <Version as std::str::FromStr>::E
 fn targets(pattern: Option<&TargetPattern>) -> Result<Option<Vec<Target>>> {
     let given = pattern.filter(|pattern| !pattern.is_empty());
     let targets = given.map(|it| TargetTable::builtin().select(std::slice::from_ref(it)));
-    targets.transpose().map_err(UnknownFamilies::hinted)
+    Ok(targets.transpose()?)
 }
 
 /// Reads the contents of packages from a file of a test.

@@ -29,7 +29,7 @@ use crate::{
         Depth, Store as _,
         s3::{S3Limits, S3Store, Signing},
     },
-    target::{Target, TargetPattern, TargetTable, UnknownFamilies},
+    target::{Target, TargetPattern, TargetTable},
 };
 
 /// The longest wait for a server.
@@ -169,10 +169,7 @@ impl DoctorArgs {
         let site = SitePackages::read(root, World::jobs(), &world.stop)?;
         let targets: Vec<Target> = match self.targets.as_slice() {
             [] => gpus.iter().filter_map(|gpu| gpu.target.clone()).unique().collect(),
-            patterns => {
-                let selected = TargetTable::builtin().select_with_newer(patterns);
-                selected.map_err(UnknownFamilies::hinted)?
-            }
+            patterns => TargetTable::builtin().select_with_newer(patterns)?,
         };
         let found = install::diagnose(&site, &targets);
         if found.is_empty() {

@@ -72,7 +72,8 @@ fn list(args: &ListArgs, world: &World) -> Result<()> {
     let wanted = args.wanted()?;
     let kind = contents::each(&open(&args.file)?, |found, read| {
         world.stop.check()?;
-        let (target, base) = (&found.target, found.target.base());
+        let target = &found.target;
+        let base = target.base();
         if args.targets.is_empty() || wanted.contains(target) || wanted.contains(&base) {
             let kernels = contents::kernels(&read()?);
             let code = found.clone();
@@ -119,10 +120,10 @@ impl ListArgs {
         let mut wanted = BTreeSet::new();
         for name in self.targets.iter().flat_map(TargetPattern::names) {
             let known = table.targets_named(name);
-            // Code for a generic target has the name of that target, whatever runs it.
+            // Code for a generic target has the name of that target on each GPU that runs it.
             if known.is_empty() || table.is_generic(name) {
                 let code = name.parse::<CodeTarget>();
-                wanted.insert(code.map_err(|_| table.unknown(vec![name.to_owned()]).hinted())?);
+                wanted.insert(code.map_err(|_| table.unknown(vec![name.to_owned()]))?);
             } else {
                 wanted.extend(known.iter().map(CodeTarget::from));
             }

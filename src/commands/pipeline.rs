@@ -154,7 +154,8 @@ impl PipelineArgs {
         let _lock = Lock::to_write(&packages, LockPurpose::BuildBelow)?;
         let made = build.make(&packages, &self.what.reuse(), world)?;
         let (plan, manifest) = (&build.plan, build.manifest()?);
-        let (provenance, made_packages) = (origin.provenance()?, &made.packages);
+        let provenance = origin.provenance()?;
+        let made_packages = &made.packages;
         let set = LocalSet::built(&packages, plan, &manifest, provenance, made_packages, world)?;
         let mut facts = facts_of_built(&made.packages, options.settings.jobs, &world.stop)?;
         facts.unshipped.clone_from(&plan.unshipped);

@@ -32,7 +32,7 @@ use crate::{
     },
     report::SummaryPage,
     store::CopySource,
-    target::{TargetPattern, TargetTable, UnknownFamilies},
+    target::{TargetPattern, TargetTable},
     version::PromotionGoal,
 };
 
@@ -172,10 +172,9 @@ impl PromoteArgs {
             return Err(anyhow!("`--target` names no target"))
                 .hint("name the targets to keep, or leave it out to keep all");
         }
-        let targets = TargetTable::builtin().select(self.targets.as_slice());
         Ok(PromotionRequest {
             goal: self.to,
-            targets: targets.map_err(UnknownFamilies::hinted)?,
+            targets: TargetTable::builtin().select(self.targets.as_slice())?,
             leave: self.leave.iter().map(Glob::new).collect(),
         })
     }

@@ -51,12 +51,13 @@ pub fn update(
 
 /// What uv is asked for.
 fn requirements(wishes: &Wishes, sets: &[SetPackage]) -> String {
-    let lines = sets.iter().flat_map(|it| &it.requires);
-    let of_others = lines.filter(|it| !it.marker.needs_extra() && !is_of_runs(&it.name));
-    let of_others = of_others.map(ToString::to_string);
-    let all: BTreeSet<String> = wishes.lines().chain(of_others).collect();
-    let lines = all.into_iter().map(|it| it + "\n");
-    lines.collect()
+    let of_others = sets
+        .iter()
+        .flat_map(|set| &set.requires)
+        .filter(|it| !it.marker.needs_extra() && !is_of_runs(&it.name))
+        .map(ToString::to_string);
+    let lines: BTreeSet<String> = wishes.lines().chain(of_others).collect();
+    lines.into_iter().map(|line| line + "\n").collect()
 }
 
 #[cfg(test)]

@@ -93,7 +93,7 @@ mod tests {
             "//user:pw@host",
             "s3://user:pw@bucket/x",
             "file://user:pw@host/x",
-            "open `/work/user:pw@host/simple`",
+            "open `/home/me/user:pw@host/simple`",
             "https://host/simple/?t=SECRET&page=2#x",
             "s3://bucket/x?versionId=1&key=SECRET",
         ];
@@ -102,7 +102,7 @@ mod tests {
         //***@host
         s3://***@bucket/x
         file://***@host/x
-        open `/work/***@host/simple`
+        open `/home/me/***@host/simple`
         https://host/simple/?t=***&page=2#x
         s3://bucket/x?versionId=1&key=***
         ");

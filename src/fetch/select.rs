@@ -164,7 +164,7 @@ fn scopes_of(name: &str, inventory: &[ArtifactArchive]) -> Result<BTreeSet<Scope
     itself
         .filter(|itself| built.contains(itself))
         .map(|scope| BTreeSet::from([scope]))
-        .ok_or_else(|| table.unknown(vec![name.to_owned()]).hinted())
+        .ok_or_else(|| table.unknown(vec![name.to_owned()]).into())
 }
 
 /// What the selection lacks compared with what the packages are made of, so that they cannot be built.

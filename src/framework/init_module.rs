@@ -174,8 +174,11 @@ pub(super) fn hook(source: &str) -> Result<Option<InitHook>> {
         if !runs || !imports_module(inside) {
             continue;
         }
-        let tries = blocks.iter().filter(|(_, keyword)| *keyword == "try");
-        let tries: Vec<&str> = tries.map(|(indent, _)| *indent).collect();
+        let tries: Vec<&str> = blocks
+            .iter()
+            .filter(|(_, keyword)| *keyword == "try")
+            .map(|(indent, _)| *indent)
+            .collect();
         return Ok(Some(InitHook { catches_absence: catches_absence(statements, &tries)? }));
     }
     Ok(None)

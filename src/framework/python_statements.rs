@@ -94,8 +94,10 @@ impl<'a> Statements<'a> {
         if !self.begin()? {
             return Ok(None);
         }
-        let (indent, is_continued) = (self.indent, self.is_continued);
-        let (mut tokens, mut open) = (Vec::new(), Vec::new());
+        let indent = self.indent;
+        let is_continued = self.is_continued;
+        let mut tokens = Vec::new();
+        let mut open = Vec::new();
         self.is_continued = false;
         while !self.rest().is_empty() {
             self.take_while(is_space);

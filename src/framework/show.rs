@@ -243,14 +243,15 @@ impl fmt::Display for ShownBinary {
             }
         }
         if let Some(kind) = self.run_path_kind {
-            let leads = self.run_path.iter().map(|entry| &entry.leads).counts();
-            let leads = leads.iter().sorted().map(|(leads, count)| format!("{count} {leads}"));
-            let (count, bytes) = (many(self.run_path.len(), "entry"), self.run_path_bytes);
-            writeln!(f, "    {kind:<9} {count} of {bytes} bytes: {}", leads.format(", "))?;
+            let counts = self.run_path.iter().map(|entry| &entry.leads).counts();
+            let leads = counts.iter().sorted().map(|(leads, count)| format!("{count} {leads}"));
+            let entries = many(self.run_path.len(), "entry");
+            let bytes = self.run_path_bytes;
+            writeln!(f, "    {kind:<9} {entries} of {bytes} bytes: {}", leads.format(", "))?;
         }
         if !self.newest_symbols.is_empty() {
-            let symbols = self.newest_symbols.iter();
-            let symbols = symbols.map(|(kind, number)| format!("{kind}_{number}"));
+            let symbol = |(kind, number)| format!("{kind}_{number}");
+            let symbols = self.newest_symbols.iter().map(symbol);
             writeln!(f, "    symbols   {}", symbols.format(" "))?;
         }
         if let Some(ShownCode { form, targets, code_objects }) = &self.device_code {

@@ -217,7 +217,8 @@ fn damage(package: &InstalledPackage, repair: &Repair<'_>) -> Option<Diagnosis> 
     let (name, version) = (package.name.normalized(), &package.version);
     let lists = [(&package.missing, "missing"), (&package.changed, "changed")];
     let mut lists = lists.iter().filter(|(files, _)| !files.is_empty()).map(|(files, what)| {
-        let (count, names) = (files.len(), few(files.iter().map(|it| format!("`{it}`"))));
+        let count = files.len();
+        let names = few(files.iter().map(|it| format!("`{it}`")));
         let noun = if count == 1 { "file is" } else { "files are" };
         format!("{count} {noun} {what}: {names}")
     });

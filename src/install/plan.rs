@@ -153,8 +153,8 @@ pub fn plan(request: &Request, facts: Facts<'_>) -> Result<Plan> {
 /// Fails if a package of an existing environment stays, and is one of another version of ROCm, or needs
 /// another version of a package that is installed now, as a framework that is tied to ROCm does.
 fn ensure_fits(facts: &Facts<'_>, projects: &BTreeSet<DistName>, pins: &[Pinned]) -> Result<()> {
-    let named = facts.packages.iter().filter_map(|it| it.0.parse().ok());
-    let named: Vec<DistName> = named.map(|it: Requirement| it.name).collect();
+    let wishes = facts.packages.iter().filter_map(|(wish, _)| wish.parse::<Requirement>().ok());
+    let named: Vec<DistName> = wishes.map(|wish| wish.name).collect();
     let is_new = |name: &DistName| projects.contains(name) || named.contains(name);
     let rocm = facts.rocm.as_ref().map(|it| &it.0);
     let parts = rocm.map(select::parts).unwrap_or_default();
@@ -163,12 +163,12 @@ fn ensure_fits(facts: &Facts<'_>, projects: &BTreeSet<DistName>, pins: &[Pinned]
         if let Some(rocm) = rocm.filter(|it| it.version != installed.version) {
             return Some(format!("and this is ROCm {}", rocm.version));
         }
-        let lines = installed.requirements();
-        let mut lines = lines.filter(|it| !it.marker.needs_extra() && is_new(&it.name));
-        lines.find_map(|line| {
-            let pin = pins.iter().find(|it| it.project == line.name)?;
-            let is_refused = line.allows(&pin.version) == Some(false);
-            let (project, version, needs) = (&pin.project, &pin.version, line.specifier());
+        let needed = |it: &Requirement| !it.marker.needs_extra() && is_new(&it.name);
+        installed.requirements().filter(needed).find_map(|requirement| {
+            let Pinned { project, version, .. } =
+                pins.iter().find(|it| it.project == requirement.name)?;
+            let needs = requirement.specifier();
+            let is_refused = requirement.allows(version) == Some(false);
             is_refused.then(|| format!("which needs `{project}` {needs}, and not {version}"))
         })
     };

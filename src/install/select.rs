@@ -14,7 +14,7 @@ use crate::{
     place::{OfferedFile, OfferedSet},
     policy::DistNames,
     run::{ArtifactGroup, Platform},
-    target::{Family, Target, TargetPattern, TargetTable, UnknownFamilies},
+    target::{Family, Target, TargetPattern, TargetTable},
     version::{ReleaseStream, Version},
     wheel::{DistName, Metadata, Requirement},
 };
@@ -243,8 +243,7 @@ fn wanted_targets(
 /// The targets of a name, as device packages are called: that of `gfx942` has the code for
 /// `gfx942:xnack+` too.
 fn expand(name: &str) -> Result<Vec<Target>> {
-    let targets = TargetTable::builtin().select_with_newer(&[name.parse()?]);
-    let targets = targets.map_err(UnknownFamilies::hinted)?;
+    let targets = TargetTable::builtin().select_with_newer(&[name.parse()?])?;
     Ok(targets.iter().map(Target::packaged).unique().collect())
 }
 

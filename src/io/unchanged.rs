@@ -1,4 +1,4 @@
-//! [`Unchanged`]: a reader of a file that nobody may change meanwhile.
+//! [`Unchanged`]: a reader of a file that must not change meanwhile.
 
 use std::{
     io::{self, Read},

@@ -77,7 +77,8 @@ impl<'a> Build<'a> {
     /// names the artifacts that should have it.
     pub fn ensure_complete(&self) -> Result<()> {
         let (catalog, plan) = (&self.options.catalog, &self.plan);
-        let (mut missing, mut of_kept) = (Vec::new(), BTreeSet::new());
+        let mut missing = Vec::new();
+        let mut of_kept = BTreeSet::new();
         for package in &plan.packages {
             let Some(spec) = catalog.get(&package.label.package) else {
                 continue;

@@ -12,9 +12,9 @@ use crate::{
 
 /// The `file://` URLs of a set in a local directory, which need not exist yet.
 pub fn urls_of_directory(directory: &Path) -> Result<Urls> {
-    let wanted = std::path::absolute(directory);
-    let wanted = wanted.with_context(|| format!("failed to find `{}`", directory.display()))?;
-    Ok(file_url(&resolved(&wanted))?.parse()?)
+    let absolute = std::path::absolute(directory)
+        .with_context(|| format!("failed to find `{}`", directory.display()))?;
+    Ok(file_url(&resolved(&absolute))?.parse()?)
 }
 
 /// Resolves symlinks and `..` in the longest part of the path that exists.
@@ -40,8 +40,8 @@ fn file_url(path: &Path) -> Result<String> {
             },
             Component::RootDir => {}
             Component::Normal(name) => {
-                let name = name.to_str();
-                let name = name.with_context(|| format!("not Unicode: `{}`", path.display()))?;
+                let name =
+                    name.to_str().with_context(|| format!("not Unicode: `{}`", path.display()))?;
                 url.extend(["/", &percent_encode(name)]);
             }
             Component::CurDir | Component::ParentDir => {

@@ -251,10 +251,9 @@ impl SetPlace {
         };
         let mut files = offered.files.iter();
         if !files.any(|it| it.project.normalized() == project) {
-            let files = self.offered_by_project(path, project, &mut None)?;
-            let files = files.into_iter().flatten();
             let platform = offered.platform;
-            offered.files.extend(files.filter(|it| it.is_for(platform)));
+            let found = self.offered_by_project(path, project, &mut None)?;
+            offered.files.extend(found.into_iter().flatten().filter(|it| it.is_for(platform)));
         }
         Ok(())
     }

@@ -109,8 +109,8 @@ impl LocalSet {
             made: known.collect(),
             ..KnownFacts::default()
         };
-        let packed = made.iter().map(|made| (&*made.file.path, made.file.sha256));
-        let packed: HashMap<&str, Sha256> = packed.collect();
+        let packed: HashMap<&str, Sha256> =
+            made.iter().map(|made| (&*made.file.path, made.file.sha256)).collect();
         let directories = PackageDirectories::Built;
         let is_packed = |path: &str| packed.contains_key(path);
         let set = Self::read_known(dest, &place, known, directories, is_packed, world)

@@ -4,13 +4,9 @@ use std::path::Path;
 
 use super::{
     set_place::SetPlace,
-    sync::{Changes, Existing, Guard, Item, ItemBytes, Listing, Plan, Sync},
+    sync::{Changes, Existing, Guard, Item, Listing, Plan, Sync},
 };
-use crate::{
-    console::World,
-    error::Result,
-    index::{PackageFile, pages::Phase},
-};
+use crate::{console::World, error::Result, index::PackageFile};
 
 /// Compares packages with those of a place.
 pub fn plan_mirror(packages: &[PackageFile], place: &SetPlace, world: &World) -> Result<Plan> {
@@ -43,14 +39,6 @@ fn decide(
     source: &Path,
 ) -> Result<(Changes, ())> {
     listing.add("dist")?;
-    let items = packages.iter().map(|package| Item {
-        path: package.path.clone(),
-        phase: Phase::File,
-        size: package.size,
-        sha256: package.sha256,
-        bytes: ItemBytes::OnDisk(source.join(package.name()), None),
-        copy: None,
-        replaces: false,
-    });
+    let items = packages.iter().map(|file| Item::file(file, source.join(file.name()), None));
     Ok((Changes::of(items.collect()), ()))
 }

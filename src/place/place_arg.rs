@@ -9,12 +9,13 @@ use crate::{
 
 /// A directory, a directory of a bucket, or the address of an index or of a page with links.
 ///
-/// Every argument that may be any of them is one. It is parsed once, and opened by [`super::SetPlace::open`].
+/// Every argument that may be any of them is one. It is parsed once, and opened by [`super::SetPlace::open`], which
+/// also finds the set around an index. A place that is written to is the one that was named.
 ///
 /// ```text
 /// packages/dist                    a directory
-/// file:///work/python/simple/      a directory, by the address of its index
-/// s3://bucket/1-linux/python       a bucket, also as `…/python/set.json` and `…/python/simple/`
+/// file:///a/python/                a directory, by its address
+/// s3://bucket/1-linux/python       a bucket, also as `…/python/set.json`
 /// https://host/simple/             a web server, which can only be read
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,17 +39,15 @@ impl FromStr for PlaceArg {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if Location::is_meant_by(text) {
-            let names = ["/set.json", "/simple/", "/simple"];
-            let directory = names.iter().find_map(|name| text.strip_suffix(name));
-            return directory.unwrap_or(text).parse().map(Self::Bucket);
+            let directory = text.strip_suffix("/set.json").unwrap_or(text);
+            return directory.parse().map(Self::Bucket);
         }
-        if let Some(path) = text.strip_prefix("file://") {
-            let path = percent_decode(path).ok_or_else(|| Invalid::new("not an address", text))?;
+        if let Some(encoded) = text.strip_prefix("file://") {
+            let path =
+                percent_decode(encoded).ok_or_else(|| Invalid::new("not an address", text))?;
+            // `file:///C:/packages`
             let path = path.strip_prefix('/').filter(|_| cfg!(windows)).unwrap_or(&path);
-            let path = PathBuf::from(path);
-            // Commands print the address of the index, which is a part of its set.
-            let around = path.parent().filter(|_| path.ends_with("simple"));
-            return Ok(Self::Directory(around.map_or(path.clone(), Into::into)));
+            return Ok(Self::Directory(path.into()));
         }
         let Some((scheme, rest)) = text.split_once("://") else {
             return Ok(Self::Directory(text.into()));
@@ -83,7 +82,7 @@ mod tests {
             Ok(PlaceArg::Web(address)) => format!("web {} {}", address.origin, address.path),
             Err(error) => format!("error: {error}"),
         };
-        let texts = "a/dist s3://bucket/1-linux/python s3://bucket/1-linux/python/set.json s3://bucket/a/simple/ s3://bucket/offset.json \
+        let texts = "a/dist s3://bucket/1-linux/python s3://bucket/1-linux/python/set.json s3://bucket/simple/ s3://bucket/offset.json \
             file:///a%20b/c file:///a/simple/ https://host https://host/x/links.html \
             https://host/simple/?t=1 s3://B/x";
         let lines: Vec<String> = texts.split_whitespace().map(shown).collect();
@@ -91,10 +90,10 @@ mod tests {
         directory a/dist
         bucket s3://bucket/1-linux/python
         bucket s3://bucket/1-linux/python
-        bucket s3://bucket/a
+        bucket s3://bucket/simple/
         bucket s3://bucket/offset.json
         directory /a b/c
-        directory /a
+        directory /a/simple/
         web https://host 
         web https://host x/links.html
         error: an address with a query or a fragment: "https://host/simple/?t=1"

@@ -113,8 +113,12 @@ impl SetPlace {
             return Err(anyhow!("`{shown}` is one {noun}, and not a set"))
                 .hint("pass the directory that it lies in");
         }
-        let parent = place.parent().filter(|_| is_document);
-        Ok(Self::directory(parent.unwrap_or(place), stop))
+        let directory = match place.parent() {
+            Some(parent) if is_document || is_index_of_set(place) => parent,
+            _ => place,
+        };
+        let here = directory.as_os_str().is_empty();
+        Ok(Self::directory(if here { Path::new(".") } else { directory }, stop))
     }
 
     /// The hint for a place without packages.
@@ -468,6 +472,19 @@ impl SetPlace {
     }
 }
 
+/// Whether a directory is the index of the set around it, whose address commands print. A set may be in a directory
+/// of this name, too: then its packages are there, or in `dist`.
+fn is_index_of_set(directory: &Path) -> bool {
+    let has_packages = || {
+        let Ok(entries) = fs::read_dir(directory) else {
+            return true;
+        };
+        let names = entries.flatten().map(|entry| entry.file_name());
+        names.into_iter().any(|name| name == "dist" || is_package(&name.to_string_lossy()))
+    };
+    directory.ends_with("simple") && directory.join("index.html").is_file() && !has_packages()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -486,5 +503,21 @@ mod tests {
         assert_eq!(top("x/dist/a.html"), "x/ Some(\"x/dist/a.html\")");
         assert_eq!(top("dist/a.html"), " Some(\"dist/a.html\")");
         assert_eq!(top("xdist/a.html"), "xdist/ Some(\"xdist/a.html\")");
+    }
+
+    #[test]
+    fn an_index_is_a_part_of_the_set_around_it_and_a_set_may_have_its_name() {
+        let work = tempfile::tempdir().unwrap();
+        let simple = work.path().join("simple");
+        let opened = || {
+            let place = SetPlace::existing(&simple, &Stop::default()).unwrap();
+            place.local().unwrap() == simple
+        };
+        fs::create_dir(&simple).unwrap();
+        assert!(opened());
+        fs::write(simple.join("index.html"), "").unwrap();
+        assert!(!opened());
+        fs::write(simple.join("rocm-1.tar.gz"), "").unwrap();
+        assert!(opened());
     }
 }

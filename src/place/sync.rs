@@ -19,13 +19,10 @@ use std::{
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
+pub(super) use self::{item::Item, listing::Listing};
 use self::{
     item::{Action, ExistingObject},
     write::{WriteOutcome, Writer},
-};
-pub(super) use self::{
-    item::{Item, ItemBytes},
-    listing::Listing,
 };
 use super::{earlier_set, local::because, set_place::SetPlace};
 use crate::{

@@ -77,10 +77,9 @@ pub fn assigned_version(line: &str) -> Option<&str> {
 fn generated(info: &DistInfo<'_>, package: &str, target: Option<&Scope>) -> Vec<String> {
     let scope = |scope: &Scope| literal(&scope.to_string());
     let default = |name| format!("DEFAULT_TARGET_FAMILY = {}", scope(name));
-    let append = |list: &str, names: &[Scope]| {
-        let lines = names.iter();
-        let lines = lines.map(|name| format!("{list}_TARGET_FAMILIES.append({})", scope(name)));
-        lines.collect::<Vec<_>>()
+    let append = |list: &str, names: &[Scope]| -> Vec<String> {
+        let line = |name| format!("{list}_TARGET_FAMILIES.append({})", scope(name));
+        names.iter().map(line).collect()
     };
     let mut lines = vec![
         format!("__version__ = {}", literal(&info.version)),
@@ -95,8 +94,7 @@ fn generated(info: &DistInfo<'_>, package: &str, target: Option<&Scope>) -> Vec<
     for name in &info.absent {
         lines.push(format!("ABSENT_PACKAGES.append({})", literal(name)));
     }
-    let target = info.only.as_ref().or(target);
-    let target = target.map_or("None".to_owned(), scope);
+    let target = info.only.as_ref().or(target).map_or("None".to_owned(), scope);
     lines.push(format!("THIS_TARGET_FAMILY = {target}"));
     let package = literal(package);
     lines.push(format!("THIS_PACKAGE_ENTRY = ALL_PACKAGES[{package}]"));

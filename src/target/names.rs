@@ -34,7 +34,8 @@ impl TargetTable {
         patterns: &[TargetPattern],
         newer: impl Fn(&str) -> Option<Target>,
     ) -> Result<Vec<Target>, UnknownFamilies> {
-        let (mut targets, mut unknown) = (Vec::new(), Vec::new());
+        let mut targets = Vec::new();
+        let mut unknown = Vec::new();
         for name in patterns.iter().flat_map(TargetPattern::names) {
             let known = self.targets_named(name);
             match newer(name) {

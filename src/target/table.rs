@@ -9,7 +9,7 @@ use std::{
 use itertools::Itertools as _;
 use serde::Deserialize;
 
-use crate::error::{Context, Error, Result, bail, ensure, hinted};
+use crate::error::{Context, Error, Result, anyhow, bail, ensure, hinted};
 use crate::target::{Family, Scope, Target};
 
 static BUILTIN: LazyLock<TargetTable> = LazyLock::new(|| {
@@ -93,8 +93,8 @@ fn one() -> u64 {
 }
 
 /// Names that are neither a known target nor a family.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown GPU {}: {}", if names.len() == 1 { "target or family" } else { "targets or families" }, quoted(names, ", "))]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
+#[display("unknown GPU {}: {}", if names.len() == 1 { "target or family" } else { "targets or families" }, quoted(names, ", "))]
 pub struct UnknownFamilies {
     /// The unknown names, as the user wrote them.
     pub names: Vec<String>,
@@ -102,11 +102,10 @@ pub struct UnknownFamilies {
     pub hint: String,
 }
 
-impl UnknownFamilies {
-    /// The error with its hint, for the user.
-    pub fn hinted(self) -> Error {
-        let hint = self.hint.clone();
-        hinted(self, hint)
+/// The error with its hint, so that `?` loses none.
+impl From<UnknownFamilies> for Error {
+    fn from(unknown: UnknownFamilies) -> Self {
+        hinted(anyhow!("{unknown}"), unknown.hint)
     }
 }
 

@@ -30,7 +30,7 @@ pub enum WheelCompression {
 /// Raise this with every change that gives the same bytes another stream: another libdeflate, other
 /// samples, another `BLOCK`. A test holds the digests of some streams.
 ///
-/// WHEEL names it, so that whoever compares two wheels knows whether they were packed in the same way.
+/// WHEEL names it, so that a comparison of two wheels knows whether they were packed in the same way.
 const REVISION: u32 = 3;
 
 impl Default for WheelCompression {
@@ -225,7 +225,8 @@ pub fn plain_blocks(bytes: &[u8], place: BlockPosition) -> impl Iterator<Item = 
         let last = place == BlockPosition::Last && index + 1 == count;
         // `chunks` makes no chunk longer than `u16::MAX`.
         let len = u16::try_from(chunk.len()).unwrap_or(u16::MAX);
-        let ([low, high], [not_low, not_high]) = (len.to_le_bytes(), (!len).to_le_bytes());
+        let [low, high] = len.to_le_bytes();
+        let [not_low, not_high] = (!len).to_le_bytes();
         ([u8::from(last), low, high, not_low, not_high], chunk)
     })
 }

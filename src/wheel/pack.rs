@@ -493,8 +493,8 @@ impl<'a, W: Write + Seek> WheelWriter<'a, W> {
     /// Copies the compressed bytes of a member of another wheel.
     fn copy(&mut self, index: usize) -> Result<()> {
         let WheelMember { path, len, .. } = &self.work.members[index];
-        let kept = self.work.kept.get(index).and_then(Option::as_ref);
-        let kept = kept.context("no member to copy")?;
+        let kept =
+            self.work.kept.get(index).and_then(Option::as_ref).context("no member to copy")?;
         // RECORD of the new wheel needs it, and only inflating the bytes could tell.
         let sha256 = kept.sha256.with_context(|| format!("RECORD has no digest of `{path}`"))?;
         let stored = &kept.stored;

@@ -52,11 +52,12 @@ impl FromStr for Requirement {
             marker.is_empty() || marker.starts_with(';'),
             "no `;` after the address: {marker:?}"
         );
-        let specifier = specifier.trim_end();
-        let specifier = specifier
+        // `numpy (>=1.20)`, as metadata before 2.0 has it.
+        let written = specifier.trim_end();
+        let specifier = written
             .strip_prefix('(')
             .and_then(|inside| inside.strip_suffix(')'))
-            .map_or(specifier, str::trim);
+            .map_or(written, str::trim);
         ensure!(
             specifier.is_empty() || specifier.starts_with(['@', '<', '>', '=', '!', '~']),
             "no operator before the version: {specifier:?}"

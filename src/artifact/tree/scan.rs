@@ -85,7 +85,8 @@ fn list(directory: &Path) -> Result<(PathBuf, Listed, Vec<Skipped>)> {
     let (mut listed, mut skipped) = (Vec::new(), Vec::new());
     for child in fs_err::read_dir(&directory)? {
         let child = child?;
-        let (name, path) = (child.file_name().to_string_lossy().into_owned(), child.path());
+        let name = child.file_name().to_string_lossy().into_owned();
+        let path = child.path();
         ensure_readable(&name, path.is_dir())?;
         match artifact_name(&name, &path) {
             Ok(artifact) => {

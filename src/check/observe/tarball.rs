@@ -181,7 +181,8 @@ fn contents(
 ) -> Result<SdistContents> {
     let top = top(package);
     let mut tar = TarReader::new(GzDecoder::new(source), LONGEST_SDIST);
-    let (mut found, mut held) = (SdistContents::default(), 0_u64);
+    let mut found = SdistContents::default();
+    let mut held = 0_u64;
     while let Some(entry) = tar.next_entry()? {
         watch.stop.check()?;
         let path = entry.path.as_str();

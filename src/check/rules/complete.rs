@@ -201,8 +201,7 @@ fn selected(set: &SetFacts, findings: &mut Findings) {
     let (files, metadata): (Vec<&String>, Vec<&Metadata>) = sdists.unzip();
     let Some(file) = files.first() else { return };
     let platforms = set.platforms();
-    let lines = metadata.iter().flat_map(|it| lines_of(it, &platforms));
-    let lines: Vec<Requirement> = lines.collect();
+    let lines: Vec<Requirement> = metadata.iter().flat_map(|it| lines_of(it, &platforms)).collect();
     for name in set.wheels.iter().filter_map(|it| it.identity()) {
         let name = &name.name;
         let lines: Vec<_> = lines.iter().filter(|it| it.name == *name).collect();

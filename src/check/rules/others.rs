@@ -134,7 +134,8 @@ fn tags(wheel: &WheelFile, findings: &mut Findings) {
         facts.tags.iter().flat_map(Tag::expand).map(|it| it.to_string()).collect();
     let outside: BTreeSet<String> = outside.expand().iter().map(ToString::to_string).collect();
     if inside != outside {
-        let (inside, outside) = (inside.iter().join(" "), outside.iter().join(" "));
+        let inside = inside.iter().join(" ");
+        let outside = outside.iter().join(" ");
         let fact = format!("its tags are `{inside}`, and those of the file name `{outside}`");
         findings.at(rule::ODD_FOREIGN_PACKAGE, (&wheel.file, path), fact);
     }

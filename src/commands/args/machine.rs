@@ -4,7 +4,7 @@ use super::seams;
 use crate::{
     error::Result,
     gpu::{self, Gpu},
-    target::{Target, TargetPattern, TargetTable, UnknownFamilies},
+    target::{Target, TargetPattern, TargetTable},
 };
 
 #[derive(Clone, Debug, clap::Args)]
@@ -38,8 +38,7 @@ impl MachineArgs {
             return Ok(Vec::new());
         }
         if self.force_targets.is_some() {
-            let targets = TargetTable::builtin().select(self.force_targets.as_slice());
-            return targets.map_err(UnknownFamilies::hinted);
+            return Ok(TargetTable::builtin().select(self.force_targets.as_slice())?);
         }
         Ok(gpu::targets(gpus))
     }

@@ -71,15 +71,22 @@ impl SelectionArgs {
             let pattern = variable(name).unwrap_or_default().parse::<TargetPattern>();
             pattern.with_context(|| format!("failed to read the environment variable `{name}`"))
         };
-        let groups = pattern("ARTIFACT_GROUP")?;
-        let groups: Result<Vec<ArtifactGroup>> = groups.names().map(str::parse).collect();
+        let named_groups = pattern("ARTIFACT_GROUP")?;
         let selection = Selection {
-            groups: groups.context("failed to read the environment variable `ARTIFACT_GROUP`")?,
+            groups: named_groups
+                .names()
+                .map(str::parse)
+                .collect::<Result<_>>()
+                .context("failed to read the environment variable `ARTIFACT_GROUP`")?,
             families: pattern("AMDGPU_FAMILIES")?,
             targets: pattern("AMDGPU_TARGETS")?,
         };
-        let narrow = selection.groups.iter().filter(|it| !it.is_for_all());
-        let narrow: Vec<String> = narrow.map(ToString::to_string).collect();
+        let narrow: Vec<String> = selection
+            .groups
+            .iter()
+            .filter(|group| !group.is_for_all())
+            .map(ToString::to_string)
+            .collect();
         let limits = [
             ("ARTIFACT_GROUP", narrow),
             ("AMDGPU_FAMILIES", selection.families.names().map(str::to_owned).collect()),

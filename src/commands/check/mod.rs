@@ -26,7 +26,7 @@ use crate::{
     console::{OutputFormat, many},
     error::{Context as _, Hint as _, No, Result},
     place::{KnownPackages, LocalSet, PackageDirectories, PlaceArg, PlaceDepth, SetPlace},
-    target::{TargetPattern, TargetTable, UnknownFamilies},
+    target::{TargetPattern, TargetTable},
 };
 
 /// Check a package set or a published index
@@ -286,9 +286,8 @@ impl Policy {
     /// Prints the outcome, and entries of the accept list that match no finding; the report itself is
     /// returned.
     pub fn judge(&self, set: &SetFacts, compared: Vec<Finding>, world: &World) -> Result<Report> {
-        let targets = TargetTable::builtin().select(self.require_targets.as_slice());
         let options = CheckOptions {
-            targets: targets.map_err(UnknownFamilies::hinted)?,
+            targets: TargetTable::builtin().select(self.require_targets.as_slice())?,
             selection: RuleSelection { select: self.select.clone(), ignore: self.ignore.clone() },
             accept: self.accept.list()?,
             today: day(OffsetDateTime::now_utc()),

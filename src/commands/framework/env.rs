@@ -15,7 +15,7 @@ use crate::{
     },
     policy::DistNames,
     run::Platform,
-    target::{Target, TargetPattern, TargetTable, UnknownFamilies},
+    target::{Target, TargetPattern, TargetTable},
     version::Version,
     wheel::DistName,
 };
@@ -113,8 +113,7 @@ impl EnvArgs {
 
 /// The targets of a pattern, each of which must have device code.
 fn chosen_targets(pattern: &TargetPattern, there: &[Target]) -> Result<Vec<Target>> {
-    let selected = TargetTable::builtin().select(std::slice::from_ref(pattern));
-    let selected = selected.map_err(UnknownFamilies::hinted)?;
+    let selected = TargetTable::builtin().select(std::slice::from_ref(pattern))?;
     let targets: Vec<Target> = selected.iter().map(Target::base).unique().collect();
     let Some(target) = targets.iter().find(|target| !there.contains(target)) else {
         return Ok(targets);

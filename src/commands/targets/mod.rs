@@ -19,7 +19,7 @@ use crate::{
     console::OutputFormat,
     digest::Sha256,
     error::Result,
-    target::{Target, TargetPattern, TargetTable, UnknownFamilies},
+    target::{Target, TargetPattern, TargetTable},
 };
 
 /// Print GPU targets: of families, or of this machine
@@ -118,7 +118,7 @@ impl TargetsArgs {
 
     fn named(&self) -> Result<Vec<Target>> {
         let patterns = self.families().map_or(self.names.as_slice(), std::slice::from_ref);
-        TargetTable::builtin().select(patterns).map_err(UnknownFamilies::hinted)
+        Ok(TargetTable::builtin().select(patterns)?)
     }
 
     fn of_targets(&self, names: Vec<Target>) -> TargetsAnswer {

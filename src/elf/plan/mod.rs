@@ -96,7 +96,8 @@ pub enum Unchanged {
 /// for one.
 pub fn plan_rpath(source: &dyn ReadAt, goal: &Rpath) -> Result<EditPlan> {
     let unchanged = |why| {
-        let (patch, strategy) = (Patch::nothing(source.len()), Strategy::Unchanged(why));
+        let patch = Patch::nothing(source.len());
+        let strategy = Strategy::Unchanged(why);
         Ok(EditPlan { patch, strategy })
     };
     let Some(image) = ElfTables::read(source)? else {

@@ -235,7 +235,8 @@ fn a_string_outside_of_the_dynamic_strings_is_refused() {
 /// The strategy, by how much the file grows, and the run path that the loader reads then.
 fn changed(file: &[u8]) -> (Strategy, u64, String) {
     let plan = plan(file).unwrap();
-    let (strategy, growth) = (plan.strategy, plan.patch.total_len() - file.len() as u64);
+    let strategy = plan.strategy;
+    let growth = plan.patch.total_len() - file.len() as u64;
     let reader = PatchedReader::new(file.to_vec(), plan);
     let facts = crate::elf::read(&reader).unwrap().unwrap();
     assert_eq!(facts.runpath, None);

@@ -23,7 +23,7 @@ use crate::{
     kpack::databases,
     policy::{DistNames, selector::DeviceSelector},
     relpath::RelPath,
-    target::{Scope, Target, TargetTable, UnknownFamilies},
+    target::{Scope, Target, TargetTable},
     version::Version,
     wheel::{DistName, Headers, PackageFilename, Requirement},
 };
@@ -81,8 +81,7 @@ fn chosen_targets(options: &WheelSplitOptions) -> Result<Option<BTreeSet<Target>
     if options.targets.is_none() {
         return Ok(None);
     }
-    let targets = TargetTable::builtin().select(options.targets.as_slice());
-    let targets = targets.map_err(UnknownFamilies::hinted)?;
+    let targets = TargetTable::builtin().select(options.targets.as_slice())?;
     Ok(Some(targets.iter().map(Target::base).collect()))
 }
 

@@ -52,14 +52,13 @@ fn device_lines(wheel: &FrameworkWheel) -> Vec<DeviceLine> {
         .requirements()
         .filter(|it| !index::is_ours(&it.name) && it.pin().as_ref() == Some(&wheel.name.version))
         .flat_map(|requirement| {
-            let extras = requirement.marker.extras().into_iter();
-            let extras = extras.filter(|it| *it == "device" || it.starts_with("device-"));
-            let lines = extras.map(|extra| DeviceLine {
+            let is_for_device = |extra: &&str| *extra == "device" || extra.starts_with("device-");
+            let line = |extra: &str| DeviceLine {
                 line: requirement.to_string(),
                 name: requirement.name.clone(),
                 extra: extra.to_owned(),
-            });
-            lines.collect_vec()
+            };
+            requirement.marker.extras().into_iter().filter(is_for_device).map(line).collect_vec()
         })
         .collect()
 }

@@ -72,7 +72,8 @@ fn lost(file: &Vec<u8>) -> usize {
     let indices: Vec<usize> = references.iter().map(|reference| reference.index).collect();
     let bundles: Vec<usize> = fat.wrappers.iter().map(|w| w.bundle).collect();
     assert_eq!(indices, bundles);
-    let (before, after) = (elf::read(file).unwrap().unwrap(), elf::read(&split).unwrap().unwrap());
+    let before = elf::read(file).unwrap().unwrap();
+    let after = elf::read(&split).unwrap().unwrap();
     assert!(after.kpack_ref);
     assert_eq!(
         (after.kind, after.needed, after.soname),

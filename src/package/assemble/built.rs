@@ -40,8 +40,10 @@ pub struct ReuseCount {
 /// `5 of 7 wheels (2.1 GiB of 2.3 GiB)`
 impl fmt::Display for ReuseCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (wheels, of) = (count(self.wheels), many(self.of_wheels, "wheel"));
-        let (bytes, of_bytes) = (size(self.bytes), size(self.of_bytes));
+        let wheels = count(self.wheels);
+        let of = many(self.of_wheels, "wheel");
+        let bytes = size(self.bytes);
+        let of_bytes = size(self.of_bytes);
         write!(f, "{wheels} of {of} ({bytes} of {of_bytes})")
     }
 }

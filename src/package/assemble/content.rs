@@ -66,8 +66,8 @@ impl PlannedMember {
             MemberSource::Text(text) => plain(Source::text(text), None),
             MemberSource::SdkManifest(tree) => {
                 let entries = tree_entries(tree)?;
-                let entries = entries.iter().map(|(path, kind, _)| (*path, kind));
-                let text = devel_manifest::render(&version.to_string(), entries);
+                let links = entries.iter().map(|(path, kind, _)| (*path, kind));
+                let text = devel_manifest::render(&version.to_string(), links);
                 plain(Source::text(&text), None)
             }
             MemberSource::Sdk(tree, packing) => {
@@ -105,7 +105,9 @@ pub struct SdkArchive {
 impl SdkArchive {
     /// The archive, and the keys of its files, if all of them can be remembered.
     fn plan(tree: &SdkTree, mtime: u64) -> Result<(Self, Option<Vec<ContentKey>>)> {
-        let (mut entries, mut files, mut keys) = (Vec::new(), Vec::new(), Vec::new());
+        let mut entries = Vec::new();
+        let mut files = Vec::new();
+        let mut keys = Vec::new();
         for (path, kind, file) in tree_entries(tree)? {
             entries.push(TarEntry { path: tree.top.join(path), kind });
             let (file, key) = file.unzip();
@@ -141,7 +143,8 @@ fn file_source(
     origin: &BuildOrigin,
     rpath: Option<&Rpath>,
 ) -> Result<(FileSource, Option<ContentKey>)> {
-    let (path, form) = (origin.path.clone(), &origin.form);
+    let path = origin.path.clone();
+    let form = &origin.form;
     // Before anything of the file is read: if it changes from here on, the key is not that of
     // the next build.
     let metadata = fs_err::metadata(&path)?;
@@ -180,7 +183,8 @@ fn tree_entries(tree: &SdkTree) -> Result<Vec<(&RelPath, TarKind, Option<TreeFil
             }
             SdkEntry::File(origin, rpath) => {
                 let file = file_source(origin, rpath.as_ref())?;
-                let (len, executable) = (file.0.member_len(), origin.executable);
+                let len = file.0.member_len();
+                let executable = origin.executable;
                 (TarKind::File { len, executable }, Some(file))
             }
             SdkEntry::Empty => {
@@ -262,7 +266,8 @@ mod tests {
             state: Some(Box::new(FileState::of(&path).unwrap())),
         };
         let source = MemberSource::File(origin, None);
-        let (member, version) = ("libx.so".parse().unwrap(), "1".parse().unwrap());
+        let member = "libx.so".parse().unwrap();
+        let version = "1".parse().unwrap();
         let planned = PlannedMember::new(&member, &source, &version, 0).unwrap();
         let read = || planned.packed.source.open().unwrap().read_to_end(&mut Vec::new());
         assert_eq!(read().unwrap(), 15);

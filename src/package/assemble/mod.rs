@@ -323,7 +323,8 @@ impl Making<'_> {
         }
         let bytes = recalled.iter().map(|(member, _)| member.packed.source.member_len()).sum();
         let progress = self.world.console.progress("Comparing", path, Some(bytes));
-        let (jobs, stop) = (self.settings.jobs, &self.world.stop);
+        let jobs = self.settings.jobs;
+        let stop = &self.world.stop;
         let digests = parallel::map(&recalled, jobs, stop, |(member, sha256)| {
             let source = &member.packed.source;
             let len = source.member_len();
@@ -342,7 +343,8 @@ impl Making<'_> {
     /// A local zip header has the length of its member, and the length of an xz stream is known
     /// only at its end. So `_devel.tar.xz` is packed into a temporary file first.
     fn pack_tree(&self, member: &mut PlannedMember) -> Result<()> {
-        let (progress, stop) = (&self.progress, &self.world.stop);
+        let progress = &self.progress;
+        let stop = &self.world.stop;
         progress.begin(&member.packed.path);
         let tar = Tap::new(member.packed.source.open()?, stop, |bytes| progress.inc(bytes));
         let mut xz = NamedTempFile::new_in(self.staging)?;

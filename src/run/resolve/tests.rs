@@ -140,7 +140,7 @@ fn github_is_asked_only_when_its_answer_matters() {
         ..RunContext::default()
     };
     assert!(!asked(&RunContext { wants_role: false, ..in_bucket("testing") }, "7"));
-    // Whoever wants a role has to know whose code it would publish.
+    // A role needs to know whose code it would publish.
     let nightly = Some(ReleaseType::Nightly);
     let role = RunContext { release_type: nightly, wants_role: true, ..RunContext::default() };
     assert!(asked(&role, "7"));

@@ -230,7 +230,8 @@ fn a_second_attempt_replaces_what_the_first_one_published() {
     let workflow = read("workflows/packages.yml");
     let run = stage.repository.run("workflow_dispatch", &workflow);
     let first = run.expect_success().outputs();
-    let (store, name) = (Server::shared().store(&bucket.parse().unwrap()), bucket.parse().unwrap());
+    let store = Server::shared().store(&bucket.parse().unwrap());
+    let name = bucket.parse().unwrap();
     for (archive, _) in sample().archives() {
         store.delete(&format!("1-linux/{archive}").parse().unwrap()).unwrap();
     }

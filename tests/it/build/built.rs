@@ -45,7 +45,8 @@ pub(crate) fn make(
 
 fn whole(source: &dyn ReadAt) -> Vec<u8> {
     let len = usize::try_from(source.len()).unwrap();
-    let (mut whole, mut at) = (vec![0; len], 0);
+    let mut whole = vec![0; len];
+    let mut at = 0;
     while at < len {
         at += source.read_at(at as u64, &mut whole[at..]).unwrap();
     }

@@ -179,6 +179,51 @@ fn stored(server: &S3, place: &Path) -> String {
     bucket
 }
 
+/// Pages of PEP 691, as another index has them: each page of ours, in JSON.
+fn write_json_pages(place: &Path) {
+    let link =
+        Regex::new(r##"<a [^>]*href="([^"#]+)#sha256=([0-9a-f]{64})"[^>]*>([^<]*)</a>"##).unwrap();
+    let mut projects = Vec::new();
+    for entry in fs_err::read_dir(place.join("simple")).unwrap() {
+        let directory = entry.unwrap();
+        let page = directory.path().join("index.html");
+        let Ok(html) = fs_err::read_to_string(&page) else { continue };
+        let files = link
+            .captures_iter(&html)
+            .map(|it| json!({"filename": &it[3], "url": &it[1], "hashes": {"sha256": &it[2]}}));
+        let files: Vec<Value> = files.collect();
+        assert!(!files.is_empty(), "{html}");
+        let name = directory.file_name().into_string().unwrap();
+        let meta = json!({"api-version": "1.1"});
+        let json = json!({"meta": meta, "name": name, "files": files});
+        fs_err::write(page, json.to_string()).unwrap();
+        projects.push(json!({"name": name}));
+    }
+    let root = json!({"meta": {"api-version": "1.1"}, "projects": projects});
+    fs_err::write(place.join("simple/index.html"), root.to_string()).unwrap();
+    for page in ["set.json", "SHA256SUMS", "index.html"] {
+        fs_err::remove_file(place.join(page)).unwrap();
+    }
+}
+
+#[test]
+fn an_index_in_json_is_read() {
+    let set = Set::new();
+    set.index();
+    write_json_pages(set.0.path());
+    let server = Server::of_directory(set.0.path(), Manner::Ranges);
+    let address = format!("{}simple/", server.url);
+    let (code, stdout, stderr) = checked(&address, STRICT);
+    assert_eq!((code, stdout.as_str()), (0, "OK, no problems in 7 packages\n"), "{stderr}");
+    let project_page = set.0.path().join("simple/rocm-sdk-core/index.html");
+    let page = fs_err::read_to_string(&project_page).unwrap();
+    let digest = page.split("\"sha256\":\"").nth(1).unwrap()[..64].to_owned();
+    fs_err::write(&project_page, page.replace(&digest, &"0".repeat(64))).unwrap();
+    let (code, stdout, _) = checked(&address, &[]);
+    assert_eq!(code, 1);
+    assert_has!(stdout, "RW702 broken-promise");
+}
+
 /// The same findings wherever a set is published: in a directory, on a web server, in a bucket.
 fn found_everywhere(place: &Path) -> String {
     let web = Server::of_directory(place, Manner::Ranges);
