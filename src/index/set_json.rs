@@ -62,6 +62,10 @@ pub struct Identity {
     /// `brandnew_lib`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unshipped: Vec<String>,
+    /// Artifacts that packages are made of and the run does not have: `core-ocl`, `fft_dev`,
+    /// `rccl_lib_gfx942`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_in_run: Vec<String>,
 }
 
 impl Identity {

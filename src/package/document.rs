@@ -39,6 +39,9 @@ impl Serialize for BuildPlan {
         if !self.unshipped.is_empty() {
             document["unshipped"] = json!(self.unshipped);
         }
+        if !self.not_in_run.is_empty() {
+            document["not-in-run"] = json!(self.not_in_run);
+        }
         document["notes"] = json!(self.notes);
         document.serialize(to)
     }

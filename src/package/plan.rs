@@ -39,6 +39,8 @@ pub struct BuildPlan {
     pub without: Vec<String>,
     /// Artifacts with libraries or programs that no package takes: `brandnew_lib`.
     pub unshipped: Vec<String>,
+    /// Artifacts that packages take and the run does not have: `core-ocl`, `fft_dev`, `rccl_lib_gfx942`.
+    pub not_in_run: Vec<String>,
     /// What a user should know, such as files that were left out.
     pub notes: Vec<String>,
 }

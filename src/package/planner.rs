@@ -87,6 +87,7 @@ impl<'a> Planner<'a> {
     /// Plans which files each package takes, then the metadata, in which packages name each other.
     fn whole(mut self) -> Result<BuildPlan> {
         let unshipped = check::unshipped(self.catalog, self.tree);
+        let not_in_run = check::not_in_run(self.catalog, self.tree, self.request);
         let mut claims = self.claims()?;
         let is_made = |kind| -> Result<bool> {
             let package = self.catalog.only(kind)?;
@@ -128,6 +129,7 @@ impl<'a> Planner<'a> {
             targets: self.scopes.into_iter().collect(),
             packages,
             unshipped,
+            not_in_run,
             without: self.catalog.omitted().iter().cloned().collect(),
             notes: self.notes,
         })

@@ -103,6 +103,7 @@ impl LocalSet {
                 repository: foreign.map(|it| it.repository.clone()),
                 without: plan.without.clone(),
                 unshipped: plan.unshipped.clone(),
+                not_in_run: plan.not_in_run.clone(),
                 promoted_from: None,
                 foreign_code,
             },

@@ -263,6 +263,36 @@ impl Catalog {
         self.taken.contains(name) || self.not_shipped.contains_key(name)
     }
 
+    /// The artifacts that the packages for a platform are made of, each with its components. Debug files
+    /// and tests are not among them: a package works the same without them.
+    pub fn ingredients(
+        &self,
+        mode: DistributionMode,
+        platform: Platform,
+    ) -> BTreeMap<&str, BTreeSet<Component>> {
+        const SHIPPED: [Component; 4] =
+            [Component::Lib, Component::Run, Component::Dev, Component::Doc];
+        let mut ingredients = BTreeMap::<&str, BTreeSet<Component>>::new();
+        let packages = self.packages.iter().filter(|package| package.is_made_for(platform));
+        for package in packages.clone() {
+            for take in package.take.iter().filter(|take| take.is_for(mode)) {
+                let shipped = take.components.iter().filter(|it| SHIPPED.contains(it));
+                for artifact in &take.artifacts {
+                    ingredients.entry(artifact).or_default().extend(shipped.clone());
+                }
+            }
+        }
+        // A devel package also takes all that the other packages take, in all components.
+        for devel in packages.filter(|package| package.kind == PackageKind::Devel) {
+            for (artifact, components) in &mut ingredients {
+                if !devel.without_artifacts.contains(*artifact) {
+                    components.extend(SHIPPED);
+                }
+            }
+        }
+        ingredients
+    }
+
     pub fn packages(&self) -> &[PackageSpec] {
         &self.packages
     }

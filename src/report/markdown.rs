@@ -14,7 +14,7 @@ use super::{
 
 use crate::{
     check::Report,
-    console::few,
+    console::{few, many},
     diff::Difference,
     error::Invalid,
     index::{Choice, Identity, Places, SetJson, Urls, install},
@@ -24,6 +24,9 @@ use crate::{
 
 /// The most targets in a summary. No build has so many: a longer list is an error in the data.
 const MOST_TARGETS: usize = 64;
+
+/// The most artifacts in a summary. `packages.toml` names some 70, each with up to four components.
+const MOST_ARTIFACTS: usize = 300;
 
 /// The most bytes for the install commands. They are longer only if names or versions in the set
 /// are invalid.
@@ -72,6 +75,7 @@ impl<'a> SummaryPage<'a> {
         let changed = self.changes;
         let changed = changed.map(|it| changes(it, self.server, left / 4));
         let below = install
+            + &self.not_in_run()
             + &found.unwrap_or_default()
             + &changed.unwrap_or_default()
             + &code.unwrap_or_default();
@@ -143,6 +147,20 @@ impl<'a> SummaryPage<'a> {
             row("Find-links", format!("<{}>", places.set.find_links()));
         }
         rows
+    }
+
+    /// What the run does not have, closed: most of it is left out on purpose.
+    fn not_in_run(&self) -> String {
+        let artifacts = &self.set.identity.not_in_run;
+        if artifacts.is_empty() {
+            return String::new();
+        }
+        let names = artifacts.iter().take(MOST_ARTIFACTS);
+        let more = artifacts.len().saturating_sub(MOST_ARTIFACTS);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let count = many(artifacts.len(), "artifact");
+        let title = format!("{count} that packages are made of and this run does not have");
+        folded(&title, &(names.map(|name| code(name)).join(" ") + &more))
     }
 
     /// The addresses of the set, if it is published.

@@ -20,6 +20,7 @@ fn sample() -> SetJson {
         foreign_code: None,
         without: Vec::new(),
         unshipped: Vec::new(),
+        not_in_run: Vec::new(),
     };
     SetJson::new(identity, samples::files()).unwrap()
 }

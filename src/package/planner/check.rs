@@ -38,6 +38,43 @@ pub(super) fn unshipped(catalog: &Catalog, tree: &ArtifactTree) -> Vec<String> {
     parts.sorted().dedup().collect()
 }
 
+/// The artifacts that packages are made of and the run does not have. A reader of `set.json` or of the job
+/// summary sees what the set would have had with them:
+///
+/// - `core-ocl`, of which the run has nothing,
+/// - `fft_dev`, where the run has another component of `fft`,
+/// - `rccl_lib_gfx942`, where the run has `rccl_lib` for another target.
+///
+/// Most are left out on purpose, by the options of the run. An artifact that no complete set goes without
+/// is among the required files, and its absence is an error.
+pub(super) fn not_in_run(catalog: &Catalog, tree: &ArtifactTree, request: &Request) -> Vec<String> {
+    // Another job has the artifacts of the rest of the set.
+    if request.subset.is_some() {
+        return Vec::new();
+    }
+    let names = || tree.artifacts.iter().map(|artifact| &artifact.name);
+    let scopes: BTreeSet<&Scope> =
+        names().map(|it| &it.scope).filter(|scope| **scope != Scope::Generic).collect();
+    let mut lacking = Vec::new();
+    for (name, components) in catalog.ingredients(request.mode, request.options.platform) {
+        if !names().any(|it| it.name == name) {
+            lacking.push(name.to_owned());
+            continue;
+        }
+        for component in components {
+            let parts = names().filter(|it| it.name == name && it.component == component);
+            let present: BTreeSet<&Scope> = parts.map(|it| &it.scope).collect();
+            if present.is_empty() {
+                lacking.push(format!("{name}_{component}"));
+            } else if present.iter().any(|scope| **scope != Scope::Generic) {
+                let scopes = scopes.difference(&present);
+                lacking.extend(scopes.map(|scope| format!("{name}_{component}_{scope}")));
+            }
+        }
+    }
+    lacking
+}
+
 /// A note about all artifacts that `packages.toml` does not name, with tests and documents too.
 pub(super) fn untaken(catalog: &Catalog, tree: &ArtifactTree) -> Option<String> {
     let names = tree.artifacts.iter().map(|artifact| &artifact.name.name);

@@ -7,6 +7,8 @@ mod legacy;
 mod platform;
 mod runtime;
 
+use itertools::Itertools as _;
+
 use crate::artifact::FileFacts;
 use crate::package::{
     plan::{BuildPlan, MemberSource, PackageForm, PackagePlan, SdkTreePacking},
@@ -409,6 +411,27 @@ fn unknown_artifacts_are_named() {
     no artifacts for `rocm-sdk-libraries`: it is left out
     no artifacts for `rocm-profiler`: it is left out
     ");
+}
+
+#[test]
+fn what_the_run_does_not_have_is_listed() {
+    let plan = split().artifact("rccl_lib_gfx1151").file(".kpack/rccl.kpack", file()).plan();
+    let is_shown =
+        |name: &&String| ["blas", "core-ocl", "rccl"].iter().any(|it| name.starts_with(it));
+    let shown = plan.not_in_run.iter().filter(is_shown);
+    insta::assert_snapshot!(shown.format("\n"), @"
+    blas_lib_gfx1151
+    blas_run
+    blas_dev
+    blas_doc
+    core-ocl
+    rccl_lib_gfx1100
+    rccl_lib_gfx942:xnack+
+    rccl_run
+    rccl_dev
+    rccl_doc
+    ");
+    assert!(!plan.not_in_run.iter().any(|it| it.ends_with("_test") || it.ends_with("_dbg")));
 }
 
 #[test]
