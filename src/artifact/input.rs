@@ -64,7 +64,7 @@ fn unpack(archives: &Archives, to: &Path, jobs: NonZeroUsize, world: &World) -> 
     for ((path, name), is_there) in archives.iter().zip(are_there) {
         if !is_there {
             let identity = FileIdentity::of(path)?;
-            waiting.push((fs_err::metadata(path)?.len(), path, name, identity));
+            waiting.push((path, name, identity));
         }
     }
     let kept = archives.len() - waiting.len();
@@ -76,21 +76,21 @@ fn unpack(archives: &Archives, to: &Path, jobs: NonZeroUsize, world: &World) -> 
     if waiting.is_empty() {
         return Ok(());
     }
-    let names: Vec<&ArtifactName> = waiting.iter().map(|(_, _, name, _)| &name.artifact).collect();
+    let names: Vec<&ArtifactName> = waiting.iter().map(|(_, name, _)| &name.artifact).collect();
     claim(to, &names)?;
     // An archive that was changed right now may change again and look the same.
     let began = SystemTime::now();
     // Start the largest first: if one of them started last, all other threads would wait for it.
-    waiting.sort_by_key(|(bytes, ..)| Reverse(*bytes));
+    waiting.sort_by_key(|(.., archive)| Reverse(archive.len));
     let unpacked = Mutex::new(Vec::new());
-    let total = waiting.iter().map(|(bytes, ..)| bytes).sum();
+    let total = waiting.iter().map(|(.., archive)| archive.len).sum();
     let what = many(waiting.len(), "archive");
     let bar = (world.console).joined_progress("Unpacking", what, waiting.len(), total);
-    let result = parallel::map(&waiting, jobs, stop, |(_, path, name, identity)| {
+    let result = parallel::map(&waiting, jobs, stop, |(path, name, identity)| {
         let file = fs_err::File::open(path)?;
         let artifact = UnpackedArtifact {
             name: &name.artifact,
-            archive: identity.filter(|identity| identity.is_settled(began)),
+            archive: Some(*identity).filter(|archive| archive.is_settled(began)),
             files: unpack_seen(file, name, to, world, look)?,
         };
         let mut unpacked = unpacked.lock().unwrap_or_else(PoisonError::into_inner);

@@ -76,8 +76,9 @@ fn identities(
     for package in packages {
         let path = place.shown(package.path());
         let identity = FileIdentity::of(&root.join(&path))?;
-        let settled = identity.filter(|it| it.is_settled(SystemTime::now()));
-        found.extend(settled.map(|it| (package.name.clone(), (path, it))));
+        if identity.is_settled(SystemTime::now()) {
+            found.insert(package.name.clone(), (path, identity));
+        }
     }
     Ok(found)
 }

@@ -23,7 +23,7 @@ use crate::{atomic, digest::Sha256};
 
 /// The name of the file. Programs that list a directory mostly leave such names out.
 const FILE: &str = ".rocwheel-digests.json";
-const SCHEMA: &str = "rocwheel-digests-v1";
+const SCHEMA: &str = "rocwheel-digests-v2";
 /// The longest file that is read. 100,000 wheels have about 200 MiB.
 const LIMIT: u64 = 1 << 30;
 
@@ -136,7 +136,7 @@ mod tests {
     }
 
     fn identity_of(directory: &Path) -> FileIdentity {
-        FileIdentity::of(&directory.join(WHEEL)).unwrap().unwrap()
+        FileIdentity::of(&directory.join(WHEEL)).unwrap()
     }
 
     /// A directory with a file that has been there for a while, and its cache.

@@ -14,145 +14,141 @@ const FINE_CLOCK: Duration = Duration::from_millis(20);
 /// The longest step of any file system in use, that of FAT.
 const COARSE_CLOCK: Duration = Duration::from_secs(2);
 
-/// Length, modification time and inode of a file. If another program writes or replaces the file,
-/// at least one of them is expected to change. All names (hard links) of a file have the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileStamp {
+/// Shows whether a file is still the one that was seen: length, both times, device and inode.
+///
+/// If another program writes or replaces the file, at least one of them is expected to change. `ctime`, the
+/// time of the last change of the inode, cannot be set by any program: a file that was changed and got its old
+/// modification time back has another identity. So has a file that was only linked, renamed or got another
+/// mode, unless the identity is one [`but_for_links`](Self::but_for_links).
+///
+/// On systems without inodes it is length and modification time. That is enough while one command runs. A later
+/// one does not trust it: such an identity is never [settled](Self::is_settled).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileIdentity {
     pub len: u64,
-    modified: Option<SystemTime>,
-    /// With the device; zeros outside Unix.
-    inode: (u64, u64),
+    modified: FileTime,
+    /// All names (hard links) of a file have the same. `None` on systems without inodes.
+    inode: Option<Inode>,
+    /// `ctime`. `None` on systems without inodes, and if it does not matter.
+    changed: Option<FileTime>,
 }
 
-impl FileStamp {
-    pub fn from_metadata(found: &Metadata) -> Self {
-        #[cfg(unix)]
-        let inode = {
-            use std::os::unix::fs::MetadataExt as _;
-            (found.dev(), found.ino())
-        };
-        #[cfg(not(unix))]
-        let inode = (0, 0);
-        Self { len: found.len(), modified: found.modified().ok(), inode }
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Inode {
+    device: u64,
+    number: u64,
+}
+
+/// Nanoseconds since 1970, as Linux counts them. All times after the year 2262 are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct FileTime(i64);
+
+impl FileTime {
+    const NEVER: Self = Self(i64::MAX);
+
+    #[cfg(unix)]
+    fn new(seconds: i64, nanos: i64) -> Self {
+        Self(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
+    }
+
+    fn after(self, step: Duration) -> Self {
+        let nanos = i64::try_from(step.as_nanos()).unwrap_or(i64::MAX);
+        Self(self.0.saturating_add(nanos))
     }
 }
 
-/// The properties of a file that a write changes, for a later process. Unlike a [`FileStamp`] it
-/// has the time of the last change of the inode (`ctime`), which no program can set. So a file
-/// that was changed and got its old modification time back has another identity, but also one that
-/// was only linked or got another mode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileIdentity {
-    device: u64,
-    inode: u64,
-    pub len: u64,
-    /// Seconds since 1970, and nanoseconds.
-    modified: (i64, i64),
-    changed: (i64, i64),
+impl From<SystemTime> for FileTime {
+    fn from(time: SystemTime) -> Self {
+        let epoch = SystemTime::UNIX_EPOCH;
+        match time.duration_since(epoch) {
+            Ok(since) => Self(0).after(since),
+            Err(before) => Self(-Self(0).after(before.duration()).0),
+        }
+    }
 }
 
 impl FileIdentity {
-    /// `None` on systems without inodes.
-    pub fn of(path: &Path) -> io::Result<Option<Self>> {
+    pub fn of(path: &Path) -> io::Result<Self> {
         Ok(Self::from_metadata(&fs_err::metadata(path)?))
     }
 
     #[cfg(unix)]
-    pub fn from_metadata(found: &Metadata) -> Option<Self> {
+    pub fn from_metadata(metadata: &Metadata) -> Self {
         use std::os::unix::fs::MetadataExt as _;
-        Some(Self {
-            device: found.dev(),
-            inode: found.ino(),
-            len: found.len(),
-            modified: (found.mtime(), found.mtime_nsec()),
-            changed: (found.ctime(), found.ctime_nsec()),
-        })
+        Self {
+            len: metadata.len(),
+            modified: FileTime::new(metadata.mtime(), metadata.mtime_nsec()),
+            inode: Some(Inode { device: metadata.dev(), number: metadata.ino() }),
+            changed: Some(FileTime::new(metadata.ctime(), metadata.ctime_nsec())),
+        }
     }
 
     #[cfg(not(unix))]
-    pub fn from_metadata(_: &Metadata) -> Option<Self> {
-        None
+    pub fn from_metadata(metadata: &Metadata) -> Self {
+        Self {
+            len: metadata.len(),
+            modified: metadata.modified().map_or(FileTime::NEVER, FileTime::from),
+            inode: None,
+            changed: None,
+        }
     }
 
-    /// Whether at most the time of the last change of the inode differs, as after the file got
-    /// another hard link.
-    pub fn is_but_for_ctime(self, other: Self) -> bool {
-        let changed = other.changed;
-        Self { changed, ..self } == other
+    /// The identity of a file that may get further hard links, or lose some, meanwhile.
+    #[must_use]
+    pub fn but_for_links(self) -> Self {
+        Self { changed: None, ..self }
+    }
+
+    /// Whether a file that has the identity `now` is the file with this identity.
+    pub fn is_same_as(&self, now: &Self) -> bool {
+        let now = if self.changed.is_some() { *now } else { now.but_for_links() };
+        *self == now
+    }
+
+    /// Whether it proves that two paths are names of one file.
+    pub fn has_inode(&self) -> bool {
+        self.inode.is_some()
     }
 
     /// Whether this file is at a path, also under another of its names.
-    pub fn is_at(self, path: &Path) -> bool {
-        Self::of(path).is_ok_and(|found| found.is_some_and(|it| it.is_but_for_ctime(self)))
+    pub fn is_at(&self, path: &Path) -> bool {
+        let file = self.but_for_links();
+        self.has_inode() && Self::of(path).is_ok_and(|now| file.is_same_as(&now))
     }
 
-    /// When the file or its inode changed last: seconds since 1970, and nanoseconds.
-    pub fn last_change(&self) -> (i64, i64) {
-        self.modified.max(self.changed)
+    /// Fails if another file is at a path. `since` completes the message: `changed while it was packed`.
+    pub fn ensure_at(&self, path: &Path, since: &str) -> io::Result<()> {
+        self.ensure_same(&Self::of(path)?, path, since)
+    }
+
+    /// Like [`ensure_at`](Self::ensure_at), if the identity of the file at the path is known.
+    pub fn ensure_same(&self, now: &Self, path: &Path, since: &str) -> io::Result<()> {
+        if self.is_same_as(now) {
+            return Ok(());
+        }
+        let path = path.display();
+        Err(io::Error::other(format!("`{path}` changed {since}")))
     }
 
     /// Whether the last change of the file was so long before `now` that a later change shows in its
     /// times. A file that changes twice within one step of the clock has the same times after both; git
     /// calls an entry of its index that is younger "racy".
+    pub fn is_settled(&self, now: SystemTime) -> bool {
+        self.settles() <= FileTime::from(now)
+    }
+
+    /// The moment from which a change of the file shows.
     ///
     /// How long a step is shows in `ctime`, which no program can set: a coarse clock gives it whole
     /// milliseconds. With a fine clock `mtime` alone decides, because writing a file sets it. So a file
     /// that was just linked or renamed is settled. To deceive, a program would have to write to it and to
     /// set its old `mtime` again within the 10 ms after that.
-    pub fn is_settled(&self, now: SystemTime) -> bool {
-        let is_fine = self.changed.1 % 1_000_000 != 0;
-        let ((seconds, nanos), step) =
-            if is_fine { (self.modified, FINE_CLOCK) } else { (self.last_change(), COARSE_CLOCK) };
-        let newest = Duration::new(
-            u64::try_from(seconds).unwrap_or_default(),
-            u32::try_from(nanos).unwrap_or_default(),
-        );
-        let settles = SystemTime::UNIX_EPOCH.checked_add(newest.saturating_add(step));
-        settles.is_some_and(|settles| settles <= now)
-    }
-}
-
-/// By what it shows that a file changed while a command works with it: its stamp and, where the system has
-/// one, its identity. So it also shows if the file got its old modification time back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileState {
-    pub stamp: FileStamp,
-    identity: Option<FileIdentity>,
-}
-
-impl FileState {
-    pub fn of(path: &Path) -> io::Result<Self> {
-        Ok(Self::from_metadata(&fs_err::metadata(path)?))
-    }
-
-    pub fn from_metadata(found: &Metadata) -> Self {
-        Self {
-            stamp: FileStamp::from_metadata(found),
-            identity: FileIdentity::from_metadata(found),
+    pub fn settles(&self) -> FileTime {
+        match self.changed {
+            None => FileTime::NEVER,
+            Some(changed) if changed.0 % 1_000_000 != 0 => self.modified.after(FINE_CLOCK),
+            Some(changed) => self.modified.max(changed).after(COARSE_CLOCK),
         }
-    }
-
-    /// The same for a file that may get further hard links meanwhile.
-    #[must_use]
-    pub fn but_for_links(self) -> Self {
-        let identity = None;
-        Self { identity, ..self }
-    }
-
-    /// Fails if the file at a path is in another state. `since` completes the message: `changed while it
-    /// was packed`.
-    pub fn ensure(&self, path: &Path, since: &str) -> io::Result<()> {
-        self.ensure_same(&Self::of(path)?, path, since)
-    }
-
-    /// The same, for a file whose present state is known.
-    pub fn ensure_same(&self, now: &Self, path: &Path, since: &str) -> io::Result<()> {
-        let is_same = now.identity == self.identity || self.identity.is_none();
-        if now.stamp == self.stamp && is_same {
-            return Ok(());
-        }
-        let path = path.display();
-        Err(io::Error::other(format!("`{path}` changed {since}")))
     }
 }
 
@@ -163,8 +159,12 @@ mod tests {
 
     #[test]
     fn a_file_that_has_just_changed_may_change_again_and_look_the_same() {
-        let identity =
-            |modified, changed| FileIdentity { device: 1, inode: 2, len: 3, modified, changed };
+        let identity = |modified: (i64, i64), changed: (i64, i64)| FileIdentity {
+            len: 3,
+            modified: FileTime::new(modified.0, modified.1),
+            inode: Some(Inode { device: 1, number: 2 }),
+            changed: Some(FileTime::new(changed.0, changed.1)),
+        };
         let now = SystemTime::UNIX_EPOCH + Duration::from_millis(100_500);
         let is_settled = |modified, changed| identity(modified, changed).is_settled(now);
         // The clock is coarse.
@@ -180,5 +180,32 @@ mod tests {
         assert!(!is_settled((101, 0), (9, 1)));
         assert!(!is_settled((i64::MAX, 999_999_999), (9, 0)));
         assert!(is_settled((-5, 0), (-9, 0)));
+        // Without `ctime` nothing shows that a program set the old `mtime` again.
+        assert!(!identity((5, 0), (5, 123)).but_for_links().is_settled(now));
+    }
+
+    #[test]
+    fn a_file_stays_the_same_under_a_further_name_only_if_links_may_come() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.whl");
+        let link = directory.path().join("b.whl");
+        fs_err::write(&path, "a wheel").unwrap();
+        let before = FileIdentity::of(&path).unwrap();
+        assert!(before.ensure_at(&path, "").is_ok());
+        // Let the clock of the file system go on.
+        std::thread::sleep(Duration::from_millis(30));
+        fs_err::hard_link(&path, &link).unwrap();
+        assert!(before.ensure_at(&path, "").is_err());
+        assert!(before.but_for_links().ensure_at(&path, "").is_ok());
+        assert!(before.is_at(&path) && before.is_at(&link));
+        // What was just linked is settled: no byte of it changed.
+        assert!(FileIdentity::of(&path).unwrap().is_settled(SystemTime::now()));
+        let time = fs_err::metadata(&path).unwrap().modified().unwrap();
+        fs_err::remove_file(&link).unwrap();
+        fs_err::copy(&path, &link).unwrap();
+        let copy = fs_err::OpenOptions::new().write(true).open(&link).unwrap();
+        copy.file().set_modified(time).unwrap();
+        // Length and time are the same, and it is another file.
+        assert!(!before.is_at(&link));
     }
 }

@@ -13,7 +13,7 @@ use std::{
 
 pub use digest_cache::{CachedFile, DigestCache};
 pub use file_at::FileAt;
-pub use identity::{FileIdentity, FileStamp, FileState};
+pub use identity::{FileIdentity, FileTime};
 pub use tap::Tap;
 pub use unchanged::Unchanged;
 

@@ -5,7 +5,7 @@ use std::{
     path::PathBuf,
 };
 
-use super::FileState;
+use super::FileIdentity;
 
 /// A reader that fails at its last byte if the file is not the one that the plan was made for.
 ///
@@ -15,8 +15,8 @@ use super::FileState;
 pub struct Unchanged<R> {
     pub reader: R,
     pub path: PathBuf,
-    pub state: FileState,
-    /// Bytes not yet read. The state is compared when this becomes 0.
+    pub identity: FileIdentity,
+    /// Bytes not yet read. The identity is compared when this becomes 0.
     pub left: u64,
 }
 
@@ -25,7 +25,7 @@ impl<R: Read> Read for Unchanged<R> {
         let read = self.reader.read(buffer)?;
         self.left = self.left.saturating_sub(read as u64);
         if self.left == 0 {
-            self.state.ensure(&self.path, "while it was packed")?;
+            self.identity.ensure_at(&self.path, "while it was packed")?;
         }
         Ok(read)
     }
@@ -43,10 +43,10 @@ mod tests {
         let path = directory.path().join("libx.so");
         let read = |change: &dyn Fn()| {
             fs_err::write(&path, "the first build").unwrap();
-            let state = FileState::of(&path).unwrap();
+            let identity = FileIdentity::of(&path).unwrap();
             let file = fs_err::File::open(&path).unwrap();
             let mut reader =
-                Unchanged { reader: file, path: path.clone(), state, left: state.stamp.len };
+                Unchanged { reader: file, path: path.clone(), identity, left: identity.len };
             reader.read_exact(&mut [0; 7]).unwrap();
             change();
             reader.read_to_end(&mut Vec::new())

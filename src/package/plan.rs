@@ -17,7 +17,7 @@ use crate::{
     artifact::{ArtifactName, TreeForm},
     elf::Rpath,
     error::{Result, bail, ensure},
-    io::FileState,
+    io::FileIdentity,
     policy::{catalog::PackageSpec, naming::DistributionMode},
     relpath::{self, RelPath, links},
     run::Platform,
@@ -225,7 +225,7 @@ pub struct BuildOrigin {
     pub executable: bool,
     pub form: TreeForm,
     /// The file as it was when the artifacts were scanned.
-    pub state: Option<Box<FileState>>,
+    pub scanned: Option<Box<FileIdentity>>,
 }
 
 /// The tree. Paths are relative to its top directory.

@@ -327,7 +327,7 @@ pub(super) fn origin(owned: &Owned<'_>, source: &Path, facts: &FileFacts) -> Bui
         is_library: facts.kind == FileKind::SharedObject,
         executable: facts.executable,
         form: facts.form.clone(),
-        state: facts.state.map(Box::new),
+        scanned: facts.identity.map(Box::new),
     }
 }
 

@@ -176,7 +176,7 @@ impl LocalSet {
         for file in written {
             let path = root.join(&file.path);
             let metadata = metadata_of(&path)?;
-            let identity = FileIdentity::of(&path)?;
+            let identity = Some(FileIdentity::of(&path)?);
             known.made.insert(file.path.clone(), KnownPackage { file, identity, metadata });
         }
         let place = SetPlace::directory(root, &world.stop);

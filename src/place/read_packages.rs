@@ -70,7 +70,7 @@ pub(super) struct KnownFacts {
 #[derive(Clone, Debug)]
 pub struct KnownPackage {
     pub file: PackageFile,
-    /// The file that it wrote or read. `None` on systems without inodes.
+    /// The file that it wrote or read. `None` if another one has its name since.
     pub identity: Option<FileIdentity>,
     /// METADATA of a wheel, PKG-INFO of an sdist.
     pub metadata: Vec<u8>,
@@ -136,17 +136,17 @@ impl KnownFacts {
         families.sorted().dedup().collect()
     }
 
-    /// The digest and the metadata of a file on disk, if `found` is the file that was written or read.
+    /// The digest and the metadata of a file on disk, if the file that was written or read is what it is `now`.
     pub(super) fn on_disk(
         &self,
         listed: &ListedPackage,
-        found: Option<FileIdentity>,
+        now: FileIdentity,
     ) -> Option<(Sha256, Vec<u8>)> {
         if let Some(made) = self.made.get(&listed.path) {
-            let is_same = made.file.size == listed.stamp.size && made.identity == found;
+            let is_same = made.file.size == listed.stamp.size && made.identity == Some(now);
             return is_same.then(|| (made.file.sha256, made.metadata.clone()));
         }
-        let file = self.cache.as_ref()?.get(&listed.path, found?)?;
+        let file = self.cache.as_ref()?.get(&listed.path, now)?;
         Some((file.sha256, file.metadata.clone()?.into_bytes()))
     }
 
@@ -231,7 +231,7 @@ pub(super) struct ReadFacts {
     /// not know.
     text: Option<Bytes>,
     is_wheel: bool,
-    /// What a file on a local disk was before its digest was taken. `None` on systems without inodes.
+    /// What a file on a local disk was before its digest was taken.
     pub(super) identity: Option<FileIdentity>,
     /// Whether the cache of the directory may remember it.
     is_settled: bool,
@@ -327,18 +327,16 @@ impl Reading<'_> {
             let (file, text) = self.examine(listed)?;
             // Metadata and digest are read one after the other. Another command may link the file into
             // a place meanwhile, which changes no byte of it.
-            let is_same = match (FileIdentity::of(path)?, identity) {
-                (Some(now), Some(before)) => now.is_but_for_ctime(before),
-                (now, before) => now == before,
-            };
+            let now = FileIdentity::of(path)?;
+            let is_same = identity.but_for_links().is_same_as(&now);
             ensure!(is_same, "it changed while it was read");
             // A file that changed right before `began` may change again without another identity.
-            (file, text, identity.is_some_and(|it| it.is_settled(began)))
+            (file, text, identity.is_settled(began))
         };
         let facts = ReadFacts {
             text: text.map(Bytes::from),
             is_wheel: is_wheel(&listed.name),
-            identity,
+            identity: Some(identity),
             is_settled,
         };
         Ok((file, facts))

@@ -14,7 +14,7 @@ use crate::{
     digest::Sha256,
     elf::{Patch, PatchedReader, ReadAt},
     error::{Result, bail},
-    io::{FileAt, FileState, Unchanged},
+    io::{FileAt, FileIdentity, Unchanged},
     relpath::RelPath,
     spool::Spool,
 };
@@ -60,9 +60,9 @@ impl Source {
 
     /// A file as it is now.
     pub fn file(path: &Path) -> Result<Self> {
-        let state = FileState::of(path)?;
-        let patches = [Patch::nothing(state.stamp.len), Patch::nothing(state.stamp.len)];
-        Ok(Self::File(Arc::new(FileSource { path: path.to_owned(), state, patches })))
+        let identity = FileIdentity::of(path)?;
+        let patches = [Patch::nothing(identity.len), Patch::nothing(identity.len)];
+        Ok(Self::File(Arc::new(FileSource { path: path.to_owned(), identity, patches })))
     }
 
     /// The length of the member, which is known before its bytes are read.
@@ -120,12 +120,11 @@ impl Source {
 
 /// A file on disk, and the changes that it gets on its way into a wheel.
 ///
-/// **Contract:** a reader that reaches the end has read the file that `state` was taken from, and fails
-/// otherwise.
+/// **Contract:** a reader that reaches the end has read the file with this identity, and fails otherwise.
 #[derive(Debug)]
 pub struct FileSource {
     pub path: PathBuf,
-    pub state: FileState,
+    pub identity: FileIdentity,
     /// The second one changes what the first one gives. One that changes nothing stands for none.
     pub patches: [Patch; 2],
 }
@@ -147,7 +146,7 @@ impl FileSource {
         Ok(Box::new(Unchanged {
             reader: self.patched()?,
             path: self.path.clone(),
-            state: self.state,
+            identity: self.identity,
             left: self.member_len(),
         }))
     }
@@ -159,7 +158,7 @@ impl FileSource {
     }
 
     fn ensure_unchanged(&self) -> Result<()> {
-        Ok(self.state.ensure(&self.path, "after it was packed")?)
+        Ok(self.identity.ensure_at(&self.path, "after it was packed")?)
     }
 }
 
@@ -167,7 +166,7 @@ impl FileSource {
 #[derive(Debug)]
 struct KeptWheel {
     path: PathBuf,
-    state: FileState,
+    identity: FileIdentity,
 }
 
 /// A compressed member of another wheel. The caller knows that its bytes are right.
@@ -186,8 +185,8 @@ pub struct MemberKeeper(Arc<KeptWheel>);
 impl MemberKeeper {
     pub fn new(wheel: &Path) -> Result<Self> {
         // Publishing gives a finished wheel another hard link, and changes no byte.
-        let state = FileState::of(wheel)?.but_for_links();
-        Ok(Self(Arc::new(KeptWheel { path: wheel.to_owned(), state })))
+        let identity = FileIdentity::of(wheel)?.but_for_links();
+        Ok(Self(Arc::new(KeptWheel { path: wheel.to_owned(), identity })))
     }
 
     pub fn keep(&self, stored: &StoredMember, sha256: Option<Sha256>) -> Source {
@@ -203,9 +202,14 @@ impl KeptMember {
     pub fn open_packed(&self) -> Result<MemberReader> {
         let bytes = &self.stored.bytes;
         let left = bytes.end.saturating_sub(bytes.start);
-        let KeptWheel { path, state } = &*self.wheel;
+        let KeptWheel { path, identity } = &*self.wheel;
         let mut file = File::open(path)?;
         file.seek(SeekFrom::Start(bytes.start))?;
-        Ok(Box::new(Unchanged { reader: file.take(left), path: path.clone(), state: *state, left }))
+        Ok(Box::new(Unchanged {
+            reader: file.take(left),
+            path: path.clone(),
+            identity: *identity,
+            left,
+        }))
     }
 }

@@ -131,8 +131,8 @@ pub fn write_archives<'a>(
     // A linker that ran meanwhile may have left a file of the same length, and the archives would
     // have code of both.
     for (file, _) in losses {
-        if let TreeContent::File(FileFacts { state: Some(state), .. }) = &file.content {
-            state.ensure(&file.source, "while its device code was read")?;
+        if let TreeContent::File(FileFacts { identity: Some(identity), .. }) = &file.content {
+            identity.ensure_at(&file.source, "while its device code was read")?;
         }
     }
     let archives = splitting.places.values().zip(archives.into_values());

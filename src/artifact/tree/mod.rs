@@ -14,7 +14,7 @@ use crate::{
     artifact::{ArtifactName, TherockManifest},
     elf::{self, ElfKind, Patch, PatchedReader},
     error::{Context, Hint, Result, ensure},
-    io::{FileAt, FileState},
+    io::{FileAt, FileIdentity},
     relpath::RelPath,
     version::BaseVersion,
 };
@@ -98,7 +98,7 @@ pub struct FileFacts {
     pub form: TreeForm,
     /// The file as it was when it was listed. What is made of it fails if it changes. `None` if it is not
     /// written yet.
-    pub state: Option<FileState>,
+    pub identity: Option<FileIdentity>,
 }
 
 impl FileFacts {
@@ -111,7 +111,7 @@ impl FileFacts {
             elf: None,
             damage: None,
             form: TreeForm::Whole,
-            state: None,
+            identity: None,
         }
     }
 }

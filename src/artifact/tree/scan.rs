@@ -23,7 +23,7 @@ use crate::{
         },
     },
     error::{Context, Error, Hint, Result, Stop, anyhow, bail, ensure},
-    io::FileState,
+    io::FileIdentity,
     parallel,
     relpath::{
         RelPath,
@@ -246,7 +246,7 @@ fn look(top: &Path, basedir: &Arc<RelPath>, entry: &DirEntry) -> Result<TreeFile
         #[cfg(not(unix))]
         let executable = false;
         TreeContent::File(FileFacts {
-            state: Some(FileState::from_metadata(&found)),
+            identity: Some(FileIdentity::from_metadata(&found)),
             ..FileFacts::new(found.len(), executable)
         })
     } else {

@@ -68,8 +68,7 @@ pub struct MadePackage {
     /// All members in their order: those of a wheel with `.dist-info` and RECORD, or the files of
     /// an sdist, by their path below its top directory.
     pub members: Vec<BuiltMember>,
-    /// Of the file that was written. `None` if another one has its name since, and on systems
-    /// without inodes.
+    /// The file that was written. `None` if another one has its name since.
     pub identity: Option<FileIdentity>,
     /// Of a wheel.
     pub(super) recipe: Option<WheelRecipe>,

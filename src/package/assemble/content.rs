@@ -18,7 +18,7 @@ use crate::{
     artifact::TreeForm,
     elf::{self, Patch, Rpath},
     error::{Context as _, Result},
-    io::FileState,
+    io::FileIdentity,
     package::plan::{BuildOrigin, MemberSource, SdkEntry, SdkTree, SdkTreePacking},
     policy::devel_manifest,
     relpath::RelPath,
@@ -147,17 +147,16 @@ fn file_source(
     let form = &origin.form;
     // Before anything of the file is read: if it changes from here on, the key is not that of
     // the next build.
-    let metadata = fs_err::metadata(&path)?;
-    let state = FileState::from_metadata(&metadata);
-    if let Some(scanned) = &origin.state {
+    let identity = FileIdentity::of(&path)?;
+    if let Some(scanned) = &origin.scanned {
         // What is planned for it follows from its headers, which were read when it was scanned.
-        scanned.ensure_same(&state, &path, "after it was scanned")?;
+        scanned.ensure_same(&identity, &path, "after it was scanned")?;
     }
     let (without_code, key) = match form {
         TreeForm::Whole => {
-            (Patch::nothing(state.stamp.len), ContentKey::of_file(&path, &metadata, rpath))
+            (Patch::nothing(identity.len), ContentKey::of_file(&path, identity, rpath))
         }
-        TreeForm::ToCome => (Patch::nothing(state.stamp.len), None),
+        TreeForm::ToCome => (Patch::nothing(identity.len), None),
         TreeForm::WithoutCode(removal) => ((**removal).clone(), None),
     };
     let run_path = match rpath {
@@ -167,7 +166,7 @@ fn file_source(
             .into(),
         None => Patch::nothing(without_code.total_len()),
     };
-    Ok((FileSource { path, state, patches: [without_code, run_path] }, key))
+    Ok((FileSource { path, identity, patches: [without_code, run_path] }, key))
 }
 
 /// The source of a file of the SDK tree, and its key.
@@ -263,7 +262,7 @@ mod tests {
             is_library: true,
             executable: false,
             form: TreeForm::Whole,
-            state: Some(Box::new(FileState::of(&path).unwrap())),
+            scanned: Some(Box::new(FileIdentity::of(&path).unwrap())),
         };
         let source = MemberSource::File(origin, None);
         let member = "libx.so".parse().unwrap();

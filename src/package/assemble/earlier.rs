@@ -20,7 +20,7 @@ use crate::{
     console::World,
     digest::Sha256,
     error::{Result, Stop, one_line},
-    io::{DigestCache, FileIdentity, FileState, Tap},
+    io::{DigestCache, FileIdentity, Tap},
     parallel,
 };
 
@@ -28,7 +28,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct EarlierWheel {
     pub(super) path: PathBuf,
-    pub(super) state: FileState,
+    pub(super) identity: FileIdentity,
     pub(super) sha256: Sha256,
     /// What its bytes follow from.
     pub(super) recipe: WheelRecipe,
@@ -101,16 +101,15 @@ fn open_earlier(
     memory: &BuildMemory,
     stop: &Stop,
 ) -> Result<Option<EarlierWheel>> {
-    let found = fs_err::metadata(path)?;
+    let identity = FileIdentity::of(path)?;
     let below = path.strip_prefix(root).unwrap_or(path).to_string_lossy().replace('\\', "/");
-    let identity = FileIdentity::from_metadata(&found);
-    let sha256 = match identity.and_then(|identity| cache.get(&below, identity)) {
+    let sha256 = match cache.get(&below, identity) {
         Some(file) => file.sha256,
         None => Sha256::of_reader(Tap::new(fs_err::File::open(path)?, stop, |_| {}))?.0,
     };
     Ok(memory.recipe(sha256).map(|recipe| EarlierWheel {
         path: path.to_owned(),
-        state: FileState::from_metadata(&found).but_for_links(),
+        identity: identity.but_for_links(),
         sha256,
         recipe,
     }))

@@ -7,7 +7,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs::Metadata,
     io::Read as _,
     path::{Path, PathBuf},
     time::SystemTime,
@@ -28,7 +27,7 @@ use crate::{
 /// The names of the files. Programs that list a directory mostly leave such names out.
 const SOURCES: &str = ".rocwheel-sources.json";
 const WHEELS: &str = ".rocwheel-built.json";
-const SCHEMA: &str = "rocwheel-built-v4";
+const SCHEMA: &str = "rocwheel-built-v5";
 /// The longest list of wheels that is read: 100,000.
 const LIMIT: u64 = 16 << 20;
 
@@ -36,15 +35,18 @@ const LIMIT: u64 = 16 << 20;
 #[derive(Clone, Debug)]
 pub(super) struct ContentKey {
     digest: Sha256,
-    /// Of the file that changed last.
+    /// The file that settles last.
     newest: FileIdentity,
 }
 
 impl ContentKey {
-    /// Of a file that was found with these properties just now, and gets this run path. `None` on systems
-    /// without inodes, and if the file changed so recently that a further change might not show.
-    pub(super) fn of_file(path: &Path, found: &Metadata, rpath: Option<&Rpath>) -> Option<Self> {
-        let newest = FileIdentity::from_metadata(found)?;
+    /// Of a file that has this identity just now, and gets this run path. `None` if the file changed so recently
+    /// that a further change might not show, and on systems without inodes.
+    pub(super) fn of_file(
+        path: &Path,
+        newest: FileIdentity,
+        rpath: Option<&Rpath>,
+    ) -> Option<Self> {
         if !newest.is_settled(SystemTime::now()) {
             return None;
         }
@@ -58,7 +60,7 @@ impl ContentKey {
         let newest = parts.iter().map(|part| part.newest);
         Some(Self {
             digest: Sha256::of(format!("{how} {digests:?}").as_bytes()),
-            newest: newest.max_by_key(FileIdentity::last_change)?,
+            newest: newest.max_by_key(FileIdentity::settles)?,
         })
     }
 }
@@ -106,7 +108,8 @@ impl BuildMemory {
             let file = fs_err::File::open(root.join(WHEELS))?;
             Ok(serde_json::from_reader(file.take(LIMIT))?)
         };
-        let program = program.and_then(|path| FileIdentity::of(path).ok().flatten());
+        let program = program.and_then(|path| FileIdentity::of(path).ok());
+        let program = program.filter(FileIdentity::has_inode);
         let found = read().unwrap_or_default();
         let is_ours = found.schema == SCHEMA && found.program == program && program.is_some();
         Self {
@@ -172,7 +175,7 @@ mod tests {
     use super::*;
 
     fn key_of(path: &Path) -> Option<ContentKey> {
-        ContentKey::of_file(path, &fs_err::metadata(path).unwrap(), None)
+        ContentKey::of_file(path, FileIdentity::of(path).unwrap(), None)
     }
 
     #[test]

@@ -143,7 +143,7 @@ struct WrittenFile {
     size: u64,
     members: Vec<BuiltMember>,
     /// Of the handle that was written, before its bytes were read for their digest.
-    identity: Option<FileIdentity>,
+    identity: FileIdentity,
     recipe: Option<WheelRecipe>,
     /// Whether the file also belongs to the earlier set, which may be deleted once this one is finished.
     is_shared: bool,
@@ -168,17 +168,14 @@ impl WrittenFile {
     /// Looks for the file under its final name. Replacing an earlier set takes seconds, and another
     /// program may write to the file meanwhile.
     fn finished(self, sha256: Sha256, dist: &Path) -> Result<MadePackage> {
-        let found = FileIdentity::of(&dist.join(&self.path)).ok().flatten();
         // Deleting another name of a file changes its `ctime`.
-        let is_same = |old: FileIdentity, new: FileIdentity| {
-            old == new || self.is_shared && new.is_but_for_ctime(old)
-        };
-        let both = self.identity.zip(found);
+        let written = if self.is_shared { self.identity.but_for_links() } else { self.identity };
+        let finished = FileIdentity::of(&dist.join(&self.path)).ok();
         let path = format!("{}{}", Layout::Dist.files(), self.path);
         Ok(MadePackage {
             file: PackageFile::named(path, self.size, sha256)?,
             members: self.members,
-            identity: both.and_then(|(old, new)| is_same(old, new).then_some(new)),
+            identity: finished.filter(|finished| written.is_same_as(finished)),
             recipe: self.recipe,
         })
     }
@@ -293,8 +290,8 @@ impl Making<'_> {
             FileIdentity::from_metadata(&out.metadata()?)
         };
         let record = read_record(fs_err::File::open(file)?)?;
-        found.state.ensure(&found.path, "while it was read")?;
-        let len = found.state.stamp.len;
+        found.identity.ensure_at(&found.path, "while it was read")?;
+        let len = found.identity.len;
         self.world.console.item("Reused", format!("{path}: {}", size(len)));
         self.learn(wheel, &digests);
         Ok(Some(WrittenFile {
@@ -471,7 +468,7 @@ mod tests {
         sleep(Duration::from_millis(30));
         happens(&file);
         let made = written.finished(sha256, dist.path()).unwrap();
-        assert!(made.identity.is_none() || made.identity == FileIdentity::of(&file).unwrap());
+        assert!(made.identity.is_none() || made.identity == FileIdentity::of(&file).ok());
         made.identity.is_some()
     }
 

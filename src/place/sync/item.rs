@@ -58,7 +58,7 @@ impl Item {
             phase: Phase::File,
             size: file.size,
             sha256: file.sha256,
-            bytes: ItemBytes::OnDisk(on_disk, identity),
+            bytes: ItemBytes::OnDisk(on_disk, identity.filter(FileIdentity::has_inode)),
             copy: None,
             replaces: false,
         }

@@ -38,7 +38,7 @@ fn items() -> Vec<Item> {
     let mut items = Vec::new();
     for file in &set.files {
         let on_disk = FileIdentity::of(env!("CARGO_MANIFEST_DIR").as_ref()).unwrap();
-        items.push(Item::file(file, file.name().into(), on_disk));
+        items.push(Item::file(file, file.name().into(), Some(on_disk)));
         let sidecar = file.metadata.map(|_| file.sidecar_path());
         items.extend(sidecar.map(|path| Item::here(path, Phase::Sidecar, METADATA)));
     }
