@@ -26,7 +26,7 @@ pub use self::{
     layout::Layout,
     package_file::{PackageFile, Remembered, SIDECAR, SetStamp, identity, is_of_others, is_ours},
     pages::{IndexPage, Phase, pages, paths},
-    parse::PageLink,
+    parse::{FileClaim, PageLink},
     set_json::{Identity, IndexView, PART, SetJson, counted},
     urls::{Addresses, Urls},
 };

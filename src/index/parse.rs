@@ -29,13 +29,19 @@ impl Address {
     }
 }
 
-/// A link of a page to a file, with the facts about the file in its attributes.
+/// A link of a page, and what its attributes say about the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageLink {
     pub href: String,
+    pub claim: FileClaim,
+}
+
+/// What a page or `set.json` says about a file. The file may be another one, or none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileClaim {
     pub sha256: Option<Sha256>,
     pub size: Option<u64>,
-    /// Whether the page says that the wheel has a sidecar, with or without a digest
+    /// Whether the wheel has a sidecar, with or without a digest
     /// ([PEP 658](https://peps.python.org/pep-0658/),
     /// [PEP 714](https://peps.python.org/pep-0714/)).
     pub has_metadata: bool,
@@ -78,16 +84,16 @@ pub(crate) fn html_links(page: &str) -> Vec<PageLink> {
         let fragment = href.split_once('#').map_or("", |(_, fragment)| fragment);
         let metadata = value("data-core-metadata").or_else(|| value("data-dist-info-metadata"));
         let metadata = metadata.filter(|text| *text != "false");
-        Some(PageLink {
+        let claim = FileClaim {
             sha256: fragment.split('&').find_map(digest),
-            href: href.to_owned(),
             size: value("data-size").and_then(|size| size.parse().ok()),
             has_metadata: metadata.is_some(),
             metadata: metadata.and_then(digest),
             requires_python: value("data-requires-python").map(str::to_owned),
             yanked: value("data-yanked").map(str::to_owned),
             upload_time: value("data-upload-time").map(str::to_owned),
-        })
+        };
+        Some(PageLink { href: href.to_owned(), claim })
     };
     let tags = Tokenizer::new(page).filter_map(|token| match token {
         Ok(Token::StartTag(tag)) if *tag.name == *b"a" => Some(tag),
@@ -157,8 +163,7 @@ fn json_links(page: &str) -> Result<Vec<PageLink>> {
         let digest = |value: &Value| value["sha256"].as_str()?.parse().ok();
         let metadata = file.get("core-metadata");
         let metadata = metadata.filter(|it| **it != Value::Bool(false));
-        Some(PageLink {
-            href: file["url"].as_str()?.to_owned(),
+        let claim = FileClaim {
             sha256: digest(&file["hashes"]),
             size: file["size"].as_u64(),
             has_metadata: metadata.is_some(),
@@ -168,8 +173,9 @@ fn json_links(page: &str) -> Result<Vec<PageLink>> {
                 Value::Bool(true) => Some(String::new()),
                 _ => None,
             },
-            ..PageLink::default()
-        })
+            ..FileClaim::default()
+        };
+        Some(PageLink { href: file["url"].as_str()?.to_owned(), claim })
     };
     let files = json_list(page, "files")?.into_iter();
     Ok(files.filter_map(link).collect())
@@ -195,22 +201,16 @@ pub fn checksums(page: &str) -> Result<Vec<PageLink>> {
     let lines = page.lines().filter(|line| !line.is_empty());
     let named = lines.map(|line| {
         let (digest, path) = line.split_once(' ').context("a line without a space")?;
-        Ok(PageLink {
-            href: encode_path(path.trim_start_matches([' ', '*'])),
-            sha256: Some(digest.parse()?),
-            ..PageLink::default()
-        })
+        let claim = FileClaim { sha256: Some(digest.parse()?), ..FileClaim::default() };
+        Ok(PageLink { href: encode_path(path.trim_start_matches([' ', '*'])), claim })
     });
     named.collect()
 }
 
-/// What `set.json` says of a file.
-pub fn file_link(file: &PackageFile) -> PageLink {
-    PageLink {
-        href: encode_path(&file.path),
-        sha256: Some(file.sha256),
-        size: Some(file.size),
-        ..PageLink::default()
+impl From<&PackageFile> for FileClaim {
+    /// What `set.json` says.
+    fn from(file: &PackageFile) -> Self {
+        Self { sha256: Some(file.sha256), size: Some(file.size), ..Self::default() }
     }
 }
 
@@ -259,12 +259,12 @@ mod tests {
         );
         let links = html_links(&page);
         assert_eq!(links.len(), 4, "{links:?}");
-        assert_eq!(links[0].sha256, Some(digest));
-        assert_eq!(links[0].metadata, Some(digest));
-        assert_eq!(links[0].size, Some(12));
+        assert_eq!(links[0].claim.sha256, Some(digest));
+        assert_eq!(links[0].claim.metadata, Some(digest));
+        assert_eq!(links[0].claim.size, Some(12));
         assert_eq!(links[1].href, "no");
         assert_eq!(links[2].href, "b.whl?x=1&y=2");
-        assert!(links[2].has_metadata && links[2].metadata.is_none());
+        assert!(links[2].claim.has_metadata && links[2].claim.metadata.is_none());
         assert_eq!(links[3].href, "c_d.whl");
     }
 

@@ -17,8 +17,7 @@ use crate::{
     index::{
         Layout, Urls,
         package_file::{SIDECAR, identity, is_package},
-        parse::Address,
-        parse::{self, PageLink},
+        parse::{self, Address, FileClaim},
         set_json::SetJson,
     },
     io::Tap,
@@ -304,12 +303,22 @@ impl SetPlace {
 
     fn offered_by_document(&self, set: &SetJson, platform: Platform) -> Result<OfferedSet> {
         let layout = set.layout();
-        let own = set.own_families();
+        let families = set.own_families();
         let listed = set.files.iter().filter(|file| file.yanked.is_none());
-        let mut files = self.package_links(&self.path(""), listed.map(parse::file_link))?;
-        for file in &mut files {
-            file.family = self.family_of(file).filter(|it| own.contains(it));
-        }
+        let offered = listed.map(|file| {
+            let address = Address::here(self.path(&file.path));
+            Ok(OfferedFile {
+                name: file.name().to_owned(),
+                url: self.url_of(&address)?,
+                sha256: Some(file.sha256),
+                project: file.project.clone(),
+                version: file.version.clone(),
+                family: file.family().filter(|family| families.contains(family)),
+                address,
+                has_sidecar: false,
+            })
+        });
+        let files = offered.collect::<Result<Vec<_>>>()?;
         let form = match &self.kind {
             PlaceKind::Directory(_) => self.directories(&[layout])?,
             PlaceKind::Bucket(urls) => {
@@ -345,7 +354,7 @@ impl SetPlace {
             let mut links = parse::links(&page)?.into_iter();
             Ok(Ok(links.any(|it| {
                 let name = it.path().rsplit('/').next().unwrap_or_default();
-                it.yanked.is_none() && is_package(name)
+                it.claim.yanked.is_none() && is_package(name)
             })))
         };
         if let Ok(true) = lists(&project)? {
@@ -379,21 +388,20 @@ impl SetPlace {
     fn offered_by_directory(&self, platform: Platform) -> Result<Option<OfferedSet>> {
         let layouts = self.layouts(PackageDirectories::Built)?;
         let packages = self.packages(PackageDirectories::Built)?;
-        let links = packages.iter().map(|package| PageLink {
-            href: encode_path(&self.shown(package.path())),
-            ..PageLink::default()
+        let addresses = packages.iter().map(|package| Address::here(package.path()));
+        let offered = addresses.filter_map(|address| {
+            let family = self.family_of(&address);
+            let offered = self.offered_file(address, &FileClaim::default())?;
+            Some(offered.map(|file| OfferedFile { family, ..file }))
         });
-        let mut files = self.package_links(&self.path(""), links)?;
-        for file in &mut files {
-            file.family = self.family_of(file);
-        }
+        let files = offered.collect::<Result<Vec<_>>>()?;
         let form = self.directories(&layouts)?;
         Ok((!files.is_empty()).then(|| self.offering(files, platform, form)))
     }
 
     /// The family in whose directory a file is.
-    fn family_of(&self, file: &OfferedFile) -> Option<ArtifactGroup> {
-        let path = self.shown(&file.address.path);
+    fn family_of(&self, address: &Address) -> Option<ArtifactGroup> {
+        let path = self.shown(&address.path);
         let (family, _) = Layout::of(&path).1.split_once('/')?;
         ArtifactGroup::of_directory(family).ok()
     }
@@ -447,33 +455,28 @@ impl SetPlace {
     /// The packages of a page, each once, without those that are yanked.
     fn linked(&self, page: &str, text: &str) -> Result<Vec<OfferedFile>> {
         let links = parse::links(text)?.into_iter();
-        let files = self.package_links(page, links.filter(|link| link.yanked.is_none()))?;
+        let offered = links.filter(|link| link.claim.yanked.is_none()).filter_map(|link| {
+            let address = parse::resolve(page, &link.href).ok()?;
+            self.offered_file(address, &link.claim)
+        });
+        let files = offered.collect::<Result<Vec<_>>>()?;
         Ok(files.into_iter().unique_by(|it| it.name.clone()).collect())
     }
 
-    /// The packages to which the links of a page lead.
-    fn package_links(
-        &self,
-        page: &str,
-        links: impl Iterator<Item = PageLink>,
-    ) -> Result<Vec<OfferedFile>> {
-        let files = links.filter_map(|link| {
-            let address = parse::resolve(page, &link.href).ok()?;
-            let name = address.path.rsplit('/').next()?.to_owned();
-            let (project, version) = identity(&name).filter(|_| is_package(&name))?;
-            let file = self.url_of(&address).map(|url| OfferedFile {
-                name,
-                project,
-                version,
-                sha256: link.sha256,
-                url,
-                family: None,
-                address,
-                has_sidecar: link.has_metadata,
-            });
-            Some(file)
-        });
-        files.collect()
+    /// The package at an address. `None` if the name is not that of a package.
+    fn offered_file(&self, address: Address, claim: &FileClaim) -> Option<Result<OfferedFile>> {
+        let name = address.path.rsplit('/').next()?.to_owned();
+        let (project, version) = identity(&name).filter(|_| is_package(&name))?;
+        Some(self.url_of(&address).map(|url| OfferedFile {
+            name,
+            url,
+            sha256: claim.sha256,
+            project,
+            version,
+            family: None,
+            address,
+            has_sidecar: claim.has_metadata,
+        }))
     }
 
     /// Whether the set is whole: `upload` writes `set.json` last.

@@ -282,12 +282,12 @@ impl ProductPages<'_> {
             let (Some(name), Some((project, version))) = (name, of_name) else {
                 continue;
             };
-            if let (Some(sha256), Some(size)) = (link.sha256, link.size) {
+            if let (Some(sha256), Some(size)) = (link.claim.sha256, link.claim.size) {
                 let path = format!("{directory}/{name}");
                 let file = PackageFile {
-                    yanked: link.yanked,
-                    metadata: link.metadata,
-                    requires_python: link.requires_python,
+                    yanked: link.claim.yanked,
+                    metadata: link.claim.metadata,
+                    requires_python: link.claim.requires_python,
                     ..PackageFile::new(path.clone(), project, version, size, sha256)
                 };
                 files.insert(path, file);

@@ -20,7 +20,7 @@ use crate::{
         Layout,
         package_file::{SIDECAR, identity, is_of_others, is_ours, is_package, is_wheel},
         parse::Address,
-        parse::{self, DirectoryKey, PageLink},
+        parse::{self, DirectoryKey, FileClaim, PageLink},
         set_json::SetJson,
     },
     run::ArtifactGroup,
@@ -102,7 +102,7 @@ fn find_published(place: &SetPlace) -> Result<PublishedSet> {
     pages.find_missing();
     let mut packages = Vec::new();
     let mut chosen = None;
-    if pages.facts.promises.is_empty() {
+    if pages.facts.claims.is_empty() {
         // No page names a package: check the packages beside the pages. Any web server has an
         // `index.html`; it counts only if there are packages beside it.
         packages = place.packages(PackageDirectories::Built)?;
@@ -117,8 +117,8 @@ fn find_published(place: &SetPlace) -> Result<PublishedSet> {
         chosen = pages.choose();
     }
     let mut facts = pages.facts;
-    let promises = facts.promises.iter().filter(|it| it.link.has_metadata);
-    let with_metadata: BTreeSet<String> = promises.map(|it| it.file.clone()).collect();
+    let claims = facts.claims.iter().filter(|it| it.claim.has_metadata);
+    let with_metadata: BTreeSet<String> = claims.map(|it| it.file.clone()).collect();
     for (name, address) in pages.addresses {
         match place.package(&name, &address)? {
             Some(package) => packages.push(package),
@@ -138,19 +138,19 @@ fn find_published(place: &SetPlace) -> Result<PublishedSet> {
 fn described(place: &SetPlace, packages: &[StoredPackage]) -> Result<Option<PublishedFacts>> {
     let mut known = KnownFacts::of_documents(place, None)?;
     let packages = packages.iter().filter(|it| !is_of_others(&it.name));
-    let promises = packages.filter_map(|package| {
-        let file = known.files.remove(&place.shown(package.path()))?;
+    let claims = packages.filter_map(|package| {
+        let described = known.files.remove(&place.shown(package.path()))?;
         Some(PageClaim {
             page: "set.json".to_owned(),
             listing: Listing::SetJson.of(None),
             file: package.name.clone(),
-            link: parse::file_link(&file),
+            claim: FileClaim::from(&described),
         })
     });
-    let promises: Vec<PageClaim> = promises.collect();
-    let is_described = !promises.is_empty() && !known.has_later_parts;
+    let claims: Vec<PageClaim> = claims.collect();
+    let is_described = !claims.is_empty() && !known.has_later_parts;
     Ok(is_described.then(|| PublishedFacts {
-        promises,
+        claims,
         unshipped: known.identity.unshipped,
         ..PublishedFacts::default()
     }))
@@ -196,16 +196,16 @@ impl PageReader<'_> {
         let place = self.place;
         let document = place.path("set.json");
         let mut layout = None;
-        let mut unshipped = Vec::new();
         if let Some(text) = place.text(&document)? {
-            let links = SetJson::parse(&text).map(|set| {
-                layout = (!set.files.is_empty()).then(|| set.layout());
-                unshipped.clone_from(&set.identity.unshipped);
-                set.files.iter().map(parse::file_link).collect()
-            });
-            self.links(&document, &Listing::SetJson.of(None), links);
+            match SetJson::parse(&text) {
+                Ok(set) => {
+                    layout = (!set.files.is_empty()).then(|| set.layout());
+                    self.described(&document, &set);
+                    self.facts.unshipped = set.identity.unshipped;
+                }
+                Err(error) => self.bad(&document, one_line(&error)),
+            }
         }
-        self.facts.unshipped = unshipped;
         let layout = layout.map_or_else(|| self.layout(), Ok)?;
         let page = |below: &str| place.path(&format!("{}{below}index.html", layout.files()));
         self.pages(None, place.page.as_deref().unwrap_or(&page("")))?;
@@ -390,6 +390,16 @@ impl PageReader<'_> {
         projects.into_iter().collect()
     }
 
+    /// Records what `set.json` says, and that it exists, even if it names no package.
+    fn described(&mut self, document: &str, set: &SetJson) {
+        let listing = Listing::SetJson.of(None);
+        self.facts.listings.insert(listing.clone());
+        for file in &set.files {
+            let address = Address::here(self.place.path(&file.path));
+            self.claim(document, &listing, address, FileClaim::from(file));
+        }
+    }
+
     /// Records what a page says, and that its listing exists, even if it names no package.
     fn links(&mut self, page: &str, listing: &ListingPlace, links: Result<Vec<PageLink>>) {
         let links = match links {
@@ -399,7 +409,7 @@ impl PageReader<'_> {
         self.facts.listings.insert(listing.clone());
         for link in links {
             match parse::resolve(page, &link.href) {
-                Ok(address) => self.promise(page, listing, address, link),
+                Ok(address) => self.claim(page, listing, address, link.claim),
                 Err(error) => {
                     // The directory listing of a web server links to its parent directory, which
                     // may be outside. Only a bad link to a package is an error.
@@ -412,7 +422,7 @@ impl PageReader<'_> {
     }
 
     /// Records a claim about a package. Links to other files are ignored.
-    fn promise(&mut self, page: &str, listing: &ListingPlace, address: Address, link: PageLink) {
+    fn claim(&mut self, page: &str, listing: &ListingPlace, address: Address, claim: FileClaim) {
         let file = self.name_of(&address);
         if !is_package(&file) {
             return;
@@ -421,11 +431,11 @@ impl PageReader<'_> {
             self.facts.foreign.insert(file);
             return;
         }
-        self.facts.promises.push(PageClaim {
+        self.facts.claims.push(PageClaim {
             page: self.place.shown(page),
             listing: listing.clone(),
             file: file.clone(),
-            link,
+            claim,
         });
         self.addresses.entry(file).or_insert(address);
     }
@@ -437,13 +447,13 @@ impl PageReader<'_> {
         let all = self.addresses.keys().filter_map(|it| version(it));
         let mut all: BTreeSet<Version> = all.collect();
         // All files in a `set.json` belong to one set, even if their versions differ.
-        let mut promises = self.facts.promises.iter();
-        let has_document = promises.any(|it| it.listing.listing == Listing::SetJson);
+        let mut claims = self.facts.claims.iter();
+        let has_document = claims.any(|it| it.listing.listing == Listing::SetJson);
         let newest = all.pop_last();
         let newest = newest.filter(|_| !all.is_empty() && !has_document);
         let chosen = self.place.version.clone().or(newest)?;
         let is_it = |name: &str| version(name).is_none_or(|version| version == chosen);
-        self.facts.promises.retain(|promise| is_it(&promise.file));
+        self.facts.claims.retain(|claim| is_it(&claim.file));
         self.addresses.retain(|name, _| is_it(name));
         Some(chosen)
     }
@@ -499,16 +509,16 @@ impl PageReader<'_> {
 /// The facts about a published set, besides those of its packages.
 #[derive(Clone, Debug, Default)]
 pub struct PublishedFacts {
-    pub promises: Vec<PageClaim>,
+    pub claims: Vec<PageClaim>,
     /// The artifacts that ship nowhere, according to `set.json`.
     pub unshipped: Vec<String>,
-    /// The listings that exist. One without a claim in `promises` names no package.
+    /// The listings that exist. One without a claim in `claims` names no package.
     pub listings: BTreeSet<ListingPlace>,
     /// Project pages that name no package of their project: page and project.
     pub empty_pages: Vec<(String, String)>,
     /// Files that a page names and that do not exist, by name.
     pub gone: BTreeSet<String>,
-    /// The sidecar of each wheel for which a page promises one. `None` if it does not exist.
+    /// The sidecar of each wheel for which a page claims one. `None` if it does not exist.
     pub sidecars: BTreeMap<String, Option<Vec<u8>>>,
     /// Files of other projects that the pages name. They are not read.
     pub foreign: BTreeSet<String>,
@@ -531,7 +541,7 @@ pub struct PageClaim {
     pub listing: ListingPlace,
     /// The name of the file, with the directory of its family if it has one.
     pub file: String,
-    pub link: PageLink,
+    pub claim: FileClaim,
 }
 
 /// A kind of list of the files of a set.
@@ -589,7 +599,7 @@ impl ListingPlace {
 impl PublishedFacts {
     /// The files that a listing names.
     pub fn named(&self, place: &ListingPlace) -> BTreeSet<&str> {
-        let promises = self.promises.iter().filter(|it| it.listing == *place);
-        promises.map(|promise| promise.file.as_str()).collect()
+        let claims = self.claims.iter().filter(|it| it.listing == *place);
+        claims.map(|claim| claim.file.as_str()).collect()
     }
 }

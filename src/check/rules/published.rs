@@ -26,19 +26,19 @@ pub(super) fn find(set: &SetFacts, published: &PublishedFacts, findings: &mut Fi
     let digests: BTreeMap<&str, (Sha256, u64)> =
         digests.filter_map(|it| Some((&*it.file, it.digest?))).collect();
     let mut files: BTreeMap<&str, Vec<&PageClaim>> = BTreeMap::new();
-    for promise in &published.promises {
-        files.entry(&promise.file).or_default().push(promise);
+    for claim in &published.claims {
+        files.entry(&claim.file).or_default().push(claim);
     }
-    for (file, promises) in &files {
+    for (file, claims) in &files {
         if published.gone.contains(*file) {
-            let pages = list(promises.iter().map(|it| it.page.clone()));
+            let pages = list(claims.iter().map(|it| it.page.clone()));
             let fact = format!("it does not exist, but is listed by {pages}");
             let project = identity(file).map(|(project, _)| project);
             findings.cause(rule::PROMISED_FILE_MISSING, file, project.as_ref(), fact);
             continue;
         }
         if let Some(digest) = digests.get(file)
-            && let Some(fact) = replaced_file(promises, *digest)
+            && let Some(fact) = replaced_file(claims, *digest)
         {
             findings.of(rule::BROKEN_PROMISE, file, fact);
         }
@@ -46,7 +46,7 @@ pub(super) fn find(set: &SetFacts, published: &PublishedFacts, findings: &mut Fi
             let mut wheels = set.wheels.iter();
             let wheel = wheels.find(|it| it.file == *file);
             let inside = wheel.and_then(|it| Some(it.dist_info("METADATA")?.1));
-            for fact in sidecar(bytes.as_deref(), inside, promises) {
+            for fact in sidecar(bytes.as_deref(), inside, claims) {
                 findings.of(rule::WRONG_SIDECAR, file, fact);
             }
         }
@@ -58,25 +58,25 @@ pub(super) fn find(set: &SetFacts, published: &PublishedFacts, findings: &mut Fi
 }
 
 /// One sentence about a file that is not the one that pages describe, with the pages that do.
-fn replaced_file(promises: &[&PageClaim], (sha256, len): (Sha256, u64)) -> Option<String> {
+fn replaced_file(claims: &[&PageClaim], (sha256, len): (Sha256, u64)) -> Option<String> {
     let is_other = |it: &&&PageClaim| {
-        it.link.size.is_some_and(|size| size != len)
-            || it.link.sha256.is_some_and(|it| it != sha256)
+        it.claim.size.is_some_and(|size| size != len)
+            || it.claim.sha256.is_some_and(|it| it != sha256)
     };
-    let others: Vec<&PageClaim> = promises.iter().filter(is_other).copied().collect();
+    let others: Vec<&PageClaim> = claims.iter().filter(is_other).copied().collect();
     let first = others.first()?;
     let pages = others.iter().map(|it| it.page.as_str()).unique();
     let pages = some(pages, MOST_PAGES);
     // The beginning of a digest tells two files apart, and fits into a line.
     let short = |digest: Sha256| digest.to_string().chars().take(12).collect::<String>();
-    let how = match (first.link.size, first.link.sha256) {
+    let how = match (first.claim.size, first.claim.sha256) {
         (Some(size), _) if size != len => format!("{len} bytes instead of {size}"),
         (_, Some(other)) => format!("SHA-256 {}… instead of {}…", short(sha256), short(other)),
         _ => return None,
     };
     let verb = if others.iter().map(|it| &it.page).all_equal() { "describes" } else { "describe" };
     // If another page has the right digest, the page is wrong and not the file.
-    let mut digests = promises.iter().filter_map(|it| it.link.sha256);
+    let mut digests = claims.iter().filter_map(|it| it.claim.sha256);
     let title = if digests.any(|it| it == sha256) { "" } else { "not the file that was built: " };
     Some(format!("{title}{pages} {verb} another one ({how})"))
 }
@@ -86,7 +86,7 @@ const MOST_PAGES: usize = 2;
 
 /// The sidecar of a wheel equals the METADATA inside it, and has the digest that pages say
 /// ([PEP 658](https://peps.python.org/pep-0658/)).
-fn sidecar(beside: Option<&[u8]>, inside: Option<&[u8]>, promises: &[&PageClaim]) -> Vec<String> {
+fn sidecar(beside: Option<&[u8]>, inside: Option<&[u8]>, claims: &[&PageClaim]) -> Vec<String> {
     let Some(bytes) = beside else {
         let fact = "its metadata is promised, and there is no such file beside it";
         return vec![fact.to_owned()];
@@ -95,9 +95,9 @@ fn sidecar(beside: Option<&[u8]>, inside: Option<&[u8]>, promises: &[&PageClaim]
         return vec!["the metadata beside it is not the METADATA in it".to_owned()];
     }
     let sha256 = Sha256::of(bytes);
-    let broken = promises.iter().filter_map(|promise| {
-        let digest = promise.link.metadata.filter(|digest| *digest != sha256)?;
-        let page = &promise.page;
+    let broken = claims.iter().filter_map(|claim| {
+        let digest = claim.claim.metadata.filter(|digest| *digest != sha256)?;
+        let page = &claim.page;
         Some(format!("its metadata has SHA-256 {sha256}, and {digest} in `{page}`"))
     });
     broken.collect()

@@ -127,7 +127,7 @@ fn files_in_both_layouts_are_on_the_page_of_each() {
     let lines = pages.map(|path| {
         let (_, body) = all.iter().find(|(it, _)| it == path).unwrap();
         let links = parse::html_links(body).into_iter();
-        let links = links.filter(|link| link.sha256.is_some());
+        let links = links.filter(|link| link.claim.sha256.is_some());
         let links = links.map(|link| link.href.split('#').next().unwrap().to_owned());
         format!("{path}: {}", links.collect::<Vec<_>>().join(" "))
     });
