@@ -2,14 +2,16 @@
 //! are merged into one install tree, and `therock_manifest.json` in the base artifact describes the
 //! whole build.
 
-use std::{collections::BTreeSet, ops::Bound};
+use std::{collections::BTreeSet, ops::Bound, str::FromStr};
 
 use serde::{Deserialize, Deserializer, de};
 use serde_json::{Map, Value};
 
 use crate::{
-    error::{Invalid, Result, anyhow, bail, ensure},
+    error::{Error, Invalid, Result, anyhow, bail, ensure, one_line},
     relpath::RelPath,
+    run::RunId,
+    version::GitSha,
 };
 
 /// The base directories in their order, one per line, such as `math-libs/BLAS/rocBLAS/stage`. None
@@ -72,23 +74,29 @@ impl ArtifactManifest {
 }
 
 /// The build that artifacts come from: commit, run, version and flags.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct TherockManifest {
-    #[serde(rename = "the_rock_commit")]
-    pub commit: Option<String>,
-    #[serde(rename = "github_run_id", default, deserialize_with = "text")]
-    pub run_id: Option<String>,
-    #[serde(rename = "rocm_package_version")]
+    pub commit: Option<GitSha>,
+    pub run_id: Option<RunId>,
     pub package_version: Option<String>,
-    /// Build flags. So far, all are booleans or numbers.
-    flags: Option<Map<String, Value>>,
     /// The text of [`BaseVersion::FILE`](crate::version::BaseVersion::FILE), which is beside the
     /// manifest in the same artifact.
-    #[serde(skip)]
     pub base_version: Option<String>,
     /// Whether device code is in separate `.kpack` archives, with one artifact per target.
-    #[serde(skip)]
     pub kpack_split: bool,
+    /// What is not used, and why: a commit that is none.
+    pub notes: Vec<String>,
+}
+
+/// The file. The names are TheRock's.
+#[derive(Deserialize)]
+struct ManifestDocument {
+    the_rock_commit: Option<String>,
+    #[serde(default, deserialize_with = "text")]
+    github_run_id: Option<String>,
+    rocm_package_version: Option<String>,
+    /// Build flags. So far, all are booleans or numbers.
+    flags: Option<Map<String, Value>>,
 }
 
 impl TherockManifest {
@@ -102,11 +110,34 @@ impl TherockManifest {
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         // Without this check, serde would also accept an array, field by field.
         serde_json::from_slice::<Map<String, Value>>(bytes)?;
-        let mut manifest: Self = serde_json::from_slice(bytes)?;
-        let flags = manifest.flags.as_ref();
-        let split = flags.and_then(|flags| flags.get("KPACK_SPLIT_ARTIFACTS"));
-        manifest.kpack_split = split.is_some_and(is_truthy);
-        Ok(manifest)
+        let document: ManifestDocument = serde_json::from_slice(bytes)?;
+        let split = document.flags.as_ref().and_then(|flags| flags.get("KPACK_SPLIT_ARTIFACTS"));
+        let mut notes = Vec::new();
+        Ok(Self {
+            commit: known("the_rock_commit", document.the_rock_commit, &mut notes),
+            run_id: known("github_run_id", document.github_run_id, &mut notes),
+            package_version: document.rocm_package_version,
+            base_version: None,
+            kpack_split: split.is_some_and(is_truthy),
+            notes,
+        })
+    }
+}
+
+/// The value of a field. One that cannot be read is not there: a build outside of CI writes what it has.
+fn known<T: FromStr<Err: Into<Error>>>(
+    field: &str,
+    value: Option<String>,
+    notes: &mut Vec<String>,
+) -> Option<T> {
+    let value = value.filter(|text| !text.is_empty())?;
+    match value.parse() {
+        Ok(value) => Some(value),
+        Err(error) => {
+            let why = one_line(&error.into());
+            notes.push(format!("`{field}` of the manifest is not used: {why}"));
+            None
+        }
     }
 }
 
@@ -221,7 +252,7 @@ mod tests {
     fn a_manifest_says_what_was_built() {
         let manifest = build(
             r#"{
-                "the_rock_commit": "0123abcd",
+                "the_rock_commit": "0123abcd0123abcd0123abcd0123abcd0123abcd",
                 "github_job": "build",
                 "github_run_id": 17000000000,
                 "rocm_package_version": "7.13.0a20261101",
@@ -234,9 +265,20 @@ mod tests {
                 "later": {}
             }"#,
         );
-        assert_eq!(manifest.commit.as_deref(), Some("0123abcd"));
-        assert_eq!(manifest.run_id.as_deref(), Some("17000000000"));
-        assert!(manifest.kpack_split);
+        let commit = "0123abcd0123abcd0123abcd0123abcd0123abcd".parse().unwrap();
+        assert_eq!(manifest.commit, Some(commit));
+        assert_eq!(manifest.run_id, Some("17000000000".parse().unwrap()));
+        assert!(manifest.kpack_split && manifest.notes.is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_said() {
+        let manifest = build(r#"{"the_rock_commit": "main", "github_run_id": "r7"}"#);
+        assert_eq!((manifest.commit, manifest.run_id), (None, None));
+        insta::assert_snapshot!(manifest.notes.join("\n"), @r#"
+        `the_rock_commit` of the manifest is not used: not a commit of 7 to 64 hexadecimal digits: "main"
+        `github_run_id` of the manifest is not used: not a run id such as `21440027240`, nor `local`: "r7"
+        "#);
     }
 
     #[test]

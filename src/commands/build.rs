@@ -16,13 +16,13 @@ use crate::{
     error::{Context as _, Hint as _, Result, anyhow},
     fetch,
     package::{
-        BuildOptions, Kpack, OnCollision, SdkTreePacking, Subset,
-        assemble::{MadeSet, Reuse},
+        BuildOptions, Kpack, OnCollision, SdkTreePacking,
+        assemble::{MadePackage, MadeSet, Reuse},
         build::{Build, BuildSelection},
         document::BuildAnswer,
     },
-    place::LocalSet,
-    policy::{Catalog, ImportSuffix},
+    place::{KnownPackage, KnownPackages, LocalSet},
+    policy::{Catalog, ImportSuffix, Subset},
     run::Platform,
     target::{Scope, Target, TargetPattern, TargetTable},
     version::{ReleaseType, Version},
@@ -144,11 +144,23 @@ pub fn run(args: &BuildArgs, world: &World) -> Result<()> {
     if args.dry_run {
         return world.console.answer(&build.plan);
     }
-    let (plan, manifest) = (&build.plan, build.manifest()?);
-    let provenance = fetch::provenance(&args.artifact_dir)?;
+    let identity = build.identity(fetch::provenance(&args.artifact_dir)?)?;
     let made = build.make(dest, &args.what.reuse(), world)?;
-    LocalSet::built(dest, plan, &manifest, provenance, &made.packages, world)?;
+    LocalSet::built(dest, identity, known_packages(&made.packages), world)?;
     args.answer(&made, world)
+}
+
+/// What is known of packages that were just made, so that the next step does not read them again.
+pub(super) fn known_packages(made: &[MadePackage]) -> KnownPackages {
+    let known = made.iter().filter_map(|made| {
+        let known = KnownPackage {
+            file: made.file.clone(),
+            metadata: made.metadata()?.to_vec(),
+            identity: made.identity,
+        };
+        Some((made.file.path.clone(), known))
+    });
+    known.collect()
 }
 
 impl BuildArgs {

@@ -8,7 +8,7 @@ use clap::ArgGroup;
 use super::{
     World,
     args::{FromVariables, PageArgs, ensure_may_write, unusual},
-    build::{self, BuildInputs, BuildSettings},
+    build::{self, BuildInputs, BuildSettings, known_packages},
     check,
     fetch::{ChoiceArgs, FetchSettings},
     publish::{self, Publication, PublisherSummary},
@@ -152,13 +152,11 @@ impl PipelineArgs {
         let build = Build::plan(&tree, &options, &BuildSelection::All, &packages, world)?;
         build.ensure_complete()?;
         let _lock = Lock::to_write(&packages, LockPurpose::BuildBelow)?;
+        let identity = build.identity(origin.provenance()?)?;
         let made = build.make(&packages, &self.what.reuse(), world)?;
-        let (plan, manifest) = (&build.plan, build.manifest()?);
-        let provenance = origin.provenance()?;
-        let made_packages = &made.packages;
-        let set = LocalSet::built(&packages, plan, &manifest, provenance, made_packages, world)?;
+        let set = LocalSet::built(&packages, identity, known_packages(&made.packages), world)?;
         let mut facts = facts_of_built(&made.packages, options.settings.jobs, &world.stop)?;
-        facts.unshipped.clone_from(&plan.unshipped);
+        facts.unshipped.clone_from(&build.plan.unshipped);
         Ok((set, facts))
     }
 

@@ -11,10 +11,10 @@ use crate::{
     artifact::{ArtifactName, Component, TherockManifest},
     console::many,
     error::{Error, No, Result, hinted, message},
-    package::Subset,
     policy::{
         catalog::{Catalog, PackageKind, PackageSpec},
         naming::DistributionMode,
+        subset::Subset,
     },
     run::{ArtifactGroup, Platform},
     target::{Scope, TargetPattern, TargetTable},

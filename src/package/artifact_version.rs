@@ -3,7 +3,7 @@
 use crate::{
     artifact::TherockManifest,
     error::{Context as _, Hint as _, Result},
-    version::{BaseVersion, GitSha, ReleaseType, Version, undated},
+    version::{BaseVersion, ReleaseType, Version, undated},
 };
 
 /// The version of the artifacts, and a note if it is not the one in their manifest.
@@ -41,10 +41,8 @@ pub(super) fn find(
     let base = BaseVersion::of_install_tree(base)
         .with_context(|| format!("failed to read `{file}`, which is needed because {lack}"))
         .hint("pass `--version`")?;
-    let commit = manifest.commit.as_deref();
-    let commit: Option<GitSha> = commit.and_then(|commit| commit.parse().ok());
     let number = if kind == ReleaseType::Prerelease { " --rc 1" } else { "" };
-    let version = undated(kind, &base, commit.as_ref())
+    let version = undated(kind, &base, manifest.commit.as_ref())
         .with_context(|| format!("no version in the artifacts: {lack}, and `{file}` is `{base}`"))
         .hint("or pass the release type of the artifacts as `--release-type`")
         .hint(format!(

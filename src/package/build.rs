@@ -8,11 +8,11 @@ use std::{
 use itertools::Itertools as _;
 
 use crate::{
-    artifact::{ArtifactTree, TherockManifest, ensure_fit, same_content},
+    artifact::{ArtifactTree, ensure_fit, same_content},
     console::{World, many},
     error::{Result, anyhow, hinted},
+    index::Identity,
     package::{
-        Subset,
         assemble::{self, MadeSet, Reuse},
         plan::{BuildPlan, MemberSource, PackagePlan},
         planner,
@@ -20,10 +20,11 @@ use crate::{
         split_tree::SplitTree,
     },
     policy::{
-        DistributionMode,
+        DistributionMode, Subset,
         catalog::{Catalog, PackageKind, PackageSpec},
         required_file::RequiredFile,
     },
+    run::Provenance,
 };
 
 /// Which packages of a set to build.
@@ -68,7 +69,7 @@ impl<'a> Build<'a> {
         match selection {
             BuildSelection::All => {}
             BuildSelection::Named(names) => plan.keep(names)?,
-            BuildSelection::Subset(subset) => subset.keep(&mut plan)?,
+            BuildSelection::Subset(subset) => plan.keep_subset(subset)?,
         }
         Ok(Self { plan, options, selection, tree })
     }
@@ -114,9 +115,28 @@ impl<'a> Build<'a> {
         Ok(MadeSet { _archives: archives, ..made })
     }
 
-    /// The manifest that the build of TheRock wrote.
-    pub fn manifest(&self) -> Result<TherockManifest> {
-        self.tree.tree.therock_manifest()
+    /// What `set.json` says of the set: the run is the one that the artifacts were fetched from, or else the
+    /// one that TheRock's manifest names.
+    pub fn identity(&self, provenance: Provenance) -> Result<Identity> {
+        let manifest = self.tree.tree.therock_manifest()?;
+        let plan = &self.plan;
+        let Provenance { run_id, foreign_code } = provenance;
+        let foreign = foreign_code.as_ref();
+        let foreign_run = foreign.map(|code| code.run_id.clone());
+        Ok(Identity {
+            repository: foreign.map(|code| code.repository.clone()),
+            run_id: foreign_run.or(run_id).or(manifest.run_id),
+            run_attempt: None,
+            platform: Some(plan.platform),
+            commit: manifest.commit,
+            version: Some(plan.version.clone()),
+            targets: plan.targets.clone(),
+            promoted_from: None,
+            foreign_code,
+            without: plan.without.clone(),
+            unshipped: plan.unshipped.clone(),
+            not_in_run: plan.not_in_run.clone(),
+        })
     }
 }
 

@@ -16,8 +16,7 @@ use crate::{
     error::Result,
     package::{
         plan::{
-            BuildOrigin, Label, MemberSource, Members, PackageForm, PackagePlan, SdkTree,
-            SdkTreePacking,
+            BuildOrigin, MemberSource, Members, PackageForm, PackagePlan, SdkTree, SdkTreePacking,
         },
         planner::Same,
         request::Request,
@@ -27,7 +26,9 @@ use crate::{
         catalog::{PackageKind, PackageSpec},
         devel_manifest,
         dist_info::DistInfo,
-        selector, templates,
+        selector,
+        subset::Label,
+        templates,
     },
     relpath::RelPath,
     target::Scope,

@@ -15,5 +15,5 @@ mod runtime;
 mod split_tree;
 
 pub use plan::{BuildPlan, SdkTreePacking};
-pub use request::{BuildOptions, Expected, OnCollision, Request, Subset};
+pub use request::{BuildOptions, Expected, OnCollision, Request};
 pub use split_tree::Kpack;

@@ -18,7 +18,10 @@ use crate::{
     elf::Rpath,
     error::{Result, bail, ensure},
     io::FileIdentity,
-    policy::{catalog::PackageSpec, naming::DistributionMode},
+    policy::{
+        naming::DistributionMode,
+        subset::{Label, Subset, wanted},
+    },
     relpath::{self, RelPath, links},
     run::Platform,
     target::Scope,
@@ -43,20 +46,6 @@ pub struct BuildPlan {
     pub not_in_run: Vec<String>,
     /// What a user should know, such as files that were left out.
     pub notes: Vec<String>,
-}
-
-/// Identifies a package of the set.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Label {
-    /// `core`, `device`, …
-    pub package: String,
-    /// The target or family that the package is built for.
-    pub scope: Option<Scope>,
-    /// The name of the distribution: `rocm-sdk-device-gfx942`.
-    pub dist: String,
-    /// The subdirectory of `dist/` for this package. Only legacy sets with several families have
-    /// them.
-    pub directory: Option<String>,
 }
 
 #[derive(Debug)]
@@ -165,43 +154,22 @@ impl BuildPlan {
         Ok(())
     }
 
+    /// Removes all packages that are not in a subset. Fails if none is left. Packages of the subset for which
+    /// the artifacts have no files may be missing; the plan has a note about each.
+    pub fn keep_subset(&mut self, subset: &Subset) -> Result<()> {
+        self.packages.retain(|package| subset.makes(&package.label));
+        let names = subset.labels.iter().map(|label| format!("`{}`", label.dist));
+        ensure!(
+            !self.packages.is_empty(),
+            "none of these packages is in this set: {}",
+            names.collect::<Vec<_>>().join(", ")
+        );
+        Ok(())
+    }
+
     /// The members of all wheels.
     pub(super) fn members(&self) -> impl Iterator<Item = (&RelPath, &MemberSource)> {
         self.packages.iter().flat_map(|it| it.members.iter())
-    }
-}
-
-/// A predicate for packages with one of `names`. It is an error if a name fits none of `labels`.
-pub(super) fn wanted<'a>(
-    labels: &[&Label],
-    names: &'a [String],
-) -> Result<impl Fn(&Label) -> bool + use<'a>> {
-    let known: BTreeSet<String> = labels.iter().flat_map(|label| label.names()).collect();
-    let mut unknown = names.iter().filter(|name| !known.contains(*name)).peekable();
-    ensure!(
-        unknown.peek().is_none(),
-        "no package `{}` in this set, which has `{}`",
-        unknown.join("`, `"),
-        known.iter().join("`, `")
-    );
-    Ok(|label: &Label| label.names().any(|name| names.contains(&name)))
-}
-
-impl Label {
-    pub(super) fn of(package: &PackageSpec, mode: DistributionMode, scope: Option<&Scope>) -> Self {
-        Self {
-            package: package.name.clone(),
-            scope: scope.cloned(),
-            dist: package.dist_name(mode, scope),
-            directory: None,
-        }
-    }
-
-    /// All names that select this package, see [`BuildPlan::keep`].
-    fn names(&self) -> impl Iterator<Item = String> + use<> {
-        let (package, scope) = (&self.package, self.scope.as_ref());
-        let narrow = scope.map(|scope| format!("{package}-{}", scope.base()));
-        [package.clone(), self.dist.clone()].into_iter().chain(narrow)
     }
 }
 

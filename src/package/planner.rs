@@ -17,13 +17,14 @@ use crate::{
     package::{
         describe::{Describer, Devel},
         plan::{BuildPlan, Members},
-        request::{OnCollision, Request, Subset},
+        request::{OnCollision, Request},
         runtime::{Claim, Claims},
     },
     policy::{
         catalog::{Catalog, PackageKind, PackageSpec},
         dist_info::DistInfo,
         naming::DistributionMode,
+        subset::Subset,
     },
     relpath::RelPath,
     target::{PlatformView, Scope},

@@ -4,7 +4,6 @@ use std::{
     collections::{BTreeMap, HashMap},
     iter,
     path::{Path, PathBuf},
-    str::FromStr,
 };
 
 use super::{
@@ -14,7 +13,6 @@ use super::{
     set_place::{PackageDirectories, SetPlace},
 };
 use crate::{
-    artifact::TherockManifest,
     atomic,
     console::World,
     digest::Sha256,
@@ -25,8 +23,7 @@ use crate::{
         set_json::{Identity, SetJson},
     },
     io::{DigestCache, FileIdentity},
-    package::{BuildPlan, assemble::MadePackage},
-    run::{ArtifactGroup, Provenance},
+    run::ArtifactGroup,
     store::CopySource,
 };
 
@@ -66,10 +63,8 @@ impl LocalSet {
     /// the set.
     pub fn built(
         dest: &Path,
-        plan: &BuildPlan,
-        manifest: &TherockManifest,
-        provenance: Provenance,
-        made: &[MadePackage],
+        identity: Identity,
+        made: KnownPackages,
         world: &World,
     ) -> Result<Self> {
         let place = SetPlace::directory(dest, &world.stop);
@@ -78,46 +73,15 @@ impl LocalSet {
         // must not stay beside the new packages if anything below fails.
         remove_index(&place, dest)?;
         atomic::clear(&page)?;
-        let commit = known("the_rock_commit", manifest.commit.as_deref(), world);
-        let run_id = known("github_run_id", manifest.run_id.as_deref(), world);
-        let Provenance { run_id: fetched, foreign_code } = provenance;
-        let foreign = foreign_code.as_ref();
-        let told = foreign.map(|it| it.run_id.clone()).or(fetched);
-        let run_id = told.or(run_id);
-        let known = made.iter().filter_map(|made| {
-            let known = KnownPackage {
-                file: made.file.clone(),
-                metadata: made.metadata()?.to_vec(),
-                identity: made.identity,
-            };
-            Some((made.file.path.clone(), known))
-        });
-        let known = KnownFacts {
-            identity: Identity {
-                platform: Some(plan.platform),
-                commit,
-                run_id,
-                run_attempt: None,
-                version: Some(plan.version.clone()),
-                targets: plan.targets.clone(),
-                repository: foreign.map(|it| it.repository.clone()),
-                without: plan.without.clone(),
-                unshipped: plan.unshipped.clone(),
-                not_in_run: plan.not_in_run.clone(),
-                promoted_from: None,
-                foreign_code,
-            },
-            made: known.collect(),
-            ..KnownFacts::default()
-        };
-        let packed: HashMap<&str, Sha256> =
-            made.iter().map(|made| (&*made.file.path, made.file.sha256)).collect();
+        let packed: HashMap<String, Sha256> =
+            made.iter().map(|(path, known)| (path.clone(), known.file.sha256)).collect();
+        let known = KnownFacts { identity, made, ..KnownFacts::default() };
         let directories = PackageDirectories::Built;
         let is_packed = |path: &str| packed.contains_key(path);
         let set = Self::read_known(dest, &place, known, directories, is_packed, world)
             .context("failed to read the finished set")?;
         for file in &set.document.files {
-            let sha256 = packed.get(&*file.path);
+            let sha256 = packed.get(&file.path);
             if sha256.is_some_and(|sha256| *sha256 != file.sha256) {
                 return Err(anyhow!("`{}` changed after it was packed", file.path))
                     .hint("build again, while no other program writes there");
@@ -225,22 +189,6 @@ impl LocalSet {
         let headline = format!("`{place}` does not hold the set that `build` described there");
         because(headline, differences).map_or(Ok(()), |refusal| Err(refusal).hint(hint))
     }
-}
-
-/// A value of the manifest. Says so if it cannot be read: `set.json` and its pages then do not have it.
-fn known<T: FromStr<Err: Into<Error>>>(
-    field: &str,
-    value: Option<&str>,
-    world: &World,
-) -> Option<T> {
-    let value = value.filter(|text| !text.is_empty())?;
-    let read = value.parse::<T>().map_err(Into::into);
-    let warn = |error: &Error| {
-        let why = one_line(error);
-        let text = format!("`{field}` of the manifest is not used: {why}");
-        world.console.warn(text);
-    };
-    read.inspect_err(warn).ok()
 }
 
 /// Removes the pages that an `index` of the packages in `set.json` wrote beside `dist`. A page that another

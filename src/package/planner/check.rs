@@ -15,12 +15,13 @@ use crate::{
     error::{Error, Result, anyhow, hinted},
     package::{
         planner::Same,
-        request::{OnCollision, Request, Subset},
+        request::{OnCollision, Request},
         runtime::Claim,
     },
     policy::{
         catalog::{Catalog, PackageKind},
         naming::DistributionMode,
+        subset::Subset,
     },
     relpath::RelPath,
     run::Platform,

@@ -13,7 +13,7 @@ use rocwheel::{
         assemble::{BuiltMember, MadePackage, MadeSet, Reuse},
         build::{Build, BuildSelection},
     },
-    place::LocalSet,
+    place::{KnownPackage, KnownPackages, LocalSet},
     run::Platform,
     run::Provenance,
     wheel::{Source, WheelCompression},
@@ -159,16 +159,16 @@ fn a_package_that_changed_since_it_was_packed_is_refused() {
     let tree = ArtifactTree::scan(&sets()[0].artifacts(), jobs, &world.stop).unwrap();
     let build = Build::plan(&tree, &options, &BuildSelection::All, place.path(), &world).unwrap();
     let made = build.make(place.path(), &Reuse::default(), &world).unwrap();
-    let (manifest, packages) = (build.manifest().unwrap(), &made.packages);
+    let packages = &made.packages;
+    let known = packages.iter().map(|made| {
+        let (file, identity) = (made.file.clone(), made.identity);
+        let metadata = made.metadata().unwrap().to_vec();
+        (made.file.path.clone(), KnownPackage { file, identity, metadata })
+    });
+    let known: KnownPackages = known.collect();
     let describe = || {
-        LocalSet::built(
-            place.path(),
-            &build.plan,
-            &manifest,
-            Provenance::default(),
-            packages,
-            &world,
-        )
+        let identity = build.identity(Provenance::default()).unwrap();
+        LocalSet::built(place.path(), identity, known.clone(), &world)
     };
     assert_eq!(describe().unwrap().document.files.len(), packages.len());
     // It keeps its length and the time of its last write.

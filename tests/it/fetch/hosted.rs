@@ -150,7 +150,7 @@ fn the_code_of_a_fork_is_known_as_such_until_it_is_published() {
     let other = t.read(manifest).replace("\"local\"", "\"run-7\"");
     t.write(manifest, other);
     let said = t.run("build --artifact-dir out --output-dir again").done();
-    let why = "warning: `github_run_id` of the manifest is not used: not a run id";
+    let why = "note: `github_run_id` of the manifest is not used: not a run id";
     assert_has!(said.stderr, why);
     assert_lacks!(t.read("again/set.json"), "foreign-code", "run-id");
 }

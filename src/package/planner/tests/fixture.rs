@@ -9,9 +9,9 @@ use crate::{
     package::{
         plan::BuildPlan,
         planner::plan,
-        request::{BuildOptions, OnCollision, Request, Subset},
+        request::{BuildOptions, OnCollision, Request},
     },
-    policy::naming::DistributionMode,
+    policy::{DistributionMode, Subset},
     run::Platform,
     target::Target,
 };

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use crate::{
     package::{
-        Subset,
         planner::tests::fixture::{Fixture, library, program},
         planner::tests::{names, outline, says, split},
     },
+    policy::Subset,
     run::Platform,
 };
 
