@@ -28,6 +28,9 @@ pub mod archive;
 pub mod elf;
 pub mod location;
 
+// Predicts what the dynamic loader of a host does with installed files (uses elf).
+pub mod loader;
+
 // Wheels: read, packed and edited (uses archive and elf).
 pub mod wheel;
 
@@ -40,9 +43,11 @@ pub mod console;
 // The GPUs of this machine, as its kernel describes them, and whether they can be used.
 pub mod gpu;
 
-// Artifacts that CI built, and the runs that built them.
-pub mod artifact;
+// What CI ran: runs, their groups, and the place of their outputs.
 pub mod run;
+
+// What CI built: artifacts.
+pub mod artifact;
 
 // What the packages are: `packages.toml`, their names, and the Python that ships in them.
 pub mod policy;
@@ -50,20 +55,14 @@ pub mod policy;
 // What an index says of a set: its files, its document, its pages, its install lines. No I/O.
 pub mod index;
 
-// Plans and makes the packages.
-pub mod package;
-
 // Services: GitHub's API, and the stores that have files.
 pub mod github;
 pub mod store;
 
-// Downloads the artifacts of a run.
+// The three ends of a build: the artifacts of a run are downloaded, packages are planned and made, and
+// sets in a directory or a bucket are read, indexed and published.
 pub mod fetch;
-
-// Predicts what the dynamic loader of a host does with installed files (uses elf).
-pub mod loader;
-
-// Package sets in a directory or a bucket: reads, indexes and publishes them.
+pub mod package;
 pub mod place;
 
 // Finds what is wrong with a package set.
