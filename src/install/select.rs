@@ -214,8 +214,8 @@ fn wanted_targets(
             wanted.extend(has);
         }
         TargetWish::Named(pattern) => {
-            for name in pattern.names() {
-                let of_name = expand(name)?;
+            for (name, one) in pattern.names().zip(pattern.each()) {
+                let of_name = packaged(one)?;
                 let is_family = of_name.len() != 1 || name.parse::<Target>().is_err();
                 let before = wanted.len();
                 wanted.extend(of_name.into_iter().filter(|it| offered.contains(it)));
@@ -240,10 +240,10 @@ fn wanted_targets(
     ))
 }
 
-/// The targets of a name, as device packages are called: that of `gfx942` has the code for
+/// The targets of a pattern, as device packages are called: the package of `gfx942` has the code for
 /// `gfx942:xnack+` too.
-fn expand(name: &str) -> Result<Vec<Target>> {
-    let targets = TargetTable::builtin().select_with_newer(&[name.parse()?])?;
+fn packaged(pattern: TargetPattern) -> Result<Vec<Target>> {
+    let targets = TargetTable::builtin().select_with_newer(&[pattern])?;
     Ok(targets.iter().map(Target::packaged).unique().collect())
 }
 
@@ -258,7 +258,7 @@ pub fn chosen_family(request: &Request, offered: &OfferedSet) -> Result<Option<A
     let table = TargetTable::builtin();
     let is_for = |family: &ArtifactGroup, name: &String| {
         let known = family.as_str().parse::<Family>();
-        family.as_str() == name
+        family.as_str().eq_ignore_ascii_case(name)
             || known.is_ok_and(|it| table.targets(&it).any(|it| it.as_str() == name))
     };
     let fitting = families.iter().filter(|family| names.iter().all(|name| is_for(family, name)));

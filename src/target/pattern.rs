@@ -20,6 +20,11 @@ impl TargetPattern {
         self.0.iter().map(|name| &**name)
     }
 
+    /// Each name as a pattern of its own.
+    pub fn each(&self) -> impl Iterator<Item = Self> {
+        self.0.iter().map(|name| Self(vec![name.clone()]))
+    }
+
     /// Whether it has no names, as `","` has none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

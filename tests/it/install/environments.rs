@@ -247,7 +247,7 @@ fn the_libraries_of_a_family_are_those_of_the_target() {
     t.run(upload).ok();
     for set in ["set", "out/9-linux/python"] {
         for (target, family) in families {
-            for name in [target, family] {
+            for name in [target, family, &family.to_lowercase()] {
                 let line = format!("install {set} --no-check --target {name} --dry-run");
                 let said = t.run(&line).ok();
                 let libraries = family.to_lowercase().replace('-', "_");
