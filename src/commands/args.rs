@@ -300,18 +300,18 @@ pub(super) fn ensure_may_write(bucket: &Bucket) -> Result<()> {
 #[command(next_help_heading = "S3 options")]
 pub struct AccessArgs {
     /// URL of the S3 server, if it is not Amazon's [default: `AWS_ENDPOINT_URL_S3`, else `AWS_ENDPOINT_URL`]
-    #[arg(long, value_name = "URL")]
+    #[arg(long, hide_short_help = true, value_name = "URL")]
     endpoint_url: Option<Endpoint>,
     /// Bucket region [default: `AWS_REGION`, else known for TheRock's buckets, detected for other Amazon
     /// buckets]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, hide_short_help = true, value_name = "NAME")]
     region: Option<S3Region>,
     /// The section of the AWS configuration files to use; the flag beats keys in variables [default:
     /// `AWS_PROFILE`]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, hide_short_help = true, value_name = "NAME")]
     profile: Option<String>,
     /// Send unsigned requests (the default if no credentials are found)
-    #[arg(long, env = "ROCWHEEL_NO_SIGN_REQUEST")]
+    #[arg(long, hide_short_help = true, env = "ROCWHEEL_NO_SIGN_REQUEST")]
     no_sign_request: bool,
 }
 
@@ -384,10 +384,10 @@ impl AccessArgs {
 #[command(next_help_heading = "GitHub options")]
 pub struct GitHubArgs {
     /// Token with read access to Actions [default: `GH_TOKEN`, else the login of gh]
-    #[arg(long, value_name = "TOKEN", env = "GITHUB_TOKEN", value_parser = secret)]
+    #[arg(long, hide_short_help = true, value_name = "TOKEN", env = "GITHUB_TOKEN", value_parser = secret)]
     github_token: Option<Secret>,
     /// API URL of a GitHub Enterprise server
-    #[arg(long, value_name = "URL", env = "GITHUB_API_URL")]
+    #[arg(long, hide_short_help = true, value_name = "URL", env = "GITHUB_API_URL")]
     github_api_url: Option<ApiUrl>,
 }
 

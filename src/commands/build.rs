@@ -43,7 +43,7 @@ pub struct BuildArgs {
     #[arg(long, value_name = "DIR")]
     pub artifact_dir: PathBuf,
     /// Directory in which `dist` is created
-    #[arg(long, alias = "dest-dir", value_name = "DIR")]
+    #[arg(long, short = 'o', alias = "dest-dir", value_name = "DIR")]
     pub output_dir: PathBuf,
     /// Platform of the packages
     #[arg(long, value_name = "PLATFORM", default_value = "linux")]
@@ -62,7 +62,7 @@ pub struct BuildArgs {
     #[arg(long = "target", alias = "targets", value_name = "LIST", requires = "only")]
     targets: Option<TargetPattern>,
     /// Print which files go into which package, and build nothing
-    #[arg(long, aliases = ["plan", "no-build-packages"])]
+    #[arg(long, short = 'n', aliases = ["plan", "no-build-packages"])]
     pub dry_run: bool,
     // A flag of `build_python_packages.py` that asks for what is done anyway.
     #[arg(long, hide = true, conflicts_with = "dry_run")]

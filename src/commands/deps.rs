@@ -102,7 +102,7 @@ struct DepsMirrorArgs {
     #[command(flatten)]
     pages: PageArgs,
     /// Print what would be copied, and write nothing
-    #[arg(long)]
+    #[arg(long, short = 'n')]
     dry_run: bool,
     #[command(flatten)]
     jobs: Jobs,

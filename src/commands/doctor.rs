@@ -65,7 +65,7 @@ pub struct DoctorArgs {
     #[arg(long, value_name = "BUCKET")]
     bucket: Option<Bucket>,
     /// Directory whose disk is checked: for artifacts and packages
-    #[arg(long, value_name = "DIR", default_value = ".")]
+    #[arg(long, short = 'o', value_name = "DIR", default_value = ".")]
     output_dir: PathBuf,
     /// Use no network: check neither the token nor the bucket
     #[arg(long)]

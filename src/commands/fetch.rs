@@ -52,7 +52,7 @@ pub struct FetchArgs {
     #[arg(long, value_name = "PACKAGE", value_delimiter = ',', conflicts_with = "all_artifacts")]
     only: Vec<String>,
     /// Directory for the artifacts
-    #[arg(long, value_name = "DIR", default_value = "build/artifacts")]
+    #[arg(long, short = 'o', value_name = "DIR", default_value = "build/artifacts")]
     output_dir: PathBuf,
     /// Save the archives without unpacking them
     #[arg(long, conflicts_with = "flatten")]
@@ -61,7 +61,7 @@ pub struct FetchArgs {
     #[arg(long)]
     flatten: bool,
     /// Print what would be fetched, and fetch nothing
-    #[arg(long)]
+    #[arg(long, short = 'n')]
     dry_run: bool,
     /// Print which run it is, its commit, its state, its place and what it has, and fetch nothing
     #[arg(long, conflicts_with_all = ["no_extract", "flatten"])]

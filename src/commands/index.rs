@@ -41,7 +41,7 @@ pub struct IndexArgs {
     #[command(flatten)]
     pages: PageArgs,
     /// Print what would be written, and write nothing
-    #[arg(long)]
+    #[arg(long, short = 'n')]
     dry_run: bool,
     #[command(flatten)]
     jobs: Jobs,

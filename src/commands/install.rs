@@ -82,7 +82,7 @@ pub struct InstallArgs {
     #[arg(long)]
     no_check: bool,
     /// Print what would be installed, and change nothing
-    #[arg(long)]
+    #[arg(long, short = 'n')]
     dry_run: bool,
     /// Print the exact pins with their digests in this form, and install nothing
     #[arg(long, value_name = "FORM", conflicts_with = "dry_run")]

@@ -34,7 +34,7 @@ use crate::{
 };
 
 /// Flags that only `--help` lists.
-const UNUSUAL: [&str; 17] = [
+const UNUSUAL: [&str; 21] = [
     "to",
     "baseline",
     "base_index",
@@ -52,6 +52,10 @@ const UNUSUAL: [&str; 17] = [
     "input_dir",
     "compression",
     "reuse",
+    "ignore",
+    "fail_on",
+    "require_targets",
+    "accept",
 ];
 
 /// Run every step from artifacts to packages that pip and uv can install
@@ -70,10 +74,10 @@ const UNUSUAL: [&str; 17] = [
   rocwheel pipeline --run-id 21440027240 --output-dir out --upload --dry-run")]
 pub struct PipelineArgs {
     /// Directory for the artifacts, the packages and the published set
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, short = 'o', value_name = "DIR")]
     output_dir: PathBuf,
     /// Print what would be read and written, and write nothing
-    #[arg(long)]
+    #[arg(long, short = 'n')]
     dry_run: bool,
     /// Where the packages are: in `dist` beside `simple`, or beside it as TheRock's uploader puts them
     #[arg(long, value_enum, value_name = "LAYOUT", default_value_t)]

@@ -74,7 +74,7 @@ pub struct PromoteArgs {
     #[command(flatten)]
     pages: PageArgs,
     /// Print what would be done, and write nothing
-    #[arg(long)]
+    #[arg(long, short = 'n')]
     dry_run: bool,
     #[command(flatten)]
     summary: PublisherSummary,

@@ -51,7 +51,7 @@ pub struct SummaryArgs {
     #[arg(long, value_name = "NAME", conflicts_with = "index_url")]
     workflow_artifact: Option<WorkflowArtifactName>,
     /// Write the summary to this file
-    #[arg(long, alias = "summary", value_name = "FILE")]
+    #[arg(long, short = 'o', alias = "summary", value_name = "FILE")]
     output: Option<PathBuf>,
     /// Show the findings and the device code of libraries from this output of `check --format json`
     #[arg(long, value_name = "FILE")]

@@ -87,6 +87,39 @@ fn every_flag_and_every_command_says_what_it_is_without_a_full_stop() {
     }
 }
 
+#[test]
+fn a_flag_that_many_commands_have_has_the_same_letter_in_all() {
+    let mut count = 0;
+    for (name, command) in tree() {
+        for flag in command.get_arguments() {
+            let letter = match flag.get_long() {
+                Some("output-dir" | "output") => 'o',
+                Some("dry-run") => 'n',
+                _ => continue,
+            };
+            assert_eq!(flag.get_short(), Some(letter), "`{name} {flag}`");
+            count += 1;
+        }
+    }
+    assert!(count > 15, "{count}");
+}
+
+/// Few people need them, and they are the same in every command. `check` has the options of a check under no heading.
+#[test]
+fn short_help_leaves_out_the_options_of_servers_and_of_the_check() {
+    let mut count = 0;
+    for (name, command) in tree() {
+        for flag in flags(&command) {
+            let heading = flag.get_help_heading();
+            if let Some("S3 options" | "GitHub options" | "Check options") = heading {
+                assert!(flag.is_hide_short_help_set(), "`{name} {flag}`");
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 50, "{count}");
+}
+
 /// In clap, the heading of a group of arguments also applies to the arguments declared after it.
 #[test]
 fn nothing_strays_below_the_heading_of_another_group() {

@@ -77,7 +77,7 @@ pub struct UploadArgs {
     #[arg(long)]
     part: bool,
     /// Write to this directory, laid out like the bucket, instead of to S3
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, short = 'o', value_name = "DIR")]
     output_dir: Option<PathBuf>,
     #[command(flatten)]
     pages: PageArgs,
@@ -85,7 +85,7 @@ pub struct UploadArgs {
     #[arg(long)]
     overwrite: bool,
     /// Print what would be written, and write nothing
-    #[arg(long)]
+    #[arg(long, short = 'n')]
     dry_run: bool,
     #[command(flatten)]
     summary: PublisherSummary,

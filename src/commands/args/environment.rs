@@ -118,19 +118,6 @@ fn without_idle_variable(argument: Arg) -> Arg {
     }
 }
 
-/// The options that only `--help` lists, and not `-h`: few people need them, and they are the same
-/// in every command. Those of the check are in the `-h` of `check`.
-const RARE: [&str; 3] = ["S3 options", "GitHub options", "Check options"];
-
-/// The letter of a flag that many commands have.
-fn letter(flag: &str) -> Option<char> {
-    match flag {
-        "output-dir" | "output" => Some('o'),
-        "dry-run" => Some('n'),
-        _ => None,
-    }
-}
-
 /// The command tree.
 pub(crate) fn tree<C: CommandFactory>() -> Command {
     each_argument(C::command(), &shaped)
@@ -173,14 +160,11 @@ pub(crate) fn unusual(argument: Arg, ids: &[&str]) -> Arg {
     argument.hide_short_help(is_hidden)
 }
 
-/// Gives an argument its letter, and its variable in help. `-h` names no variable, and
+/// Gives an argument its variable in help. `-h` names no variable, and
 /// `--help` no value of one, because some are secrets.
 fn shaped(mut argument: Arg) -> Arg {
     if matches!(argument.get_action(), ArgAction::SetTrue) {
         argument = argument.value_parser(BoolishValueParser::new());
-    }
-    if let Some(letter) = argument.get_long().and_then(letter) {
-        argument = argument.short(letter);
     }
     let variable = argument.get_env().map(|it| it.display().to_string());
     if let Some(variable) = variable.filter(|_| !argument.is_hide_set()) {
@@ -188,10 +172,7 @@ fn shaped(mut argument: Arg) -> Arg {
         let long = long.map(|it| it.ansi().to_string()).unwrap_or_default();
         argument = argument.long_help(format!("{long}\n\n[env: {variable}]"));
     }
-    let heading = argument.get_help_heading().unwrap_or_default();
-    let is_rare = RARE.contains(&heading);
-    let argument = argument.hide_env(true);
-    if is_rare { argument.hide_short_help(true) } else { argument }
+    argument.hide_env(true)
 }
 
 fn each_argument(command: Command, change: &dyn Fn(Arg) -> Arg) -> Command {

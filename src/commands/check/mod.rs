@@ -20,7 +20,7 @@ use crate::{
         RuleSelection, SetFacts, Severity,
     },
     commands::{
-        args::{AccessArgs, Jobs, SetArg},
+        args::{AccessArgs, Jobs, SetArg, unusual},
         summary,
     },
     console::{OutputFormat, many},
@@ -113,9 +113,13 @@ pub struct Policy {
     destination: Option<Destination>,
 }
 
+/// What only `--help` lists in a command that publishes; for `check` itself it is usual.
+const UNUSUAL: [&str; 5] = ["no_check", "ignore", "fail_on", "require_targets", "accept"];
+
 /// The check before a set is published.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Check options")]
+#[command(mut_args(|it| unusual(it, &UNUSUAL)))]
 pub struct GateArgs {
     /// Publish without checking the packages
     #[arg(long)]

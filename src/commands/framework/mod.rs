@@ -84,10 +84,10 @@ struct ReadingArgs {
 #[derive(Debug, clap::Args)]
 struct WritingArgs {
     /// Directory to write the wheels to
-    #[arg(long, value_name = "DIR", required_unless_present = "dry_run")]
+    #[arg(long, short = 'o', value_name = "DIR", required_unless_present = "dry_run")]
     output_dir: Option<PathBuf>,
     /// Print what would be done, and write nothing
-    #[arg(long, alias = "plan")]
+    #[arg(long, short = 'n', alias = "plan")]
     dry_run: bool,
     /// What to do with the version: `keep`, `none`, `set` (`+rocm7.14.0`), or the text of a suffix
     #[arg(long, value_name = "SUFFIX", default_value = "keep", allow_hyphen_values = true)]
