@@ -3,6 +3,7 @@
 
 use clap::{Arg, Command};
 
+use super::args::variable_of;
 use crate::{
     error::{self, Error},
     store::{StoreError, StoreFailureKind},
@@ -38,9 +39,8 @@ fn fitted(hint: &str, command: &Command, root: &Command) -> Option<String> {
         let has_flag = flag(command, name).is_some() || flag(root, name).is_some();
         // What no command of ours has is a flag of another program, such as docker.
         if let Some(other) = anywhere(root, name).filter(|_| !has_flag) {
-            let variable = other.get_env()?;
+            let variable = variable_of(other)?;
             let behind = behind.split_once('`').map_or(behind, |it| it.1);
-            let variable = variable.display().to_string();
             fitting.extend(["`", &variable, "`", behind]);
         } else {
             fitting.extend([FLAG, part]);
@@ -77,15 +77,17 @@ pub(super) fn advise(error: Error) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory as _;
+
     use super::*;
     use crate::{
-        commands::{Cli, args},
+        commands::Cli,
         error::{Context as _, anyhow, hinted, render},
     };
 
     #[test]
     fn a_hint_names_what_the_command_takes() {
-        let root = args::tree::<Cli>();
+        let root = Cli::command();
         let fitted = |name: &str, hint: &str| {
             let command = root.find_subcommand(name).unwrap();
             render(&fit(hinted(anyhow!("no"), hint), command, &root))

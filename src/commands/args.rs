@@ -2,13 +2,14 @@
 //! about this job is read where it is needed, and a flag replaces it.
 
 mod empty;
-mod environment;
 pub(super) mod inputs;
+mod line;
 mod machine;
 pub(super) mod seams;
 mod selection;
 #[cfg(test)]
 mod tests;
+mod variables;
 
 use std::{
     env, fmt,
@@ -20,11 +21,12 @@ use std::{
 
 #[cfg(test)]
 pub(crate) use self::empty::without_empty;
-pub(crate) use self::environment::{FromVariables, globals, line, parse, tree, unusual};
-pub use self::{machine::MachineArgs, selection::SelectionArgs};
+pub(crate) use self::line::{line, options_of_rejected, parse, unusual};
+pub(super) use self::variables::variable_of;
+pub use self::{machine::MachineArgs, selection::SelectionArgs, variables::Variables};
 use crate::{
     commands::{World, summary},
-    error::{Context as _, Hint as _, Result, Secret, Stop, anyhow},
+    error::{Context as _, Error, Hint as _, Result, Secret, Stop, anyhow},
     github::{ApiSettings, GitHub, WaitPolicy},
     location::{Bucket, Location},
     place::{PlaceArg, SetPlace},
@@ -40,11 +42,19 @@ use crate::{
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Jobs {
     /// Number of threads [default: one per processor]
-    #[arg(long, short, value_name = "N", value_parser = at_least_one, env = "ROCWHEEL_JOBS")]
+    ///
+    /// [env: `ROCWHEEL_JOBS`]
+    #[arg(long, short, value_name = "N", value_parser = at_least_one)]
     pub jobs: Option<NonZeroUsize>,
 }
 
 impl Jobs {
+    pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        variables.fill_with(&mut self.jobs, "ROCWHEEL_JOBS", |text| {
+            at_least_one(text).map_err(Error::msg)
+        })
+    }
+
     pub fn count(&self) -> NonZeroUsize {
         self.jobs.unwrap_or_else(World::jobs)
     }
@@ -82,18 +92,31 @@ impl SetArg {
 pub struct PageArgs {
     /// Write no pages under keys that end in `/`, for servers that reject such keys; installers
     /// then need `--find-links`
-    #[arg(long, env = "ROCWHEEL_NO_DIRECTORY_PAGES")]
+    ///
+    /// [env: `ROCWHEEL_NO_DIRECTORY_PAGES`]
+    #[arg(long)]
     pub no_directory_pages: bool,
+}
+
+impl PageArgs {
+    pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        variables.fill_switch(&mut self.no_directory_pages, "ROCWHEEL_NO_DIRECTORY_PAGES")
+    }
 }
 
 /// The file of the outputs of a step, which the runner of GitHub Actions names.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct StepOutputs {
-    #[arg(long, hide = true, env = "GITHUB_OUTPUT")]
+    #[arg(long, hide = true)]
     github_output: Option<PathBuf>,
 }
 
 impl StepOutputs {
+    pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        variables.fill_path(&mut self.github_output, "GITHUB_OUTPUT");
+        Ok(())
+    }
+
     pub fn are_wanted(&self) -> bool {
         self.github_output.is_some()
     }
@@ -128,7 +151,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "RUN")]
     run_id: Option<RunReference>,
     // The run of GitHub Actions that this process is part of.
-    #[arg(long, hide = true, env = "GITHUB_RUN_ID")]
+    #[arg(skip)]
     own_run: Option<RunReference>,
     /// Repository of the run [default: `GITHUB_REPOSITORY`, else ROCm/TheRock]
     #[arg(
@@ -144,18 +167,29 @@ pub struct RunArgs {
     #[arg(long, value_name = "TYPE")]
     release_type: Option<ReleaseType>,
     // The release type of the run of GitHub Actions that this process is part of.
-    #[arg(long, hide = true, env = "RELEASE_TYPE")]
+    #[arg(skip)]
     own_release_type: Option<ReleaseType>,
     /// Bucket of the run [default: decided by repository and release type]
-    #[arg(long, env = "ROCWHEEL_BUCKET")]
+    ///
+    /// [env: `ROCWHEEL_BUCKET`]
+    #[arg(long)]
     bucket: Option<Bucket>,
     /// Use no network: `place` and dry runs say where a run is read and written, and what they
     /// assume; with local directories, all other work is done too
-    #[arg(long, env = "ROCWHEEL_OFFLINE")]
+    ///
+    /// [env: `ROCWHEEL_OFFLINE`]
+    #[arg(long)]
     offline: bool,
 }
 
 impl RunArgs {
+    pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        variables.fill(&mut self.own_run, "GITHUB_RUN_ID")?;
+        variables.fill(&mut self.own_release_type, "RELEASE_TYPE")?;
+        variables.fill(&mut self.bucket, "ROCWHEEL_BUCKET")?;
+        variables.fill_switch(&mut self.offline, "ROCWHEEL_OFFLINE")
+    }
+
     /// The run that the user named, or the run of GitHub Actions that this process is part of.
     pub fn run(&self) -> Result<&RunReference> {
         let run = self.run_id.as_ref().or(self.own_run.as_ref());
@@ -311,11 +345,17 @@ pub struct AccessArgs {
     #[arg(long, hide_short_help = true, value_name = "NAME")]
     profile: Option<String>,
     /// Send unsigned requests (the default if no credentials are found)
-    #[arg(long, hide_short_help = true, env = "ROCWHEEL_NO_SIGN_REQUEST")]
+    ///
+    /// [env: `ROCWHEEL_NO_SIGN_REQUEST`]
+    #[arg(long, hide_short_help = true)]
     no_sign_request: bool,
 }
 
 impl AccessArgs {
+    pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        variables.fill_switch(&mut self.no_sign_request, "ROCWHEEL_NO_SIGN_REQUEST")
+    }
+
     /// The access settings. Without a region in the arguments, uses `known`, the region of the
     /// bucket if that is known.
     pub fn access(&self, known: Option<&str>) -> Result<Access> {
@@ -380,14 +420,18 @@ impl AccessArgs {
 }
 
 /// How to reach GitHub. Public repositories need no token.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "GitHub options")]
 pub struct GitHubArgs {
     /// Token with read access to Actions [default: `GH_TOKEN`, else the login of gh]
-    #[arg(long, hide_short_help = true, value_name = "TOKEN", env = "GITHUB_TOKEN", value_parser = secret)]
+    ///
+    /// [env: `GITHUB_TOKEN`]
+    #[arg(long, hide_short_help = true, value_name = "TOKEN", value_parser = secret)]
     github_token: Option<Secret>,
     /// API URL of a GitHub Enterprise server
-    #[arg(long, hide_short_help = true, value_name = "URL", env = "GITHUB_API_URL")]
+    ///
+    /// [env: `GITHUB_API_URL`]
+    #[arg(long, hide_short_help = true, value_name = "URL")]
     github_api_url: Option<ApiUrl>,
 }
 
@@ -397,6 +441,11 @@ fn secret(text: &str) -> Result<Secret> {
 }
 
 impl GitHubArgs {
+    pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        variables.fill_with(&mut self.github_token, "GITHUB_TOKEN", secret)?;
+        variables.fill(&mut self.github_api_url, "GITHUB_API_URL")
+    }
+
     /// The API settings for a run whose page is on `server`, if that is known.
     pub fn settings(&self, server: Option<&str>) -> Result<ApiSettings> {
         let mut settings = self.settings_in(server, |name| env::var(name).ok())?;

@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     World,
-    args::{Jobs, program, seams},
+    args::{Jobs, Variables, program, seams},
 };
 use crate::{
     artifact::input,
@@ -49,7 +49,9 @@ pub struct BuildArgs {
     #[arg(long, value_name = "PLATFORM", default_value = "linux")]
     platform: Platform,
     /// Release type of the run, for artifacts that say only their base version [default: ci]
-    #[arg(long, value_name = "TYPE", env = "RELEASE_TYPE")]
+    ///
+    /// [env: `RELEASE_TYPE`]
+    #[arg(long, value_name = "TYPE")]
     release_type: Option<ReleaseType>,
     #[command(flatten)]
     what: BuildInputs,
@@ -100,14 +102,16 @@ pub struct BuildInputs {
 }
 
 /// How packages are built, for few people. `pipeline` has none of these flags, but reads their variables.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct BuildSettings {
     /// Suffix for the import names of the packages, so that two sets can be installed side by side
     #[arg(long, value_name = "SUFFIX")]
     version_suffix: Option<ImportSuffix>,
     /// Platform tag of the wheels, such as `manylinux_2_28_x86_64`
-    #[arg(long, value_name = "TAG", env = "ROCM_SDK_WHEEL_PLATFORM_TAG")]
+    ///
+    /// [env: `ROCM_SDK_WHEEL_PLATFORM_TAG`]
+    #[arg(long, value_name = "TAG")]
     wheel_platform_tag: Option<String>,
     /// What to do if two artifacts have different files at one path
     #[arg(long, value_name = "WHAT", default_value = "refuse")]
@@ -127,9 +131,18 @@ pub struct BuildSettings {
     wheel_compression: bool,
     #[arg(long, hide = true, overrides_with = "wheel_compression")]
     no_wheel_compression: bool,
-    /// Timestamp of the files in wheels, in seconds since 1970
-    #[arg(long, value_name = "SECONDS", default_value_t = FIRST_DAY, env = "SOURCE_DATE_EPOCH")]
-    source_date_epoch: u64,
+    /// Timestamp of the files in wheels, in seconds since 1970 [default: 315532800]
+    ///
+    /// [env: `SOURCE_DATE_EPOCH`]
+    #[arg(long, value_name = "SECONDS")]
+    source_date_epoch: Option<u64>,
+}
+
+impl BuildSettings {
+    pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        variables.fill(&mut self.wheel_platform_tag, "ROCM_SDK_WHEEL_PLATFORM_TAG")?;
+        variables.fill(&mut self.source_date_epoch, "SOURCE_DATE_EPOCH")
+    }
 }
 
 pub fn run(args: &BuildArgs, world: &World) -> Result<()> {
@@ -164,6 +177,12 @@ pub(super) fn known_packages(made: &[MadePackage]) -> KnownPackages {
 }
 
 impl BuildArgs {
+    pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        variables.fill(&mut self.release_type, "RELEASE_TYPE")?;
+        self.what.read_variables(variables)?;
+        self.settings.read_variables(variables)
+    }
+
     fn answer(&self, made: &MadeSet, world: &World) -> Result<()> {
         let answer = BuildAnswer { packages: &made.packages, reused: made.reused };
         if !world.console.is_watched() {
@@ -234,6 +253,10 @@ impl BuildArgs {
 }
 
 impl BuildInputs {
+    pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        self.jobs.read_variables(variables)
+    }
+
     pub fn options(
         &self,
         settings: &BuildSettings,
@@ -263,7 +286,7 @@ impl BuildInputs {
                 packing => packing,
             },
             settings: PackSettings {
-                time: settings.source_date_epoch,
+                time: settings.source_date_epoch.unwrap_or(FIRST_DAY),
                 ..PackSettings::new(compression, self.jobs.count())
             },
         })

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{
     World,
-    args::{AccessArgs, Jobs, PageArgs, duration},
+    args::{AccessArgs, Jobs, PageArgs, Variables, duration},
 };
 use crate::{
     console::{many, size},
@@ -131,6 +131,16 @@ struct SetArgs {
     access: AccessArgs,
 }
 
+impl DepsArgs {
+    pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        match &mut self.verb {
+            DepsVerb::Update(args) => args.sets.read_variables(variables),
+            DepsVerb::Check(args) => args.sets.read_variables(variables),
+            DepsVerb::Mirror(args) => args.read_variables(variables),
+        }
+    }
+}
+
 pub fn run(args: &DepsArgs, world: &World) -> Result<()> {
     match &args.verb {
         DepsVerb::Update(args) => args.run(world),
@@ -176,6 +186,12 @@ impl DepsCheckArgs {
 }
 
 impl DepsMirrorArgs {
+    fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        self.pages.read_variables(variables)?;
+        self.jobs.read_variables(variables)?;
+        self.access.read_variables(variables)
+    }
+
     fn run(&self, world: &World) -> Result<()> {
         // A registry of others is not to be flooded.
         const MOST: NonZeroUsize = NonZeroUsize::new(8).expect("8 is not 0");
@@ -220,6 +236,11 @@ impl LockArgs {
 }
 
 impl SetArgs {
+    fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        self.jobs.read_variables(variables)?;
+        self.access.read_variables(variables)
+    }
+
     fn read(&self, world: &World) -> Result<Vec<SetPackage>> {
         let mut found = Vec::new();
         for set in &self.sets {

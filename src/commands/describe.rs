@@ -2,7 +2,9 @@
 
 use clap_complete::Shell;
 
-use super::{Cli, World, args::tree};
+use clap::CommandFactory as _;
+
+use super::{Cli, World};
 use crate::error::{Context as _, Hint as _, Result};
 
 /// Print a completion script for a shell
@@ -21,7 +23,7 @@ pub struct CompletionsArgs {
 
 pub fn completions(args: &CompletionsArgs, world: &World) -> Result<()> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut tree::<Cli>(), "rocwheel", &mut script);
+    clap_complete::generate(args.shell, &mut Cli::command(), "rocwheel", &mut script);
     world.console.verbatim(&script)
 }
 
@@ -36,7 +38,7 @@ pub struct ManArgs {
 }
 
 pub fn man(args: &ManArgs, world: &World) -> Result<()> {
-    let mut root = tree::<Cli>();
+    let mut root = Cli::command();
     root.build();
     let command = match &args.verb {
         None => &root,

@@ -4,7 +4,7 @@ use std::{path::Path, str::FromStr};
 
 use super::{
     World,
-    args::{AccessArgs, Jobs},
+    args::{AccessArgs, Jobs, Variables},
 };
 use crate::{
     diff,
@@ -74,6 +74,11 @@ pub fn run(args: &DiffArgs, world: &World) -> Result<()> {
 }
 
 impl DiffArgs {
+    pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        self.jobs.read_variables(variables)?;
+        self.access.read_variables(variables)
+    }
+
     fn open(&self, set: &NamedSet, world: &World) -> Result<SetPlace> {
         let mut place = self.access.place(&set.place, &world.stop)?;
         place.version.clone_from(&set.version);

@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::{
     World,
     advice::advise,
-    args::{AccessArgs, GitHubArgs, seams},
+    args::{AccessArgs, GitHubArgs, Variables, seams},
 };
 use crate::{
     atomic,
@@ -163,6 +163,11 @@ impl Check {
 }
 
 impl DoctorArgs {
+    pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        self.access.read_variables(variables)?;
+        self.github.read_variables(variables)
+    }
+
     /// What is wrong with an installed environment.
     fn environment(&self, root: &Path, gpus: &[Gpu], world: &World) -> Result<Vec<Check>> {
         const NAME: &str = "environment";

@@ -10,7 +10,10 @@ use regex::Regex;
 
 use super::{
     World,
-    args::{AccessArgs, GitHubArgs, RunArgs, SelectionArgs, StepOutputs, at_least_one, duration},
+    args::{
+        AccessArgs, GitHubArgs, RunArgs, SelectionArgs, StepOutputs, Variables, at_least_one,
+        duration,
+    },
 };
 use crate::{
     artifact::Component,
@@ -140,6 +143,12 @@ pub fn run(args: &FetchArgs, world: &World) -> Result<()> {
 }
 
 impl FetchArgs {
+    pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        self.outputs.read_variables(variables)?;
+        self.choice.read_variables(variables)?;
+        self.settings.read_variables(variables)
+    }
+
     fn form(&self) -> OutputForm {
         if self.no_extract {
             OutputForm::Packed
@@ -181,6 +190,11 @@ pub struct RunChoice {
     input_dir: Option<PathBuf>,
 }
 
+/// The number of parallel downloads, if no flag says it.
+const DOWNLOADS: NonZeroUsize = NonZeroUsize::new(16).expect("16 is not zero");
+/// How many runs of a branch are considered, if no flag says it.
+const MAX_COMMITS: u16 = 20;
+
 /// How runs are searched and artifacts fetched. `pipeline` has none of these flags.
 #[derive(Debug, clap::Args)]
 pub struct FetchSettings {
@@ -189,7 +203,7 @@ pub struct FetchSettings {
         long,
         alias = "download-concurrency",
         value_name = "N",
-        default_value = "16",
+        default_value_t = DOWNLOADS,
         value_parser = at_least_one
     )]
     downloads: NonZeroUsize,
@@ -204,18 +218,13 @@ pub struct FetchSettings {
     #[arg(
         long,
         value_name = "N",
-        default_value = "20",
+        default_value_t = MAX_COMMITS,
         value_parser = clap::value_parser!(u16).range(1..=500),
         help_heading = "Run options"
     )]
     max_commits: u16,
     /// Workflow whose runs are searched
-    #[arg(
-        long,
-        value_name = "FILE",
-        default_value = "multi_arch_ci.yml",
-        help_heading = "Run options"
-    )]
+    #[arg(long, value_name = "FILE", default_value_t, help_heading = "Run options")]
     workflow: Workflow,
     /// Where to fetch artifacts from; `auto` tries the bucket, then GitHub if the run's usual
     /// bucket has none
@@ -230,6 +239,28 @@ pub struct FetchSettings {
     github: GitHubArgs,
     #[command(flatten)]
     pub access: AccessArgs,
+}
+
+impl FetchSettings {
+    pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        self.github.read_variables(variables)?;
+        self.access.read_variables(variables)
+    }
+}
+
+impl Default for FetchSettings {
+    fn default() -> Self {
+        Self {
+            downloads: DOWNLOADS,
+            require_artifact: Vec::new(),
+            require_successful_run: false,
+            max_commits: MAX_COMMITS,
+            workflow: Workflow::default(),
+            source_kind: SourceKind::default(),
+            github: GitHubArgs::default(),
+            access: AccessArgs::default(),
+        }
+    }
 }
 
 /// How to find a run that is not named.
@@ -252,6 +283,10 @@ struct SearchArgs {
 }
 
 impl ChoiceArgs {
+    pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        self.run.read_variables(variables)
+    }
+
     /// The request for `fetch`. `wish` may limit it to some of the artifacts of the run. Tells
     /// what environment variables decide.
     pub fn request<'a>(
@@ -275,6 +310,10 @@ impl ChoiceArgs {
 }
 
 impl RunChoice {
+    pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        self.run.read_variables(variables)
+    }
+
     fn request<'a>(
         &'a self,
         wish: Wish,

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{
     World,
-    args::{AccessArgs, Jobs, PageArgs, SetArg},
+    args::{AccessArgs, Jobs, PageArgs, SetArg, Variables},
     check, publish,
 };
 use crate::{
@@ -103,6 +103,13 @@ fn facts(set: &SetJson) -> String {
 }
 
 impl IndexArgs {
+    pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        self.pages.read_variables(variables)?;
+        self.jobs.read_variables(variables)?;
+        self.gate.read_variables(variables)?;
+        self.access.read_variables(variables)
+    }
+
     /// Checks the packages, and returns what is then known of them.
     fn check(&self, world: &World) -> Result<KnownPackages> {
         let place = self.access.place(self.set.required()?, &world.stop)?;

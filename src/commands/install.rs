@@ -8,7 +8,7 @@ use itertools::Itertools as _;
 
 use super::{
     World,
-    args::{FromVariables, MachineArgs, StepOutputs, unusual},
+    args::{MachineArgs, StepOutputs, Variables, unusual},
     check::{self, AcceptArgs},
     fetch::{FetchSettings, RunChoice},
 };
@@ -51,8 +51,6 @@ pub struct InstallArgs {
     /// Install a version that this stream publishes
     #[arg(long, value_name = "STREAM")]
     stream: Option<ReleaseStream>,
-    #[command(flatten)]
-    mirror: FromVariables<StreamMirror>,
     /// Version of ROCm [default: the newest of which all packages are there]
     #[arg(long, value_name = "VERSION")]
     version: Option<Version>,
@@ -91,12 +89,16 @@ pub struct InstallArgs {
     outputs: StepOutputs,
     #[command(flatten)]
     run: RunChoice,
-    #[command(flatten)]
-    machine: FromVariables<MachineArgs>,
-    #[command(flatten)]
-    settings: FromVariables<FetchSettings>,
-    #[command(flatten)]
-    accept: FromVariables<AcceptArgs>,
+    // The rest has no flags here: variables say it.
+    /// A server that has a directory for each host of a stream.
+    #[arg(skip)]
+    mirror: Option<Urls>,
+    #[arg(skip)]
+    machine: MachineArgs,
+    #[arg(skip)]
+    settings: FetchSettings,
+    #[arg(skip)]
+    accept: AcceptArgs,
 }
 
 /// The value of `--target`.
@@ -116,14 +118,6 @@ impl FromStr for TargetChoice {
             names => Self::Named(names.parse()?),
         })
     }
-}
-
-/// A copy of the streams.
-#[derive(Clone, Debug, clap::Args)]
-struct StreamMirror {
-    /// Server that has a directory for each host of a stream
-    #[arg(long, env = "ROCWHEEL_STREAM_MIRROR")]
-    mirror: Option<Urls>,
 }
 
 pub fn run(args: &InstallArgs, world: &World) -> Result<()> {
@@ -152,6 +146,15 @@ pub fn run(args: &InstallArgs, world: &World) -> Result<()> {
 }
 
 impl InstallArgs {
+    pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        variables.fill(&mut self.mirror, "ROCWHEEL_STREAM_MIRROR")?;
+        self.outputs.read_variables(variables)?;
+        self.run.read_variables(variables)?;
+        self.machine.read_variables(variables)?;
+        self.settings.read_variables(variables)?;
+        self.accept.read_variables(variables)
+    }
+
     fn request(&self) -> Result<install::Request> {
         let list = |text: &str| match text {
             "none" => Vec::new(),

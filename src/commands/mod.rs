@@ -32,12 +32,13 @@ pub mod version;
 use std::{ffi::OsString, fmt::Write as _, process::ExitCode};
 
 use anstyle::AnsiColor;
-use clap::{Parser, Subcommand, builder::Styles, error::ErrorKind};
+use clap::{CommandFactory as _, Parser, Subcommand, builder::Styles, error::ErrorKind};
 use signal_hook::{
     consts::{SIGINT, SIGTERM},
     flag,
 };
 
+use self::args::Variables;
 pub use crate::console::World;
 use crate::{
     console::{Console, Options},
@@ -163,6 +164,33 @@ enum Command {
     Man(describe::ManArgs),
 }
 
+impl Cli {
+    /// Takes from variables what no flag gave.
+    fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        self.global.read_variables(variables)?;
+        match &mut self.command {
+            Command::Pipeline(args) => args.read_variables(variables),
+            Command::Build(args) => args.read_variables(variables),
+            Command::Fetch(args) => args.read_variables(variables),
+            Command::Check(args) => args.read_variables(variables),
+            Command::Diff(args) => args.read_variables(variables),
+            Command::Index(args) => args.read_variables(variables),
+            Command::Install(args) => args.read_variables(variables),
+            Command::Upload(args) => args.read_variables(variables),
+            Command::Summary(args) => args.read_variables(variables),
+            Command::Place(args) => args.read_variables(variables),
+            Command::Version(args) => args.read_variables(variables),
+            Command::Targets(args) => args.read_variables(variables),
+            Command::Split(args) => args.read_variables(variables),
+            Command::Framework(args) => args.read_variables(variables),
+            Command::Promote(args) => args.read_variables(variables),
+            Command::Deps(args) => args.read_variables(variables),
+            Command::Doctor(args) => args.read_variables(variables),
+            Command::Kpack(_) | Command::Completions(_) | Command::Man(_) => Ok(()),
+        }
+    }
+}
+
 impl Command {
     fn run(&self, world: &World) -> Result<()> {
         match self {
@@ -195,7 +223,7 @@ pub fn main() -> ExitCode {
     let line = args::line::<Cli>();
     let exit = match line {
         Ok(line) => match args::parse::<Cli>(&line) {
-            Ok(cli) => obey(&cli, &line),
+            Ok(cli) => obey(cli, &line),
             Err(refusal) => refuse(&refusal, &line),
         },
         Err(error) => end(Err(error), |error| console(&[]).error(error)),
@@ -203,17 +231,19 @@ pub fn main() -> ExitCode {
     ExitCode::from(exit.code())
 }
 
-fn obey(cli: &Cli, line: &[OsString]) -> Exit {
+fn obey(mut cli: Cli, line: &[OsString]) -> Exit {
+    let read = cli.read_variables(&Variables::of_this_process());
     let console = Console::of_this_process(&cli.global);
     retry::announce_by(console.notes());
     let stop = Stop::default();
     let world = World { console, stop };
-    let result = listen(&world.stop)
+    let result = read
+        .and_then(|()| listen(&world.stop))
         .and_then(|()| cli.command.run(&world))
         // Ctrl-C in a terminal also ends the programs that work for us: what fails then is no answer.
         .or_else(|error| world.stop.check().map_err(Error::from).and(Err(error)))
         .map_err(|error| {
-            let root = args::tree::<Cli>();
+            let root = Cli::command();
             advice::fit(advice::advise(error), named(&root, line), &root)
         });
     end(result, |error| world.console.error(error))
@@ -249,7 +279,7 @@ fn refuse(refusal: &clap::Error, line: &[OsString]) -> Exit {
 
 /// The console for messages about a command line that clap has rejected.
 fn console(line: &[OsString]) -> Console {
-    Console::of_this_process(&args::globals::<Cli>(line))
+    Console::of_this_process(&args::options_of_rejected(line, &Variables::of_this_process()))
 }
 
 fn end(result: Result<()>, tell: impl FnOnce(&Error)) -> Exit {

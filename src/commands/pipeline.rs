@@ -7,7 +7,7 @@ use clap::ArgGroup;
 
 use super::{
     World,
-    args::{FromVariables, PageArgs, ensure_may_write, unusual},
+    args::{PageArgs, Variables, ensure_may_write, unusual},
     build::{self, BuildInputs, BuildSettings, known_packages},
     check,
     fetch::{ChoiceArgs, FetchSettings},
@@ -88,16 +88,16 @@ pub struct PipelineArgs {
     /// Upload the set to this address, `s3://bucket/directory`
     #[arg(long, value_name = "ADDRESS")]
     to: Option<Location>,
-    #[command(flatten)]
-    pages: FromVariables<PageArgs>,
+    #[arg(skip)]
+    pages: PageArgs,
     #[command(flatten)]
     summary: PublisherSummary,
     #[command(flatten)]
     origin: OriginArgs,
     #[command(flatten, next_help_heading = "Build options")]
     what: BuildInputs,
-    #[command(flatten)]
-    settings: FromVariables<BuildSettings>,
+    #[arg(skip)]
+    settings: BuildSettings,
     #[command(flatten, next_help_heading = "Check options")]
     policy: check::Policy,
 }
@@ -137,6 +137,15 @@ pub fn run(args: &PipelineArgs, world: &World) -> Result<()> {
 }
 
 impl PipelineArgs {
+    pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        self.pages.read_variables(variables)?;
+        self.summary.read_variables(variables)?;
+        self.origin.read_variables(variables)?;
+        self.what.read_variables(variables)?;
+        self.settings.read_variables(variables)?;
+        self.policy.read_variables(variables)
+    }
+
     fn packages(&self) -> PathBuf {
         self.output_dir.join("packages")
     }
@@ -237,8 +246,8 @@ struct OriginArgs {
     artifact_dir: Option<PathBuf>,
     #[command(flatten, next_help_heading = "Fetch options")]
     choice: ChoiceArgs,
-    #[command(flatten)]
-    settings: FromVariables<FetchSettings>,
+    #[arg(skip)]
+    settings: FetchSettings,
 }
 
 /// Artifacts that are chosen but not read yet, and the run that their packages belong to.
@@ -257,6 +266,11 @@ enum Artifacts<'a> {
 }
 
 impl OriginArgs {
+    fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        self.choice.read_variables(variables)?;
+        self.settings.read_variables(variables)
+    }
+
     /// Resolves the run. Searches for it if the arguments do not name it.
     fn settle<'a>(
         &'a self,
@@ -264,7 +278,7 @@ impl OriginArgs {
         is_dry_run: bool,
         world: &'a World,
     ) -> Result<ArtifactsOrigin<'a>> {
-        let (choice, settings) = (&self.choice, &*self.settings);
+        let (choice, settings) = (&self.choice, &self.settings);
         let (flag, artifacts) = match &self.artifact_dir {
             _ if self.sample => ("--sample", Artifacts::Sample),
             Some(directory) => {

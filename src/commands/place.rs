@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{
     World,
-    args::{AccessArgs, GitHubArgs, RunArgs, StepOutputs, fork_of_event},
+    args::{AccessArgs, GitHubArgs, RunArgs, StepOutputs, Variables, fork_of_event},
 };
 use crate::{
     error::{Context as _, Hint as _, Result, one_line},
@@ -31,7 +31,9 @@ use crate::{
   rocwheel place --run-id 21440027240 --format json")]
 pub struct PlaceCommandArgs {
     /// Family of the set [default: all targets]
-    #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP")]
+    ///
+    /// [env: `ARTIFACT_GROUP`]
+    #[arg(long, value_name = "GROUP")]
     artifact_group: Option<ArtifactGroup>,
     /// Print where `--release-type` publishes this product: `core`, `pytorch`, `jax`
     #[arg(long, value_name = "NAME", conflicts_with = "layout")]
@@ -115,6 +117,14 @@ impl UploadCredentials {
 }
 
 impl PlaceCommandArgs {
+    pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        variables.fill(&mut self.artifact_group, "ARTIFACT_GROUP")?;
+        self.outputs.read_variables(variables)?;
+        self.run.read_variables(variables)?;
+        self.access.read_variables(variables)?;
+        self.github.read_variables(variables)
+    }
+
     /// Where a product is published, with what `upload --to` and `promote --into` take.
     fn product(&self, product: &ProductName, world: &World) -> Result<()> {
         let release = self.run.release_type();

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::{
     World,
-    args::{AccessArgs, Jobs, PageArgs},
+    args::{AccessArgs, Jobs, PageArgs, Variables},
     check::{self, Checked},
     publish::{self, Publication, PublisherSummary},
     summary::changes_since,
@@ -167,6 +167,14 @@ pub fn run(args: &PromoteArgs, world: &World) -> Result<()> {
 }
 
 impl PromoteArgs {
+    pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        self.pages.read_variables(variables)?;
+        self.summary.read_variables(variables)?;
+        self.jobs.read_variables(variables)?;
+        self.gate.read_variables(variables)?;
+        self.access.read_variables(variables)
+    }
+
     fn request(&self) -> Result<PromotionRequest> {
         if self.targets.as_ref().is_some_and(TargetPattern::is_empty) {
             return Err(anyhow!("`--target` names no target"))

@@ -7,7 +7,7 @@ use fs_err as fs;
 use itertools::Itertools as _;
 use serde_json::{Value, json};
 
-use super::{World, summary::SummaryInputs};
+use super::{World, args::Variables, summary::SummaryInputs};
 use crate::{
     check::Report,
     diff::Difference,
@@ -32,6 +32,10 @@ pub struct PublisherSummary {
 }
 
 impl PublisherSummary {
+    pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        self.inputs.read_variables(variables)
+    }
+
     /// The page about a set at these addresses. `None` if it was not published.
     fn page<'a>(
         &'a self,
@@ -45,7 +49,7 @@ impl PublisherSummary {
         SummaryPage {
             set,
             whereabouts: published.unwrap_or(Whereabouts::Nowhere),
-            server: &self.inputs.server,
+            server: self.inputs.server(),
             report,
             changes,
         }

@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use itertools::Itertools as _;
 use serde_json::json;
 
-use super::{World, args::Jobs};
+use super::{
+    World,
+    args::{Jobs, Variables},
+};
 use crate::{
     artifact::{
         ArtifactOutput, ArtifactTree, TreeContent,
@@ -34,6 +37,12 @@ pub struct SplitArgs {
     output_dir: PathBuf,
     #[command(flatten)]
     jobs: Jobs,
+}
+
+impl SplitArgs {
+    pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        self.jobs.read_variables(variables)
+    }
 }
 
 pub fn run(args: &SplitArgs, world: &World) -> Result<()> {

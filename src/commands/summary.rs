@@ -11,7 +11,7 @@ use fs_err as fs;
 
 use super::{
     World,
-    args::{AccessArgs, GitHubArgs, RunArgs, SetArg, StepOutputs},
+    args::{AccessArgs, GitHubArgs, RunArgs, SetArg, StepOutputs, Variables},
     check,
 };
 use crate::{
@@ -22,7 +22,7 @@ use crate::{
     index::{Places, SetJson, Urls},
     place::{self, KnownPackages, LocalSet, PackageDirectories, PlaceArg, PlaceDepth, SetPlace},
     report::{LIMIT, SummaryPage, Whereabouts, WorkflowArtifact, WorkflowArtifactName, outputs},
-    run::{ArtifactGroup, RunReference},
+    run::{ApiUrl, ArtifactGroup, RunReference},
 };
 
 /// Summarize a package set and how to install it
@@ -39,7 +39,9 @@ pub struct SummaryArgs {
     #[command(flatten)]
     set: SetArg,
     /// Family of the set among the sets of a run
-    #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP")]
+    ///
+    /// [env: `ARTIFACT_GROUP`]
+    #[arg(long, value_name = "GROUP")]
     artifact_group: Option<ArtifactGroup>,
     /// Read the published set of a run from this directory, laid out like the bucket
     #[arg(long, alias = "output-dir", value_name = "DIR")]
@@ -82,17 +84,17 @@ pub struct SummaryInputs {
     #[arg(long, value_name = "SET")]
     baseline: Option<PlaceArg>,
     // For the summary.
-    #[arg(long, hide = true, env = "GITHUB_STEP_SUMMARY")]
+    #[arg(long, hide = true)]
     step_summary: Option<PathBuf>,
     // With a step summary, `job_summary.md` in this directory gets the same: a later step of TheRock's
     // workflows reads it.
-    #[arg(long, hide = true, env = "RUNNER_TEMP")]
+    #[arg(long, hide = true)]
     runner_temp: Option<PathBuf>,
     #[command(flatten)]
     outputs: StepOutputs,
     // For links to runs and commits.
-    #[arg(long, hide = true, env = "GITHUB_SERVER_URL", default_value = "https://github.com")]
-    pub server: String,
+    #[arg(long, hide = true)]
+    server: Option<String>,
 }
 
 pub fn run(args: &SummaryArgs, world: &World) -> Result<()> {
@@ -123,7 +125,7 @@ pub fn run(args: &SummaryArgs, world: &World) -> Result<()> {
             (None, Some(set)) => Whereabouts::Published(Places { set, base }),
             (None, None) => Whereabouts::Nowhere,
         },
-        server: &args.inputs.server,
+        server: args.inputs.server(),
         report: report.as_ref(),
         changes: changes.as_ref(),
     };
@@ -133,6 +135,15 @@ pub fn run(args: &SummaryArgs, world: &World) -> Result<()> {
 }
 
 impl SummaryArgs {
+    pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        variables.fill(&mut self.artifact_group, "ARTIFACT_GROUP")?;
+        self.accept.read_variables(variables)?;
+        self.inputs.read_variables(variables)?;
+        self.run.read_variables(variables)?;
+        self.access.read_variables(variables)?;
+        self.github.read_variables(variables)
+    }
+
     /// The place in the arguments, or else the place where the run keeps its packages.
     fn place(&self, world: &World) -> Result<PlaceArg> {
         if let Some(set) = self.set.named() {
@@ -239,12 +250,24 @@ impl SummaryArgs {
 }
 
 impl SummaryInputs {
+    pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        variables.fill_path(&mut self.step_summary, "GITHUB_STEP_SUMMARY");
+        variables.fill_path(&mut self.runner_temp, "RUNNER_TEMP");
+        variables.fill(&mut self.server, "GITHUB_SERVER_URL")?;
+        self.outputs.read_variables(variables)
+    }
+
     /// The set to compare with. Open it before anything is published: a wrong `--baseline` must not
     /// cost the outputs of a set that is.
     pub fn baseline(&self, access: &AccessArgs, world: &World) -> Result<Option<Baseline>> {
         let baseline = self.baseline.as_ref();
         let open = |place| open_baseline(place, access, world);
         baseline.map(open).transpose()
+    }
+
+    /// The GitHub server whose pages links lead to.
+    pub fn server(&self) -> &str {
+        self.server.as_deref().unwrap_or(ApiUrl::PAGES)
     }
 
     /// Appends a page to the summary of the step, if there is a file for it.

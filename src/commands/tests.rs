@@ -1,11 +1,14 @@
 //! Tests of rules that hold for all commands.
 
-use std::collections::BTreeMap;
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use clap::{Arg, ArgAction, Args, CommandFactory as _};
 
 use super::*;
-use crate::commands::args::{AccessArgs, GitHubArgs};
+use crate::commands::args::{AccessArgs, GitHubArgs, MachineArgs, PageArgs, variable_of};
 
 /// Every command, by its full name.
 fn tree() -> BTreeMap<String, clap::Command> {
@@ -17,7 +20,7 @@ fn tree() -> BTreeMap<String, clap::Command> {
         found.insert(name.to_owned(), command.clone());
     }
     let mut found = BTreeMap::new();
-    let mut command = args::tree::<Cli>();
+    let mut command = Cli::command();
     command.build();
     collect("rocwheel", &command, &mut found);
     found
@@ -41,35 +44,101 @@ fn clap_finds_the_tree_in_order() {
     Cli::command().debug_assert();
 }
 
-/// Each is read only where a flag has it, and docs/action.md lists those of our own.
+/// docs/action.md lists those of our own.
 #[test]
 fn the_variables_are_few_and_documented() {
     let page = include_str!("../../docs/action.md");
     let mut own: BTreeMap<String, String> = BTreeMap::new();
     for (name, command) in tree() {
-        let mut variables: Vec<_> = flags(&command).filter_map(Arg::get_env).collect();
+        let mut variables: Vec<_> = flags(&command).filter_map(variable_of).collect();
         let all = variables.len();
         variables.sort();
         variables.dedup();
         assert_eq!(variables.len(), all, "`{name}` reads a variable twice");
+        let help = command.clone().render_help().to_string();
+        assert!(!help.contains("[env:"), "`{name} -h` has variables");
         for flag in flags(&command) {
-            let Some(variable) = flag.get_env().and_then(|it| it.to_str()) else {
+            let variable = variable_of(flag).filter(|it| it.starts_with("ROCWHEEL_"));
+            let Some(variable) = variable else {
                 continue;
             };
-            let shown = format!("[env: {variable}]");
-            let (mut short, mut long) = (command.clone(), command.clone());
-            let long = long.render_long_help().to_string();
-            assert!(long.contains(&shown), "`{name} --help` lacks {shown}");
-            let short = short.render_help().to_string();
-            assert!(!short.contains("[env:"), "`{name} -h` has variables");
-            if variable.starts_with("ROCWHEEL_") {
-                assert!(page.contains(&format!("| `{variable}` |")), "{variable}");
-                let first = own.entry(variable.to_owned()).or_insert(flag.to_string());
-                assert_eq!(*first, flag.to_string(), "{name}: {variable} is for two flags");
-            }
+            assert!(page.contains(&format!("| `{variable}` |")), "{variable}");
+            let first = own.entry(variable.clone()).or_insert(flag.to_string());
+            assert_eq!(*first, flag.to_string(), "{name}: {variable} is for two flags");
         }
     }
-    assert!(own.len() < 14, "{own:?}");
+    assert!(own.len() > 8 && own.len() < 14, "{own:?}");
+}
+
+/// What the arguments of a line become in an environment, and the variables that were looked at.
+fn read(line: &str, value: &str) -> (Result<Cli>, BTreeSet<String>) {
+    let asked = RefCell::new(BTreeSet::new());
+    let variable = |name: &str| {
+        asked.borrow_mut().insert(name.to_owned());
+        Some(OsString::from(value))
+    };
+    let mut cli = Cli::try_parse_from(line.split_whitespace()).unwrap();
+    let read = cli.read_variables(&Variables(&variable));
+    (read.map(|()| cli), asked.into_inner())
+}
+
+/// What the job says that a command is part of, for which the command has no flag that it shows.
+const OF_THE_JOB: [&str; 8] = [
+    "AMDGPU_FAMILIES",
+    "GITHUB_OUTPUT",
+    "GITHUB_RUN_ID",
+    "GITHUB_SERVER_URL",
+    "GITHUB_STEP_SUMMARY",
+    "RELEASE_TYPE",
+    "RUNNER_TEMP",
+    "SOURCE_DATE_EPOCH",
+];
+
+#[test]
+fn a_command_reads_the_variables_that_its_help_names() {
+    let mut count = 0;
+    for (name, command) in tree() {
+        let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let lines = text.lines().filter(|it| it.trim_start().starts_with(&format!("{name} ")));
+        let mut asked = BTreeSet::new();
+        for line in lines {
+            let (cli, variables) = read(line, "");
+            cli.unwrap();
+            asked.extend(variables);
+        }
+        if asked.is_empty() || command.has_subcommands() && name != "rocwheel check" {
+            continue;
+        }
+        let named: BTreeSet<String> = flags(&command).filter_map(variable_of).collect();
+        let unread: Vec<&String> = named.difference(&asked).collect();
+        assert!(unread.is_empty(), "`{name}` does not read {unread:?}");
+        let is_of_the_job = |it: &str| OF_THE_JOB.contains(&it);
+        let unnamed: Vec<&String> =
+            asked.difference(&named).filter(|it| !is_of_the_job(it)).collect();
+        // These do steps of other commands, and read the variables of flags that only those have.
+        let does_many_steps = ["rocwheel pipeline", "rocwheel install"].contains(&name.as_str());
+        assert!(unnamed.is_empty() || does_many_steps, "`{name} --help` lacks {unnamed:?}");
+        count += 1;
+    }
+    assert!(count > 20, "{count}");
+}
+
+/// A command without the flags of another has what a line without these flags means.
+#[test]
+fn the_defaults_are_those_of_an_empty_line() {
+    fn compare<T: Args + Default + std::fmt::Debug>() {
+        let command = T::augment_args(clap::Command::new("rocwheel"));
+        let matches = command.try_get_matches_from(["rocwheel"]).unwrap();
+        let parsed = T::from_arg_matches(&matches).unwrap();
+        assert_eq!(format!("{parsed:?}"), format!("{:?}", T::default()));
+    }
+    compare::<PageArgs>();
+    compare::<MachineArgs>();
+    compare::<build::BuildSettings>();
+    compare::<fetch::FetchSettings>();
+    compare::<check::AcceptArgs>();
+    let help = build::BuildSettings::augment_args(clap::Command::new("rocwheel")).render_help();
+    assert!(help.to_string().contains(&format!("[default: {}]", crate::wheel::FIRST_DAY)));
 }
 
 #[test]
@@ -202,7 +271,7 @@ fn an_empty_value_counts_as_absent_for_every_flag() {
     /// Flags for which an empty value is an error: without them `upload` would write to the bucket
     /// of the run.
     const ERRORS: [&str; 2] = ["rocwheel upload --to", "rocwheel upload --output-dir"];
-    let mut root = args::tree::<Cli>();
+    let mut root = Cli::command();
     root.build();
     let mut count = 0;
     for (name, command) in tree() {
@@ -233,16 +302,10 @@ fn is_known(line: &[OsString]) -> Result<(), clap::Error> {
     fn lenient(command: clap::Command) -> clap::Command {
         let any = clap::builder::OsStringValueParser::new();
         command
-            .mut_args(|it| {
-                if it.get_action().takes_values() {
-                    it.env(None).value_parser(any)
-                } else {
-                    it.env(None)
-                }
-            })
+            .mut_args(|it| if it.get_action().takes_values() { it.value_parser(any) } else { it })
             .mut_subcommands(lenient)
     }
-    lenient(args::tree::<Cli>()).try_get_matches_from(line).map(drop)
+    lenient(Cli::command()).try_get_matches_from(line).map(drop)
 }
 
 #[test]
@@ -315,7 +378,7 @@ fn the_help_of_the_program_has_every_command_once() {
 fn the_help_of_large_commands_is_short() {
     let limits = [("pipeline", 45), ("install", 30), ("promote", 30)];
     for (name, most) in limits {
-        let mut root = args::tree::<Cli>();
+        let mut root = Cli::command();
         root.build();
         let command = root.find_subcommand_mut(name).unwrap();
         let count =
@@ -323,8 +386,10 @@ fn the_help_of_large_commands_is_short() {
         assert!(count <= most, "`{name}` has {count} flags");
         // What is hidden is a name of TheRock, a variable of the runner, or refused with a hint.
         let is_trick = |it: &Arg| {
+            let is_of_the_runner = ["github_output", "step_summary", "runner_temp", "server"]
+                .contains(&it.get_id().as_str());
             let is_expected = ["no_summary", "_target"].contains(&it.get_id().as_str());
-            it.is_hide_set() && it.get_env().is_none() && !is_expected
+            it.is_hide_set() && !is_of_the_runner && !is_expected
         };
         let has_trick = command.get_arguments().any(is_trick);
         assert!(name == "promote" || !has_trick, "{name}");

@@ -2,12 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::ArgGroup;
 use serde_json::json;
 
 use super::{
     World,
-    args::{AccessArgs, GitHubArgs, PageArgs, RunArgs, SetArg},
+    args::{AccessArgs, GitHubArgs, PageArgs, RunArgs, SetArg, Variables},
     check,
     publish::{self, Publication, PublisherSummary},
     summary::changes_since,
@@ -36,7 +35,9 @@ use crate::{
 /// run replaces the set of an earlier one. Writes the job summary and the step outputs of the published
 /// set, as `summary` does.
 #[derive(Debug, clap::Args)]
-#[command(group = ArgGroup::new("destination").required(true).multiple(true))]
+#[command(
+    override_usage = "rocwheel upload [OPTIONS] <--artifact-group <GROUP>|--multi-target|--to <ADDRESS>|--product <NAME>> [SET]"
+)]
 #[command(mut_arg("set", |it| it.help("Directory with packages in it or in its `dist`")))]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 #[command(after_help = "Examples:
@@ -48,16 +49,17 @@ pub struct UploadArgs {
     #[command(flatten)]
     set: SetArg,
     /// Family of the set, which names its directory; with `--multi-target` only a name
-    #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP", group = "destination")]
+    ///
+    /// [env: `ARTIFACT_GROUP`]
+    #[arg(long, value_name = "GROUP")]
     artifact_group: Option<ArtifactGroup>,
     /// The set is for all targets and goes directly into `python/`
-    #[arg(long, alias = "multiarch", group = "destination")]
+    #[arg(long, alias = "multiarch")]
     multi_target: bool,
     /// Write to this address, `s3://bucket/directory`, instead of the place of the run
     #[arg(
         long,
         value_name = "ADDRESS",
-        group = "destination",
         conflicts_with_all = ["output_dir", "multi_target"]
     )]
     to: Option<Location>,
@@ -66,7 +68,6 @@ pub struct UploadArgs {
     #[arg(
         long,
         value_name = "NAME",
-        group = "destination",
         conflicts_with_all = ["multi_target", "part", "layout", "overwrite"]
     )]
     product: Option<ProductName>,
@@ -100,6 +101,7 @@ pub struct UploadArgs {
 }
 
 pub fn run(args: &UploadArgs, world: &World) -> Result<()> {
+    args.ensure_destination()?;
     if let Some(product) = &args.product {
         return args.publish_product(product, world);
     }
@@ -131,6 +133,25 @@ pub fn run(args: &UploadArgs, world: &World) -> Result<()> {
 }
 
 impl UploadArgs {
+    /// Fails if neither a flag nor a variable says whose directory the set goes to.
+    fn ensure_destination(&self) -> Result<()> {
+        let is_named = self.artifact_group.is_some() || self.to.is_some() || self.product.is_some();
+        (is_named || self.multi_target)
+            .then_some(())
+            .context("neither a family nor another destination of the set was named")
+            .hint("pass `--multi-target`, `--artifact-group`, `--to` or `--product`")
+    }
+
+    pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        variables.fill(&mut self.artifact_group, "ARTIFACT_GROUP")?;
+        self.pages.read_variables(variables)?;
+        self.summary.read_variables(variables)?;
+        self.gate.read_variables(variables)?;
+        self.run.read_variables(variables)?;
+        self.access.read_variables(variables)?;
+        self.github.read_variables(variables)
+    }
+
     fn options(&self) -> UploadOptions {
         UploadOptions {
             is_part: self.part,

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{
     World,
-    args::{StepOutputs, checked_out_commit},
+    args::{StepOutputs, Variables, checked_out_commit},
 };
 use crate::{
     error::{Context as _, Hint as _, Result, anyhow},
@@ -32,7 +32,7 @@ pub struct VersionArgs {
     #[arg(long, value_name = "TYPE", conflicts_with = "suffix")]
     release_type: Option<ReleaseType>,
     // That of the job, which any flag replaces.
-    #[arg(long, hide = true, env = "RELEASE_TYPE")]
+    #[arg(skip)]
     own_release_type: Option<ReleaseType>,
     /// Use this suffix for all kinds of packages: `.dev0`
     #[arg(
@@ -52,17 +52,18 @@ pub struct VersionArgs {
     #[arg(long, value_name = "FILE")]
     version_file: Option<PathBuf>,
     /// Commit of the build, for development versions [default: HEAD of the git repository]
+    ///
+    /// [env: `GITHUB_SHA`]
     #[arg(
         long,
         value_name = "SHA",
         aliases = ["override-git-sha", "commit"],
-        env = "GITHUB_SHA"
     )]
     git_sha: Option<GitSha>,
     /// Day of the build in UTC [default: that of `SOURCE_DATE_EPOCH`, else today]
     #[arg(long, value_name = "YYYYMMDD")]
     date: Option<Date>,
-    #[arg(long, hide = true, env = "SOURCE_DATE_EPOCH")]
+    #[arg(long, hide = true)]
     source_date_epoch: Option<u64>,
     /// Day on which a `bkc` release is based [default: release-metadata.base-date in
     /// version.json]
@@ -106,6 +107,13 @@ pub fn run(args: &VersionArgs, world: &World) -> Result<()> {
 }
 
 impl VersionArgs {
+    pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        variables.fill(&mut self.own_release_type, "RELEASE_TYPE")?;
+        variables.fill(&mut self.git_sha, "GITHUB_SHA")?;
+        variables.fill(&mut self.source_date_epoch, "SOURCE_DATE_EPOCH")?;
+        self.outputs.read_variables(variables)
+    }
+
     fn scheme(&self) -> Result<VersionScheme> {
         match (&self.suffix, self.release_type.or(self.own_release_type)) {
             (Some(suffix), _) => Ok(VersionScheme::Suffix(suffix.clone())),

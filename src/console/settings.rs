@@ -24,13 +24,19 @@ pub struct Options {
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
     /// Output format on stdout [default: github in GitHub Actions, else text]
-    #[arg(long, global = true, value_name = "FORMAT", env = "ROCWHEEL_FORMAT")]
+    ///
+    /// [env: `ROCWHEEL_FORMAT`]
+    #[arg(long, global = true, value_name = "FORMAT")]
     pub format: Option<OutputFormat>,
     /// When to use colors [default: on a terminal and in GitHub Actions]
-    #[arg(long, global = true, value_name = "WHEN", env = "ROCWHEEL_COLOR")]
+    ///
+    /// [env: `ROCWHEEL_COLOR`]
+    #[arg(long, global = true, value_name = "WHEN")]
     pub color: Option<ColorChoice>,
     /// Print no progress
-    #[arg(long, global = true, env = "ROCWHEEL_NO_PROGRESS")]
+    ///
+    /// [env: `ROCWHEEL_NO_PROGRESS`]
+    #[arg(long, global = true)]
     pub no_progress: bool,
 }
 

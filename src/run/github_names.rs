@@ -72,6 +72,13 @@ impl FromStr for ApiUrl {
     }
 }
 
+/// The workflow of TheRock that builds all families.
+impl Default for Workflow {
+    fn default() -> Self {
+        Self("multi_arch_ci.yml".into())
+    }
+}
+
 impl FromStr for Workflow {
     type Err = Error;
 

@@ -1,5 +1,9 @@
 //! Removes empty values from a command line. Workflows pass an empty string for an input that was
 //! not given, `--repository ""`, and mean that the flag is absent.
+//!
+//! This happens before clap, because a value parser cannot say that its flag is absent: the default would not
+//! apply, and clap would see a conflict, or a requirement that is met. It asks the tree of commands which flags
+//! take a value: in `upload --dry-run ""`, the empty argument is a set, and the switch must stay.
 
 use std::{ffi::OsString, iter::Peekable};
 

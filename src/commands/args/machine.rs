@@ -1,24 +1,33 @@
 //! The GPUs of this machine, or those that are taken instead.
 
-use super::seams;
+use super::{Variables, seams};
 use crate::{
     error::Result,
     gpu::{self, Gpu},
     target::{Target, TargetPattern, TargetTable},
 };
 
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Machine options")]
 pub struct MachineArgs {
     /// Use these targets instead of those of this machine, comma-separated
-    #[arg(long, value_name = "LIST", env = "ROCM_BOOTSTRAP_FORCE_GFX_ARCH")]
+    ///
+    /// [env: `ROCM_BOOTSTRAP_FORCE_GFX_ARCH`]
+    #[arg(long, value_name = "LIST")]
     force_targets: Option<TargetPattern>,
     /// Act as if this machine had no GPU
-    #[arg(long, env = "ROCM_BOOTSTRAP_DISABLE_DETECTION")]
+    ///
+    /// [env: `ROCM_BOOTSTRAP_DISABLE_DETECTION`]
+    #[arg(long)]
     no_detection: bool,
 }
 
 impl MachineArgs {
+    pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        variables.fill(&mut self.force_targets, "ROCM_BOOTSTRAP_FORCE_GFX_ARCH")?;
+        variables.fill_switch(&mut self.no_detection, "ROCM_BOOTSTRAP_DISABLE_DETECTION")
+    }
+
     /// The GPUs that the kernel describes.
     pub fn gpus(&self) -> Vec<Gpu> {
         if self.no_detection {

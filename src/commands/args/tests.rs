@@ -1,8 +1,8 @@
-//! Tests of the shared arguments, each without the environment of this process.
+//! Tests of the shared arguments.
 
 use std::io::Write;
 
-use clap::{CommandFactory as _, FromArgMatches as _};
+use clap::Parser as _;
 
 use super::*;
 use crate::error::render;
@@ -18,9 +18,7 @@ struct Probe {
 }
 
 fn parse(line: &str) -> Result<Probe, clap::Error> {
-    let command = Probe::command().mut_args(|argument| argument.env(None));
-    let arguments = ["probe"].into_iter().chain(line.split_whitespace());
-    Probe::from_arg_matches(&command.try_get_matches_from(arguments)?)
+    Probe::try_parse_from(["probe"].into_iter().chain(line.split_whitespace()))
 }
 
 fn refused(line: &str) -> String {

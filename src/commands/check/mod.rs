@@ -20,7 +20,7 @@ use crate::{
         RuleSelection, SetFacts, Severity,
     },
     commands::{
-        args::{AccessArgs, Jobs, SetArg, unusual},
+        args::{AccessArgs, Jobs, SetArg, Variables, unusual},
         summary,
     },
     console::{OutputFormat, many},
@@ -138,6 +138,10 @@ pub struct Checked {
 }
 
 impl GateArgs {
+    pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        self.policy.read_variables(variables)
+    }
+
     /// Checks packages before they are published.
     pub fn check(
         &self,
@@ -197,6 +201,12 @@ pub fn run(args: &CheckArgs, world: &World) -> Result<()> {
 }
 
 impl CheckArgs {
+    pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        self.policy.read_variables(variables)?;
+        self.jobs.read_variables(variables)?;
+        self.access.read_variables(variables)
+    }
+
     fn report(&self, place: &PlaceArg, policy: &Policy, world: &World) -> Result<Report> {
         let place = self.access.place(place, &world.stop)?;
         let set = check::facts_of(&place, PlaceDepth::Pages, self.jobs.count(), world)?;
@@ -264,6 +274,10 @@ pub fn ensure_undamaged(set: &SetFacts, place: &str) -> Result<()> {
 }
 
 impl Policy {
+    pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        self.accept.read_variables(variables)
+    }
+
     /// The policy of a command that has no flags for it.
     pub fn accepting(accept: &AcceptArgs) -> Self {
         Self { accept: accept.clone(), ..Self::default() }
@@ -355,11 +369,18 @@ const ACCEPTED_FOR: Duration = Duration::days(90);
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct AcceptArgs {
     /// Accept the findings in this TOML list; each has a reason and an expiry date
-    #[arg(long, value_name = "FILE", env = "ROCWHEEL_ACCEPT")]
+    ///
+    /// [env: `ROCWHEEL_ACCEPT`]
+    #[arg(long, value_name = "FILE")]
     accept: Option<PathBuf>,
 }
 
 impl AcceptArgs {
+    pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        variables.fill_path(&mut self.accept, "ROCWHEEL_ACCEPT");
+        Ok(())
+    }
+
     fn list(&self) -> Result<AcceptList> {
         let Some(file) = &self.accept else {
             return Ok(AcceptList::default());

@@ -14,7 +14,10 @@ use fs_err as fs;
 use itertools::Itertools as _;
 use serde::Serialize;
 
-use super::{World, args::AccessArgs, args::Jobs};
+use super::{
+    World,
+    args::{AccessArgs, Jobs, Variables},
+};
 use crate::{
     atomic::StagedDir,
     check,
@@ -68,6 +71,12 @@ struct ShowArgs {
     reading: ReadingArgs,
 }
 
+impl ShowArgs {
+    fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        self.reading.read_variables(variables)
+    }
+}
+
 /// What all commands that read wheels have.
 #[derive(Debug, clap::Args)]
 struct ReadingArgs {
@@ -99,6 +108,18 @@ struct WritingArgs {
     reading: ReadingArgs,
 }
 
+impl FrameworkArgs {
+    pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        match &mut self.verb {
+            FrameworkVerb::Show(args) => args.read_variables(variables),
+            FrameworkVerb::Tie(args) => args.read_variables(variables),
+            FrameworkVerb::Split(args) => args.read_variables(variables),
+            FrameworkVerb::Env(_) => Ok(()),
+            FrameworkVerb::Version(args) => args.read_variables(variables),
+        }
+    }
+}
+
 pub fn run(args: &FrameworkArgs, world: &World) -> Result<()> {
     match &args.verb {
         FrameworkVerb::Show(args) => show(args, world),
@@ -121,6 +142,11 @@ fn show(args: &ShowArgs, world: &World) -> Result<()> {
 }
 
 impl ReadingArgs {
+    fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        self.jobs.read_variables(variables)?;
+        self.access.read_variables(variables)
+    }
+
     fn policy(&self) -> Result<Frameworks> {
         let Some(file) = &self.framework else {
             return Ok(Frameworks::builtin().clone());
@@ -143,6 +169,10 @@ impl ReadingArgs {
 }
 
 impl WritingArgs {
+    fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        self.reading.read_variables(variables)
+    }
+
     /// Where the wheels go. It need not exist for a plan.
     fn directory(&self) -> &Path {
         self.output_dir.as_deref().unwrap_or(Path::new("."))

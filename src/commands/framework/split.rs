@@ -6,6 +6,7 @@ use fs_err as fs;
 
 use super::{PlansAnswer, World, WritingArgs};
 use crate::{
+    commands::args::Variables,
     console::many,
     error::Result,
     framework::{
@@ -37,6 +38,12 @@ pub(super) struct FrameworkSplitArgs {
     division: WheelSplitOptions,
     #[command(flatten)]
     writing: WritingArgs,
+}
+
+impl FrameworkSplitArgs {
+    pub(super) fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        self.writing.read_variables(variables)
+    }
 }
 
 pub(super) fn run(args: &FrameworkSplitArgs, world: &World) -> Result<()> {

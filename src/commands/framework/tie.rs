@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::{PlansAnswer, World, WritingArgs};
 use crate::{
+    commands::args::Variables,
     console::many,
     error::Result,
     framework::{
@@ -36,6 +37,12 @@ pub(super) struct TieArgs {
     writing: WritingArgs,
     #[command(flatten)]
     options: TieOptions,
+}
+
+impl TieArgs {
+    pub(super) fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        self.writing.read_variables(variables)
+    }
 }
 
 pub(super) fn run(args: &TieArgs, world: &World) -> Result<()> {

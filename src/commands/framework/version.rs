@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::World;
 use crate::{
-    commands::args::AccessArgs,
+    commands::args::{AccessArgs, Variables},
     error::{Context as _, Hint as _, Result},
     framework::version::{suffix, with_suffix, without_rocm},
     index,
@@ -54,6 +54,10 @@ pub(super) fn run(args: &FrameworkVersionArgs, world: &World) -> Result<()> {
 }
 
 impl FrameworkVersionArgs {
+    pub(super) fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        self.access.read_variables(variables)
+    }
+
     /// The version of the set, from the names of its packages.
     fn rocm(&self, world: &World) -> Result<Version> {
         if let PlaceArg::Directory(path) = &self.set

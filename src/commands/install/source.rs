@@ -52,7 +52,7 @@ impl InstallArgs {
         }
         self.run.ensure_online("reading a stream")?;
         let places = stream.places(self.version.as_ref());
-        let places = places.into_iter().map(|place| match &self.mirror.mirror {
+        let places = places.into_iter().map(|place| match &self.mirror {
             Some(mirror) => place.mirrored(&mirror.to_string()),
             None => place.clone(),
         });

@@ -4,7 +4,9 @@ use itertools::Itertools as _;
 
 use super::TargetsAnswer;
 use crate::{
+    commands::args::Variables,
     console::aligned,
+    error::Result,
     target::{Target, TargetTable},
 };
 
@@ -17,7 +19,9 @@ pub(super) struct FormArgs {
     #[arg(long, value_name = "WHAT")]
     output_mode: Option<ScriptMode>,
     /// Workflow run, for which the matrix always has the same runners
-    #[arg(long, value_name = "RUN", env = "GITHUB_RUN_ID")]
+    ///
+    /// [env: `GITHUB_RUN_ID`]
+    #[arg(long, value_name = "RUN")]
     pub(super) run_id: Option<String>,
 }
 
@@ -29,6 +33,10 @@ enum ScriptMode {
 }
 
 impl FormArgs {
+    pub(super) fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        variables.fill(&mut self.run_id, "GITHUB_RUN_ID")
+    }
+
     /// The form that was asked for. A line of TheRock's script is answered as the script does.
     pub(super) fn form(&self, is_script: bool) -> TargetForm {
         match (self.emit, self.output_mode) {

@@ -13,12 +13,12 @@ use self::{
 };
 use super::{
     World,
-    args::{MachineArgs, StepOutputs},
+    args::{MachineArgs, StepOutputs, Variables},
 };
 use crate::{
     console::OutputFormat,
     digest::Sha256,
-    error::Result,
+    error::{Context as _, Hint as _, Result},
     target::{Target, TargetPattern, TargetTable},
 };
 
@@ -40,7 +40,6 @@ pub struct TargetsArgs {
     /// (`gfx11-generic`), or `all`
     #[arg(
         value_name = "NAME",
-        required_unless_present_any = ["amdgpu_families", "own_families", "detect", "check"],
         conflicts_with_all = ["amdgpu_families", "detect", "check"]
     )]
     names: Vec<TargetPattern>,
@@ -48,7 +47,7 @@ pub struct TargetsArgs {
     #[arg(long, value_name = "LIST", conflicts_with_all = ["detect", "check"])]
     amdgpu_families: Option<TargetPattern>,
     // What a job of TheRock asks for. Anything else replaces it.
-    #[arg(long, hide = true, env = "AMDGPU_FAMILIES")]
+    #[arg(skip)]
     own_families: Option<TargetPattern>,
     /// Targets of the GPUs of this machine
     #[arg(long)]
@@ -99,6 +98,13 @@ struct TargetsAnswer {
 }
 
 impl TargetsArgs {
+    pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        variables.fill(&mut self.own_families, "AMDGPU_FAMILIES")?;
+        self.form.read_variables(variables)?;
+        self.outputs.read_variables(variables)?;
+        self.machine.read_variables(variables)
+    }
+
     /// The answer, and an error if it means no.
     fn answer(&self, world: &World) -> Result<(TargetsAnswer, Result<()>)> {
         if self.detect || self.check {
@@ -118,6 +124,10 @@ impl TargetsArgs {
 
     fn named(&self) -> Result<Vec<Target>> {
         let patterns = self.families().map_or(self.names.as_slice(), std::slice::from_ref);
+        (!patterns.is_empty())
+            .then_some(())
+            .context("no target was named")
+            .hint("name targets or families, `all`, or pass `--detect`")?;
         Ok(TargetTable::builtin().select(patterns)?)
     }
 

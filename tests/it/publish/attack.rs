@@ -111,12 +111,9 @@ fn an_upload_that_cannot_be_is_refused_in_words() {
     error: invalid value 'dist' for '--artifact-group <GROUP>': the name of a part of every package set: "dist"
 
     For more information, try '--help'.
-    error: the following required arguments were not provided:
-      <--artifact-group <GROUP>|--multi-target|--to <ADDRESS>|--product <NAME>>
+    error: neither a family nor another destination of the set was named
 
-    Usage: rocwheel upload --platform <PLATFORM> --output-dir <DIR> --run-id <RUN> <--artifact-group <GROUP>|--multi-target|--to <ADDRESS>|--product <NAME>> [SET]
-
-    For more information, try '--help'.
+    hint: pass `--multi-target`, `--artifact-group`, `--to` or `--product`
     "#);
     assert!(!bench.root.join("out").exists());
 }

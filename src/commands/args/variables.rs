@@ -1,0 +1,119 @@
+//! Environment variables that stand for flags. They are read once, after clap has validated the command line and
+//! before the command begins: a flag replaces its variable.
+//!
+//! clap could read them, but for clap a variable that is set but empty is a value, and a switch that says no is a
+//! flag that was given: types reject the one, and other flags conflict with both. Workflows set both. And a command
+//! such as `pipeline` reads variables of flags that it does not have.
+//!
+//! The help of a flag names its variable, ``[env: `ROCWHEEL_JOBS`]``, in a second paragraph, which `-h` leaves out. A
+//! test compares the variables that each command reads with those that its help names.
+
+use std::{env, ffi::OsString, path::PathBuf, str::FromStr};
+
+use clap::{Arg, ValueEnum};
+use itertools::Itertools as _;
+
+use crate::{
+    console::Options,
+    error::{Context as _, Error, Hint as _, Invalid, Result},
+};
+
+/// The variables of this process, or those of a test. A variable that is set but empty counts as not set: workflows
+/// pass an empty one for a value that is not given.
+pub struct Variables<'a>(pub(crate) &'a dyn Fn(&str) -> Option<OsString>);
+
+impl Variables<'_> {
+    pub fn of_this_process() -> Self {
+        Self(&|name| env::var_os(name))
+    }
+
+    fn get(&self, name: &str) -> Option<OsString> {
+        (self.0)(name).filter(|value| !value.is_empty())
+    }
+
+    /// The value that a variable has.
+    fn read<T, E: Into<Error>>(
+        &self,
+        name: &str,
+        parse: impl Fn(&str) -> Result<T, E>,
+    ) -> Result<Option<T>> {
+        let Some(value) = self.get(name) else {
+            return Ok(None);
+        };
+        parse(&value.to_string_lossy())
+            .map(Some)
+            .map_err(Into::into)
+            .with_context(|| format!("failed to read the environment variable `{name}`"))
+            .hint("correct the variable, or unset it")
+    }
+
+    /// Takes a value from its variable, if no flag gave one.
+    pub fn fill<T: FromStr<Err: Into<Error>>>(
+        &self,
+        value: &mut Option<T>,
+        name: &str,
+    ) -> Result<()> {
+        self.fill_with(value, name, T::from_str)
+    }
+
+    /// The same for a value with a parser of its own.
+    pub fn fill_with<T, E: Into<Error>>(
+        &self,
+        value: &mut Option<T>,
+        name: &str,
+        parse: impl Fn(&str) -> Result<T, E>,
+    ) -> Result<()> {
+        if value.is_none() {
+            *value = self.read(name, parse)?;
+        }
+        Ok(())
+    }
+
+    /// The same for a path, which need not be UTF-8.
+    pub fn fill_path(&self, path: &mut Option<PathBuf>, name: &str) {
+        if path.is_none() {
+            *path = self.get(name).map(PathBuf::from);
+        }
+    }
+
+    /// The same for a flag without a value.
+    pub fn fill_switch(&self, is_on: &mut bool, name: &str) -> Result<()> {
+        if !*is_on {
+            *is_on = self.read(name, switch)?.unwrap_or(false);
+        }
+        Ok(())
+    }
+}
+
+/// Parses yes or no.
+fn switch(text: &str) -> Result<bool, Invalid> {
+    match text.to_lowercase().as_str() {
+        "1" | "true" | "t" | "yes" | "y" | "on" => Ok(true),
+        "0" | "false" | "f" | "no" | "n" | "off" => Ok(false),
+        _ => Err(Invalid::new("neither `true` nor `false`", text)),
+    }
+}
+
+/// Parses one of several words.
+fn word<T: ValueEnum>(text: &str) -> Result<T, Invalid> {
+    T::from_str(text, false).map_err(|_| {
+        let values = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+        let words = values.map(|value| value.get_name().to_owned()).join(", ");
+        Invalid::new(format!("not one of {words}"), text)
+    })
+}
+
+impl Options {
+    pub(crate) fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        variables.fill_with(&mut self.color, "ROCWHEEL_COLOR", word)?;
+        variables.fill_with(&mut self.format, "ROCWHEEL_FORMAT", word)?;
+        variables.fill_switch(&mut self.no_progress, "ROCWHEEL_NO_PROGRESS")
+    }
+}
+
+/// The variable that stands for a flag, as its help says.
+pub(crate) fn variable_of(flag: &Arg) -> Option<String> {
+    let help = flag.get_long_help()?.to_string();
+    let (_, variable) = help.split_once("\n\n[env: `")?;
+    Some(variable.split_once('`')?.0.to_owned())
+}
