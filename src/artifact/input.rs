@@ -8,7 +8,6 @@ use std::{
     num::NonZeroUsize,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
-    time::SystemTime,
 };
 
 use crate::{
@@ -63,14 +62,13 @@ fn unpack(archives: &Archives, to: &Path, jobs: NonZeroUsize, world: &World) -> 
     let mut waiting = Vec::new();
     for ((path, name), is_there) in archives.iter().zip(are_there) {
         if !is_there {
-            let identity = FileIdentity::of(path)?;
-            waiting.push((path, name, identity));
+            waiting.push((path, name, FileIdentity::of(path)?));
         }
     }
     let kept = archives.len() - waiting.len();
     if kept > 0 {
-        let (of, place) = (many(archives.len(), "archive"), to.display());
-        let facts = format!("{} of {of}, unpacked before in `{place}`", count(kept));
+        let all = many(archives.len(), "archive");
+        let facts = format!("{} of {all}, unpacked before in `{}`", count(kept), to.display());
         world.console.status("Reused", facts);
     }
     if waiting.is_empty() {
@@ -78,19 +76,17 @@ fn unpack(archives: &Archives, to: &Path, jobs: NonZeroUsize, world: &World) -> 
     }
     let names: Vec<&ArtifactName> = waiting.iter().map(|(_, name, _)| &name.artifact).collect();
     claim(to, &names)?;
-    // An archive that was changed right now may change again and look the same.
-    let began = SystemTime::now();
     // Start the largest first: if one of them started last, all other threads would wait for it.
     waiting.sort_by_key(|(.., archive)| Reverse(archive.len));
     let unpacked = Mutex::new(Vec::new());
     let total = waiting.iter().map(|(.., archive)| archive.len).sum();
     let what = many(waiting.len(), "archive");
     let bar = (world.console).joined_progress("Unpacking", what, waiting.len(), total);
-    let result = parallel::map(&waiting, jobs, stop, |(path, name, identity)| {
+    let result = parallel::map(&waiting, jobs, stop, |(path, name, archive)| {
         let file = fs_err::File::open(path)?;
         let artifact = UnpackedArtifact {
             name: &name.artifact,
-            archive: Some(*identity).filter(|archive| archive.is_settled(began)),
+            archive: *archive,
             files: unpack_seen(file, name, to, world, look)?,
         };
         let mut unpacked = unpacked.lock().unwrap_or_else(PoisonError::into_inner);
@@ -104,8 +100,7 @@ fn unpack(archives: &Archives, to: &Path, jobs: NonZeroUsize, world: &World) -> 
     result?;
     if let Err(error) = remembered {
         let why = one_line(&error);
-        let text = format!("the next build has to unpack the archives again: {why}");
-        world.console.warn(text);
+        world.console.warn(format!("the next build has to unpack the archives again: {why}"));
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 mod digest_cache;
 mod file_at;
+mod file_cache;
 mod identity;
 mod tap;
 mod unchanged;
@@ -11,8 +12,9 @@ use std::{
     path::Path,
 };
 
-pub use digest_cache::{CachedFile, DigestCache};
+pub use digest_cache::{CachedPackage, DigestCache};
 pub use file_at::FileAt;
+pub use file_cache::{FileCache, Proof};
 pub use identity::{FileIdentity, FileTime};
 pub use tap::Tap;
 pub use unchanged::Unchanged;

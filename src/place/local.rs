@@ -78,6 +78,8 @@ impl LocalSet {
         let known = KnownFacts { identity, made, ..KnownFacts::default() };
         let directories = PackageDirectories::Built;
         let is_packed = |path: &str| packed.contains_key(path);
+        // Before any package is read.
+        let cache = DigestCache::of_directory(dest);
         let set = Self::read_known(dest, &place, known, directories, is_packed, world)
             .context("failed to read the finished set")?;
         for file in &set.document.files {
@@ -89,8 +91,7 @@ impl LocalSet {
         }
         // No times in it, so that the same set gives the same bytes.
         atomic::write(&page, set.document.pretty())?;
-        let remembered = remember(DigestCache::read(dest), &set.facts, &set.document);
-        if let Err(error) = remembered {
+        if let Err(error) = remember(cache, &set.facts, &set.document) {
             let why = one_line(&error);
             let text = format!("the next command reads the packages again: {why}");
             world.console.warn(text);

@@ -10,7 +10,6 @@ use std::{
     io::{BufReader, Cursor, Read, Seek},
     num::NonZeroUsize,
     path::Path,
-    time::SystemTime,
 };
 
 use bytes::Bytes;
@@ -34,7 +33,7 @@ use crate::{
         },
         set_json::{Identity, PART, SetJson},
     },
-    io::{CachedFile, DigestCache, FileIdentity, Tap, buffered},
+    io::{CachedPackage, DigestCache, FileIdentity, Tap, buffered},
     location::Key,
     parallel,
     run::ArtifactGroup,
@@ -84,7 +83,7 @@ impl KnownFacts {
     /// what was there before, such as a set of others only. A listing says whether there are any.
     pub(super) fn read(place: &SetPlace, listing: Option<&Listing<'_>>) -> Result<Self> {
         Ok(Self {
-            cache: place.local().map(DigestCache::read),
+            cache: place.local().map(DigestCache::of_directory),
             ..Self::of_documents(place, listing)?
         })
     }
@@ -191,12 +190,12 @@ pub(super) fn remember(
     set: &SetJson,
 ) -> Result<()> {
     for file in &set.files {
-        let facts = read.get(&file.path).filter(|it| it.is_settled);
-        let found = facts.and_then(|it| Some((it.identity?, it.text.as_ref()?)));
-        if let Some((identity, text)) = found {
-            let known =
-                CachedFile { sha256: file.sha256, metadata: String::from_utf8(text.to_vec()).ok() };
-            cache.insert(&file.path, identity, known);
+        if let Some(ReadFacts { text: Some(text), identity: Some(identity), .. }) =
+            read.get(&file.path)
+        {
+            let metadata = String::from_utf8(text.to_vec()).ok();
+            let package = CachedPackage { sha256: file.sha256, metadata };
+            cache.insert(&file.path, *identity, package);
         }
     }
     let listed: HashSet<&str> = set.files.iter().map(|it| &*it.path).collect();
@@ -231,10 +230,8 @@ pub(super) struct ReadFacts {
     /// not know.
     text: Option<Bytes>,
     is_wheel: bool,
-    /// What a file on a local disk was before its digest was taken.
+    /// What a file on this disk was before its digest was taken. `None` if it is in a bucket.
     pub(super) identity: Option<FileIdentity>,
-    /// Whether the cache of the directory may remember it.
-    is_settled: bool,
 }
 
 impl ReadFacts {
@@ -315,14 +312,12 @@ impl Reading<'_> {
 
     /// A file is opened only if it is not the one that an earlier command has read.
     fn file(&self, path: &Path, listed: &ListedPackage) -> Result<(PackageFile, ReadFacts)> {
-        let began = SystemTime::now();
         let identity = FileIdentity::of(path)?;
         let known = self.known.on_disk(listed, identity);
-        let (file, text, is_settled) = if let Some((sha256, text)) = known {
+        let (file, text) = if let Some((sha256, text)) = known {
             let facts = named_metadata(&text, &listed.name)?;
             let file = self.described(listed, sha256, facts, Some(&text));
-            let is_made = self.known.made.contains_key(&listed.path);
-            (file, Some(text), is_made)
+            (file, Some(text))
         } else {
             let (file, text) = self.examine(listed)?;
             // Metadata and digest are read one after the other. Another command may link the file into
@@ -330,14 +325,12 @@ impl Reading<'_> {
             let now = FileIdentity::of(path)?;
             let is_same = identity.but_for_links().is_same_as(&now);
             ensure!(is_same, "it changed while it was read");
-            // A file that changed right before `began` may change again without another identity.
-            (file, text, identity.is_settled(began))
+            (file, text)
         };
         let facts = ReadFacts {
             text: text.map(Bytes::from),
             is_wheel: is_wheel(&listed.name),
             identity: Some(identity),
-            is_settled,
         };
         Ok((file, facts))
     }
@@ -362,7 +355,6 @@ impl Reading<'_> {
             text: text.map(Bytes::from),
             is_wheel: is_wheel(&listed.name),
             identity: None,
-            is_settled: false,
         };
         Ok((file, facts))
     }

@@ -1,10 +1,10 @@
 //! What was unpacked from which archive, in `.rocwheel-unpacked.json` beside the directory of the
 //! artifacts, so that the same archive is not unpacked again.
 //!
-//! It is a [`DigestCache`] of the archives: their "content" is what their artifact's directory looked like
-//! right after it was unpacked, with the [`FileIdentity`] of everything in it. So what was edited, deleted,
-//! added or copied since is unpacked again, and so is everything on systems without inodes, and what another
-//! version unpacked.
+//! It is a [`FileCache`] of the archives. An entry says what the directory of the artifact looked like right
+//! after it was unpacked, with the [`FileIdentity`] of everything in it. So what was edited, deleted, added or
+//! copied since is unpacked again, and so is everything on systems without inodes, and what another version
+//! unpacked.
 
 use std::{
     collections::BTreeSet,
@@ -19,14 +19,14 @@ use crate::{
     atomic,
     digest::{Hasher, Sha256},
     error::{Hint as _, Result, anyhow},
-    io::{CachedFile, DigestCache, FileIdentity},
+    io::{FileCache, FileIdentity},
 };
 
 /// The name of the file. Programs that list a directory mostly leave such names out.
 const FILE: &str = ".rocwheel-unpacked.json";
-/// The program that unpacked: another version may make other files of the same archive. Raise the
-/// revision with such a change.
-const UNPACKED_BY: &str = concat!(env!("CARGO_PKG_VERSION"), " revision 1");
+/// With the program that unpacked: another version may make other files of the same archive. Raise the revision
+/// with such a change.
+const SCHEMA: &str = concat!("rocwheel-unpacked-v2 by ", env!("CARGO_PKG_VERSION"), " revision 1");
 
 /// The names of the artifacts that this program has unpacked in a directory, beside that directory.
 const NAMES: &str = ".rocwheel-unpacked.txt";
@@ -57,46 +57,42 @@ pub fn claim(directory: &Path, artifacts: &[&ArtifactName]) -> Result<()> {
     Ok(atomic::write(&file, list)?)
 }
 
-/// What is remembered of the artifacts in a directory.
+/// The archives that were unpacked to a directory, by the names of their artifacts. An entry says what [`look`]
+/// saw in the artifact.
 #[derive(Debug)]
-pub(super) struct UnpackMemory(DigestCache);
+pub(super) struct UnpackMemory(FileCache<Sha256>);
 
 /// An artifact that was unpacked.
 #[derive(Debug)]
 pub(super) struct UnpackedArtifact<'a> {
     pub(super) name: &'a ArtifactName,
-    /// What its archive was when it was opened.
-    pub(super) archive: Option<FileIdentity>,
+    /// What its archive was before it was opened.
+    pub(super) archive: FileIdentity,
     /// What [`look`] saw in its directory before it got its name, while no other program knew it.
     pub(super) files: Option<Sha256>,
 }
 
 impl UnpackMemory {
     pub(super) fn read(artifacts: &Path) -> Self {
-        Self(DigestCache::open(artifacts.with_file_name(FILE)))
+        Self(FileCache::open(artifacts.with_file_name(FILE), SCHEMA))
     }
 
     /// Whether a directory has exactly what was unpacked from this archive.
     pub(super) fn has(&self, artifact: &ArtifactName, archive: &Path, directory: &Path) -> bool {
         let archive = FileIdentity::of(archive).ok();
-        let known = archive.and_then(|archive| self.0.get(&key(artifact), archive));
-        known.is_some_and(|it| look(&directory.join(artifact.file_name())) == Some(it.sha256))
+        let files = archive.and_then(|archive| self.0.get(&artifact.to_string(), archive));
+        files.is_some_and(|files| look(&directory.join(artifact.file_name())) == Some(*files))
     }
 
     /// Remembers artifacts that were just unpacked, and writes the file.
     pub(super) fn remember(mut self, unpacked: Vec<UnpackedArtifact<'_>>) -> Result<()> {
         for UnpackedArtifact { name, archive, files } in unpacked {
-            if let Some((archive, sha256)) = archive.zip(files) {
-                let file = CachedFile { sha256, metadata: None };
-                self.0.insert(&key(name), archive, file);
+            if let Some(files) = files {
+                self.0.insert(&name.to_string(), archive, files);
             }
         }
         Ok(self.0.write()?)
     }
-}
-
-fn key(artifact: &ArtifactName) -> String {
-    format!("{artifact} by {UNPACKED_BY}")
 }
 
 /// Stands for everything in a directory. To rename the directory changes nothing in it. `None` if it cannot
@@ -105,15 +101,17 @@ pub(in crate::artifact) fn look(directory: &Path) -> Option<Sha256> {
     let mut hasher = Hasher::default();
     for entry in WalkDir::new(directory).sort_by_file_name() {
         let entry = entry.ok()?;
-        let mut identity = None;
-        // The identity of a directory says nothing more than the names in it.
-        if !entry.file_type().is_dir() {
-            identity = Some(FileIdentity::from_metadata(&entry.metadata().ok()?));
-        }
-        // Length and time alone are not enough for a later command.
-        if identity.is_some_and(|identity| !identity.has_inode()) {
-            return None;
-        }
+        let identity = if entry.file_type().is_dir() {
+            // It says nothing more than the names in the directory.
+            None
+        } else {
+            let identity = FileIdentity::from_metadata(&entry.metadata().ok()?);
+            // Length and time alone are not enough for a later command.
+            if !identity.has_inode() {
+                return None;
+            }
+            Some(identity)
+        };
         let path = entry.path().strip_prefix(directory).ok()?;
         writeln!(hasher, "{:?}", (path, entry.file_type(), identity)).ok()?;
     }
@@ -149,7 +147,7 @@ mod tests {
         let name = name();
         let unpacked = UnpackedArtifact {
             name: &name,
-            archive: FileIdentity::of(&archive).ok(),
+            archive: FileIdentity::of(&archive).unwrap(),
             files: look(&artifacts.join("x_lib_generic")),
         };
         change(&lib.join("libx.so.1"));
@@ -231,8 +229,8 @@ mod tests {
         let (place, archive, artifacts) = unpacked();
         let file = place.path().join(FILE);
         let text = fs_err::read_to_string(&file).unwrap();
-        assert!(text.contains(UNPACKED_BY), "{text}");
-        fs_err::write(&file, text.replace(UNPACKED_BY, "another")).unwrap();
+        assert!(text.contains(SCHEMA), "{text}");
+        fs_err::write(&file, text.replace(SCHEMA, "another")).unwrap();
         assert!(!UnpackMemory::read(&artifacts).has(&name(), &archive, &artifacts));
         fs_err::write(&file, text).unwrap();
         assert!(UnpackMemory::read(&artifacts).has(&name(), &archive, &artifacts));

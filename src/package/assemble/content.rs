@@ -154,7 +154,7 @@ fn file_source(
     }
     let (without_code, key) = match form {
         TreeForm::Whole => {
-            (Patch::nothing(identity.len), ContentKey::of_file(&path, identity, rpath))
+            (Patch::nothing(identity.len), Some(ContentKey::of_file(&path, identity, rpath)))
         }
         TreeForm::ToCome => (Patch::nothing(identity.len), None),
         TreeForm::WithoutCode(removal) => ((**removal).clone(), None),

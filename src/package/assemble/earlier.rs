@@ -37,7 +37,8 @@ pub(super) struct EarlierWheel {
 /// The wheels of an earlier set, and what its build remembers of the sources.
 #[derive(Debug)]
 pub(super) struct EarlierSet {
-    memory: BuildMemory,
+    /// `None` without the file of this program: then no wheel can be taken over.
+    memory: Option<BuildMemory>,
     wheels: Vec<EarlierWheel>,
 }
 
@@ -53,24 +54,12 @@ impl EarlierSet {
         let top = if dist.is_dir() { &*dist } else { place };
         let root = top.parent().filter(|_| top.ends_with("dist")).unwrap_or(top);
         let memory = BuildMemory::read(root, program);
+        let digests = DigestCache::of_directory(root);
         // Without a recipe no wheel can be taken over, so none is hashed.
-        let paths = if memory.has_wheels() { wheels_in(top) } else { Vec::new() };
-        let cache = DigestCache::read(root);
-        let opened = parallel::map(&paths, jobs, &world.stop, |path| {
-            Ok(open_earlier(path, root, &cache, &memory, &world.stop))
-        })?;
-        let mut wheels = Vec::new();
-        for (path, opened) in paths.iter().zip(opened) {
-            let why = match opened {
-                Ok(Some(wheel)) => {
-                    wheels.push(wheel);
-                    continue;
-                }
-                Ok(None) => "it is not as this program wrote it".to_owned(),
-                Err(error) => one_line(&error),
-            };
-            world.console.note(format!("`{}` is not reused: {why}", path.display()));
-        }
+        let wheels = match memory.as_ref().filter(|memory| memory.has_wheels()) {
+            Some(memory) => EarlierPlace { top, root, memory, digests }.wheels(jobs, world)?,
+            None => Vec::new(),
+        };
         if wheels.is_empty() {
             let place = place.display();
             let text = format!("no wheels to reuse in `{place}`: this program wrote none of them");
@@ -87,32 +76,64 @@ impl EarlierSet {
     }
 
     /// The digest of a member, if the build of the set remembers it.
-    pub(super) fn recall(&self, member: &PlannedMember) -> Option<Sha256> {
-        self.memory.recall(member.key.as_ref()?)
+    pub(super) fn content(&self, member: &PlannedMember) -> Option<Sha256> {
+        self.memory.as_ref()?.content(member.key.as_ref()?)
     }
 }
 
-/// Reads what the bytes of a wheel follow from. `None` if this program did not write it. A wheel whose digest
-/// is not in the cache is hashed.
-fn open_earlier(
-    path: &Path,
-    root: &Path,
-    cache: &DigestCache,
-    memory: &BuildMemory,
-    stop: &Stop,
-) -> Result<Option<EarlierWheel>> {
-    let identity = FileIdentity::of(path)?;
-    let below = path.strip_prefix(root).unwrap_or(path).to_string_lossy().replace('\\', "/");
-    let sha256 = match cache.get(&below, identity) {
-        Some(file) => file.sha256,
-        None => Sha256::of_reader(Tap::new(fs_err::File::open(path)?, stop, |_| {}))?.0,
-    };
-    Ok(memory.recipe(sha256).map(|recipe| EarlierWheel {
-        path: path.to_owned(),
-        identity: identity.but_for_links(),
-        sha256,
-        recipe,
-    }))
+/// Where the wheels of an earlier set are, and what is known of them.
+struct EarlierPlace<'a> {
+    /// The directory of the wheels: `dist`, or the set itself if it has none.
+    top: &'a Path,
+    /// The directory of the set, which both caches are beside.
+    root: &'a Path,
+    memory: &'a BuildMemory,
+    digests: DigestCache,
+}
+
+impl EarlierPlace<'_> {
+    /// The wheels that this program wrote. Notes name the others.
+    fn wheels(&self, jobs: NonZeroUsize, world: &World) -> Result<Vec<EarlierWheel>> {
+        let paths = wheels_in(self.top);
+        let opened =
+            parallel::map(&paths, jobs, &world.stop, |path| Ok(self.open(path, &world.stop)))?;
+        let mut wheels = Vec::new();
+        for (path, opened) in paths.iter().zip(opened) {
+            let why = match opened {
+                Ok(Some(wheel)) => {
+                    wheels.push(wheel);
+                    continue;
+                }
+                Ok(None) => "it is not as this program wrote it".to_owned(),
+                Err(error) => one_line(&error),
+            };
+            world.console.note(format!("`{}` is not reused: {why}", path.display()));
+        }
+        Ok(wheels)
+    }
+
+    /// Reads what the bytes of a wheel follow from. `None` if this program did not write it. A wheel whose
+    /// digest is not in the cache is hashed.
+    fn open(&self, path: &Path, stop: &Stop) -> Result<Option<EarlierWheel>> {
+        let identity = FileIdentity::of(path)?;
+        let sha256 = match self.digests.get(&below(self.root, path), identity) {
+            Some(package) => package.sha256,
+            None => Sha256::of_reader(Tap::new(fs_err::File::open(path)?, stop, |_| {}))?.0,
+        };
+        let recipe = self.memory.recipe(&below(self.top, path), sha256);
+        Ok(recipe.map(|recipe| EarlierWheel {
+            path: path.to_owned(),
+            identity: identity.but_for_links(),
+            sha256,
+            recipe,
+        }))
+    }
+}
+
+/// The path of a wheel below a directory, as caches have it.
+fn below(directory: &Path, path: &Path) -> String {
+    let path = path.strip_prefix(directory).unwrap_or(path);
+    path.to_string_lossy().replace('\\', "/")
 }
 
 /// The wheels of a set: directly in the directory, or, in a set with several families, one level

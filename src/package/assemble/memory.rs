@@ -1,13 +1,12 @@
 //! What a build remembers beside `dist`, so that the next one reads only the files that changed, and
 //! packs only the wheels that changed.
 //!
-//! `.rocwheel-sources.json` is a [`DigestCache`] of the contents that it packed. `.rocwheel-built.json` says
-//! which wheels it wrote, by their SHA-256, and from what: a file with such a digest is that wheel, wherever
-//! it is. Neither has a path of this machine in it, and a build without them reads and packs everything.
+//! Both are a [`FileCache`]. `.rocwheel-sources.json` has the digests of the contents that were packed.
+//! `.rocwheel-built.json` says what the wheels were made from; the proof of a wheel is its SHA-256, so that a
+//! copy of the set is as good. Neither has a path of this machine in it, and a build without them reads and
+//! packs everything.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    io::Read as _,
     path::{Path, PathBuf},
     time::SystemTime,
 };
@@ -15,11 +14,10 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    atomic,
     digest::Sha256,
     elf::Rpath,
     error::Result,
-    io::{CachedFile, DigestCache, FileIdentity},
+    io::{FileCache, FileIdentity},
     relpath::RelPath,
     wheel::PackSettings,
 };
@@ -27,34 +25,23 @@ use crate::{
 /// The names of the files. Programs that list a directory mostly leave such names out.
 const SOURCES: &str = ".rocwheel-sources.json";
 const WHEELS: &str = ".rocwheel-built.json";
-const SCHEMA: &str = "rocwheel-built-v5";
-/// The longest list of wheels that is read: 100,000.
-const LIMIT: u64 = 16 << 20;
 
 /// Stands for the content of a member as long as the files that it is made of are the same.
 #[derive(Clone, Debug)]
 pub(super) struct ContentKey {
     digest: Sha256,
-    /// The file that settles last.
+    /// The file that settles last: if a change of this one shows, a change of each of them does.
     newest: FileIdentity,
 }
 
 impl ContentKey {
-    /// Of a file that has this identity just now, and gets this run path. `None` if the file changed so recently
-    /// that a further change might not show, and on systems without inodes.
-    pub(super) fn of_file(
-        path: &Path,
-        newest: FileIdentity,
-        rpath: Option<&Rpath>,
-    ) -> Option<Self> {
-        if !newest.is_settled(SystemTime::now()) {
-            return None;
-        }
-        let digest = Sha256::of(format!("{:?}", (path, newest, rpath)).as_bytes());
-        Some(Self { digest, newest })
+    /// The content of a file that has this identity just now, and gets this run path.
+    pub(super) fn of_file(path: &Path, identity: FileIdentity, rpath: Option<&Rpath>) -> Self {
+        let digest = Sha256::of(format!("{:?}", (path, identity, rpath)).as_bytes());
+        Self { digest, newest: identity }
     }
 
-    /// Of something that is made of several files in a certain way. `None` if there are no files.
+    /// What is made of several contents in a certain way. `None` if there are none.
     pub(super) fn derived(how: &str, parts: &[Self]) -> Option<Self> {
         let digests: Vec<Sha256> = parts.iter().map(|part| part.digest).collect();
         let newest = parts.iter().map(|part| part.newest);
@@ -62,6 +49,11 @@ impl ContentKey {
             digest: Sha256::of(format!("{how} {digests:?}").as_bytes()),
             newest: newest.max_by_key(FileIdentity::settles)?,
         })
+    }
+
+    /// Its name in the cache.
+    fn name(&self) -> String {
+        self.digest.to_string()
     }
 }
 
@@ -81,68 +73,50 @@ impl WheelRecipe {
     }
 }
 
-/// The wheels that builds wrote. `program` is the one that wrote them: another one may edit or pack the same
-/// sources in another way.
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct BuiltWheels {
-    schema: String,
-    program: Option<FileIdentity>,
-    wheels: BTreeMap<Sha256, WheelRecipe>,
-}
-
-/// What builds remember.
+/// What a build remembers.
 #[derive(Debug)]
 pub(super) struct BuildMemory {
-    program: Option<FileIdentity>,
-    sources: DigestCache,
-    /// The sources of this build. All others are forgotten.
-    used: BTreeSet<String>,
-    wheels: BTreeMap<Sha256, WheelRecipe>,
+    sources: FileCache<Sha256>,
+    /// By their paths below `dist`.
+    wheels: FileCache<WheelRecipe, Sha256>,
 }
 
 impl BuildMemory {
-    /// What the builds of a set remember. Nothing if there is no such file, or if it cannot be read.
-    /// `program` is the file of this program; without it, nothing is remembered of the sources.
-    pub(super) fn read(root: &Path, program: Option<&PathBuf>) -> Self {
-        let read = || -> Result<BuiltWheels> {
-            let file = fs_err::File::open(root.join(WHEELS))?;
-            Ok(serde_json::from_reader(file.take(LIMIT))?)
-        };
-        let program = program.and_then(|path| FileIdentity::of(path).ok());
-        let program = program.filter(FileIdentity::has_inode);
-        let found = read().unwrap_or_default();
-        let is_ours = found.schema == SCHEMA && found.program == program && program.is_some();
-        Self {
-            program,
-            sources: DigestCache::open(root.join(SOURCES)),
-            used: BTreeSet::new(),
-            wheels: if is_ours { found.wheels } else { BTreeMap::new() },
-        }
+    /// Reads what an earlier build of this program remembers beside its set. `program` is the file of this
+    /// program. `None` without it, and on systems without inodes.
+    pub(super) fn read(root: &Path, program: Option<&PathBuf>) -> Option<Self> {
+        let schema = BuildSchema::of(program?)?;
+        Some(Self {
+            sources: FileCache::open(root.join(SOURCES), schema.of_sources()),
+            wheels: FileCache::open(root.join(WHEELS), schema.of_wheels()),
+        })
     }
 
-    /// The name of a content in the cache. What another program packed has another one.
-    fn name(&self, key: &ContentKey) -> Option<String> {
-        let parts = format!("{:?} {}", self.program?, key.digest);
-        Some(Sha256::of(parts.as_bytes()).to_string())
+    /// The memory of a new build, in which nothing of an earlier one is left.
+    pub(super) fn new(root: &Path, program: Option<&PathBuf>) -> Option<Self> {
+        let schema = BuildSchema::of(program?)?;
+        Some(Self {
+            sources: FileCache::new(root.join(SOURCES), schema.of_sources()),
+            wheels: FileCache::new(root.join(WHEELS), schema.of_wheels()),
+        })
     }
 
-    /// Remembers the digest of a content.
-    pub(super) fn learn(&mut self, key: &ContentKey, sha256: Sha256) {
-        if let Some(name) = self.name(key) {
-            let file = CachedFile { sha256, metadata: None };
-            self.sources.insert(&name, key.newest, file);
-            self.used.insert(name);
-        }
+    pub(super) fn insert_content(&mut self, key: &ContentKey, sha256: Sha256) {
+        self.sources.insert(&key.name(), key.newest, sha256);
     }
 
     /// The digest of a content.
-    pub(super) fn recall(&self, key: &ContentKey) -> Option<Sha256> {
-        Some(self.sources.get(&self.name(key)?, key.newest)?.sha256)
+    pub(super) fn content(&self, key: &ContentKey) -> Option<Sha256> {
+        self.sources.get(&key.name(), key.newest).copied()
     }
 
-    /// What the bytes of a wheel with this digest follow from, if a build of this program wrote it.
-    pub(super) fn recipe(&self, wheel: Sha256) -> Option<WheelRecipe> {
-        self.wheels.get(&wheel).copied()
+    pub(super) fn insert_wheel(&mut self, path: &str, sha256: Sha256, recipe: WheelRecipe) {
+        self.wheels.insert(path, sha256, recipe);
+    }
+
+    /// What the bytes of a wheel follow from, if the build wrote this wheel.
+    pub(super) fn recipe(&self, path: &str, sha256: Sha256) -> Option<WheelRecipe> {
+        self.wheels.get(path, sha256).copied()
     }
 
     /// Whether it is of use to know the digests of wheels.
@@ -150,20 +124,29 @@ impl BuildMemory {
         !self.wheels.is_empty()
     }
 
-    /// Writes both files. `wheels` are those of the new set.
-    pub(super) fn write(
-        mut self,
-        root: &Path,
-        wheels: impl IntoIterator<Item = (Sha256, WheelRecipe)>,
-    ) -> Result<()> {
-        self.sources.retain(|name| self.used.contains(name));
+    /// Writes both files.
+    pub(super) fn write(&self) -> Result<()> {
         self.sources.write()?;
-        let built = BuiltWheels {
-            schema: SCHEMA.to_owned(),
-            program: self.program,
-            wheels: wheels.into_iter().collect(),
-        };
-        Ok(atomic::write(&root.join(WHEELS), serde_json::to_vec(&built)?)?)
+        Ok(self.wheels.write()?)
+    }
+}
+
+/// Says in both files which program wrote them: another one may edit or pack the same sources in another way.
+struct BuildSchema(FileIdentity);
+
+impl BuildSchema {
+    /// `None` if a later build of another program could not be told from one of this program.
+    fn of(program: &Path) -> Option<Self> {
+        let program = FileIdentity::of(program).ok()?;
+        program.is_settled(SystemTime::now()).then_some(Self(program))
+    }
+
+    fn of_sources(&self) -> String {
+        format!("rocwheel-sources-v2 by {:?}", self.0)
+    }
+
+    fn of_wheels(&self) -> String {
+        format!("rocwheel-built-v5 by {:?}", self.0)
     }
 }
 
@@ -174,7 +157,9 @@ mod tests {
 
     use super::*;
 
-    fn key_of(path: &Path) -> Option<ContentKey> {
+    const WHEEL: &str = "a-1-py3-none-any.whl";
+
+    fn key_of(path: &Path) -> ContentKey {
         ContentKey::of_file(path, FileIdentity::of(path).unwrap(), None)
     }
 
@@ -188,38 +173,63 @@ mod tests {
         }
         // The time of a change of the inode cannot be set, so time has to pass.
         sleep(Duration::from_millis(100));
-        let key = key_of(&path).unwrap();
+        let read = || BuildMemory::read(root, Some(&program)).unwrap();
+        let key = key_of(&path);
         let tar = ContentKey::derived("tar", std::slice::from_ref(&key)).unwrap();
-        let mut memory = BuildMemory::read(root, Some(&program));
-        assert_eq!(memory.recall(&key), None);
-        let (content, recipe) = (Sha256::of(b"x"), WheelRecipe(Sha256::of(b"recipe")));
-        memory.learn(&key, content);
+        assert_eq!(read().content(&key), None);
+        let content = Sha256::of(b"x");
         let wheel = Sha256::of(b"a wheel");
-        memory.write(root, [(wheel, recipe)]).unwrap();
+        let recipe = WheelRecipe(Sha256::of(b"recipe"));
+        let mut memory = BuildMemory::new(root, Some(&program)).unwrap();
+        memory.insert_content(&key, content);
+        memory.insert_wheel(WHEEL, wheel, recipe);
+        memory.write().unwrap();
 
-        let memory = BuildMemory::read(root, Some(&program));
-        assert_eq!(memory.recall(&key), Some(content));
-        assert_eq!(memory.recall(&tar), None, "what is made of it is another content");
-        assert_eq!(memory.recipe(wheel), Some(recipe));
-        assert_eq!(memory.recipe(content), None);
+        let memory = read();
+        assert!(memory.has_wheels());
+        assert_eq!(memory.content(&key), Some(content));
+        assert_eq!(memory.content(&tar), None, "what is made of it is another content");
+        assert_eq!(memory.recipe(WHEEL, wheel), Some(recipe));
+        assert_eq!(memory.recipe(WHEEL, content), None);
         // Another program may pack in another way.
-        for other in [Some(&path), None] {
-            let memory = BuildMemory::read(root, other);
-            assert_eq!((memory.recall(&key), memory.recipe(wheel)), (None, None));
-        }
+        let other = BuildMemory::read(root, Some(&path)).unwrap();
+        assert_eq!(other.content(&key), None);
+        assert_eq!(other.recipe(WHEEL, wheel), None);
+        assert!(BuildMemory::read(root, None).is_none());
         // The old time of the last write does not help.
         let time = fs_err::metadata(&path).unwrap().modified().unwrap();
         fs_err::write(&path, "y").unwrap();
         let file = fs_err::OpenOptions::new().write(true).open(&path).unwrap();
         file.file().set_modified(time).unwrap();
+        assert_eq!(memory.content(&key_of(&path)), None);
+        // What the next build does not need is forgotten.
+        BuildMemory::new(root, Some(&program)).unwrap().write().unwrap();
+        let memory = read();
+        assert_eq!(memory.content(&key), None);
+        assert!(!memory.has_wheels());
+    }
+
+    #[test]
+    fn a_tar_is_as_young_as_the_youngest_of_its_files() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path();
+        let path = |name: &str| root.join(name);
+        for name in ["program", "old", "young"] {
+            fs_err::write(path(name), "x").unwrap();
+        }
         sleep(Duration::from_millis(100));
-        assert_eq!(memory.recall(&key_of(&path).unwrap()), None);
-        // What this build did not need is forgotten.
-        memory.write(root, []).unwrap();
-        let memory = BuildMemory::read(root, Some(&program));
-        assert_eq!((memory.recall(&key), memory.recipe(wheel)), (None, None));
-        fs_err::write(root.join(WHEELS), "{").unwrap();
-        fs_err::write(root.join(SOURCES), "{").unwrap();
-        assert!(!BuildMemory::read(root, Some(&program)).has_wheels());
+        // The other file gets another name later than this one is written. That is no change of its bytes.
+        fs_err::write(path("young"), "y").unwrap();
+        fs_err::hard_link(path("old"), path("link")).unwrap();
+        let tar_of = |names: [&str; 2]| {
+            let keys = names.map(|name| key_of(&path(name)));
+            ContentKey::derived("tar", &keys).unwrap()
+        };
+        let mut memory = BuildMemory::new(root, Some(&path("program"))).unwrap();
+        let sha256 = Sha256::of(b"a tar");
+        memory.insert_content(&tar_of(["old", "young"]), sha256);
+        memory.insert_content(&tar_of(["old", "old"]), sha256);
+        assert_eq!(memory.content(&tar_of(["old", "young"])), None);
+        assert_eq!(memory.content(&tar_of(["old", "old"])), Some(sha256));
     }
 }

@@ -75,9 +75,10 @@ pub fn assemble(
     let replaced = ReplacedFiles::find(dist, &names, reuse.clean)?;
     let program = reuse.program.as_ref();
     let staged = StagedDir::beside(dist)?;
-    let earlier = reuse.from.as_ref();
-    let earlier = earlier.map(|place| EarlierSet::read(place, settings.jobs, program, world));
-    let earlier = earlier.transpose()?;
+    let earlier = match &reuse.from {
+        Some(place) => Some(EarlierSet::read(place, settings.jobs, program, world)?),
+        None => None,
+    };
     let root = dist.parent().unwrap_or(dist);
     let mut making = Making {
         version: &plan.version,
@@ -85,7 +86,7 @@ pub fn assemble(
         world,
         staging: staged.path(),
         earlier: earlier.as_ref(),
-        memory: BuildMemory::read(root, program),
+        memory: BuildMemory::new(root, program),
         reused: ReuseCount::default(),
         progress: world.console.progress_in_parts(
             "Packing",
@@ -94,7 +95,8 @@ pub fn assemble(
             bytes(plan.members().map(|(_, member)| member)),
         ),
     };
-    let (mut written, mut packed) = (Vec::new(), 0);
+    let mut written = Vec::new();
+    let mut packed = 0;
     for (package, path) in plan.packages.iter().zip(&names) {
         world.stop.check()?;
         making.progress.begin(path);
@@ -111,30 +113,43 @@ pub fn assemble(
     drop(progress);
     let kept = staged.replace(|name| replaced.has(name))?;
     if !kept.is_empty() {
-        let (place, names) = (dist.display(), few(kept.iter().map(|it| format!("`{it}`"))));
-        let came = many(kept.len(), "file");
-        let text = format!("kept {came} that came into `{place}` during the build: {names}");
-        world.console.warn(text);
+        let files = many(kept.len(), "file");
+        let place = dist.display();
+        let names = few(kept.iter().map(|name| format!("`{name}`")));
+        world
+            .console
+            .warn(format!("kept {files} that came into `{place}` during the build: {names}"));
     }
     let packages: Vec<MadePackage> = written
         .into_iter()
         .zip(digests)
         .map(|(file, sha256)| file.finished(sha256, dist))
         .collect::<Result<_>>()?;
-    let wheels = packages.iter().filter_map(|it| Some((it.file.sha256, it.recipe?)));
-    if let Err(error) = memory.write(root, wheels) {
-        let why = one_line(&error);
-        let text = format!("the next build cannot reuse this one quickly: {why}");
-        world.console.warn(text);
+    if let Some(memory) = memory {
+        remember_wheels(memory, &packages, world);
     }
     let bytes = size(packages.iter().map(|made| made.file.size).sum());
-    let (count, time) = (many(packages.len(), "package"), took(began.elapsed()));
+    let count = many(packages.len(), "package");
+    let time = took(began.elapsed());
     world.console.status("Built", format!("{count}, {bytes}, in {time}"));
     let reused = earlier.map(|_| reused);
     if let Some(count) = reused {
         world.console.status("Reused", count);
     }
     Ok(MadeSet { packages, reused, _archives: None })
+}
+
+/// Completes and writes what the next build may use. Without it the next build only takes longer.
+fn remember_wheels(mut memory: BuildMemory, packages: &[MadePackage], world: &World) {
+    for MadePackage { file, recipe, .. } in packages {
+        if let Some(recipe) = recipe {
+            memory.insert_wheel(file.below(), file.sha256, *recipe);
+        }
+    }
+    if let Err(error) = memory.write() {
+        let why = one_line(&error);
+        world.console.warn(format!("the next build cannot reuse this one quickly: {why}"));
+    }
 }
 
 /// The file of a package in the staging directory.
@@ -189,7 +204,8 @@ struct Making<'a> {
     /// The staging directory that replaces `dist` at the end.
     staging: &'a Path,
     earlier: Option<&'a EarlierSet>,
-    memory: BuildMemory,
+    /// `None` if the next build could not trust it.
+    memory: Option<BuildMemory>,
     reused: ReuseCount,
     /// Of all packages together.
     progress: Progress,
@@ -275,25 +291,25 @@ impl Making<'_> {
             return Ok(None);
         };
         let recipe = wheel.recipe(&digests, self.settings);
-        let Some(found) = candidates.into_iter().find(|it| it.recipe == recipe) else {
+        let Some(same) = candidates.into_iter().find(|earlier| earlier.recipe == recipe) else {
             return Ok(None);
         };
         // The wheel gets a second name, because nothing of ours writes into a finished file in place.
         // On another disk, or where the system forbids it, it is copied.
-        let is_shared = fs_err::hard_link(&found.path, file).is_ok();
+        let is_shared = fs_err::hard_link(&same.path, file).is_ok();
         let identity = if is_shared {
             FileIdentity::of(file)?
         } else {
             let out = created(file)?;
             // Between two files of the system, some file systems share the blocks.
-            io::copy(&mut fs_err::File::open(&found.path)?.file(), &mut out.file())?;
+            io::copy(&mut fs_err::File::open(&same.path)?.file(), &mut out.file())?;
             FileIdentity::from_metadata(&out.metadata()?)
         };
         let record = read_record(fs_err::File::open(file)?)?;
-        found.identity.ensure_at(&found.path, "while it was read")?;
-        let len = found.identity.len;
+        same.identity.ensure_at(&same.path, "while it was read")?;
+        let len = same.identity.len;
         self.world.console.item("Reused", format!("{path}: {}", size(len)));
-        self.learn(wheel, &digests);
+        self.remember_sources(wheel, &digests);
         Ok(Some(WrittenFile {
             path: path.to_owned(),
             size: len,
@@ -301,7 +317,7 @@ impl Making<'_> {
             identity,
             recipe: Some(recipe),
             is_shared,
-            digest: FileDigest::Known(found.sha256),
+            digest: FileDigest::Known(same.sha256),
         }))
     }
 
@@ -313,16 +329,16 @@ impl Making<'_> {
         earlier: &EarlierSet,
         path: &str,
     ) -> Result<Option<Vec<Sha256>>> {
-        let recalled: Vec<_> =
-            wheel.members.iter().map(|member| (member, earlier.recall(member))).collect();
-        if recalled.iter().any(|(member, sha256)| sha256.is_none() && member.is_to_pack) {
+        let members: Vec<_> =
+            wheel.members.iter().map(|member| (member, earlier.content(member))).collect();
+        if members.iter().any(|(member, sha256)| sha256.is_none() && member.is_to_pack) {
             return Ok(None);
         }
-        let bytes = recalled.iter().map(|(member, _)| member.packed.source.member_len()).sum();
+        let bytes = members.iter().map(|(member, _)| member.packed.source.member_len()).sum();
         let progress = self.world.console.progress("Comparing", path, Some(bytes));
         let jobs = self.settings.jobs;
         let stop = &self.world.stop;
-        let digests = parallel::map(&recalled, jobs, stop, |(member, sha256)| {
+        let digests = parallel::map(&members, jobs, stop, |(member, sha256)| {
             let source = &member.packed.source;
             let len = source.member_len();
             if let Some(sha256) = sha256 {
@@ -371,7 +387,7 @@ impl Making<'_> {
         // RECORD begins with the files.
         let digests: Vec<Sha256> =
             written.record.rows().iter().filter_map(|row| row.digest).collect();
-        self.learn(wheel, &digests);
+        self.remember_sources(wheel, &digests);
         let members = wheel.built(&written.record);
         self.tell_packed(path, &members, written.len);
         Ok(WrittenFile {
@@ -386,10 +402,11 @@ impl Making<'_> {
     }
 
     /// Remembers the digests of the sources, which have the order of the files.
-    fn learn(&mut self, wheel: &PlannedWheel, digests: &[Sha256]) {
+    fn remember_sources(&mut self, wheel: &PlannedWheel, digests: &[Sha256]) {
+        let Some(memory) = &mut self.memory else { return };
         for (member, sha256) in wheel.members.iter().zip(digests) {
             if let Some(key) = &member.key {
-                self.memory.learn(key, *sha256);
+                memory.insert_content(key, *sha256);
             }
         }
     }
