@@ -184,18 +184,19 @@ pub fn archives(directory: &Path) -> Result<(Archives, Vec<String>)> {
     for name in &names {
         ensure_readable(name, directory.join(name).is_dir())?;
     }
-    let found = names.iter().filter_map(|file_name| {
-        let name = ArchiveName::of_file(file_name).ok()?;
-        Some((directory.join(file_name), name))
-    });
-    let mut found: Archives = found.collect();
-    found.sort_by(|(_, a), (_, b)| a.cmp(b));
-    found.dedup_by(|(_, later), (_, first)| later.artifact == first.artifact);
+    let mut all: Archives = Vec::new();
+    for file_name in &names {
+        if let Ok(name) = ArchiveName::of_file(file_name) {
+            all.push((directory.join(file_name), name));
+        }
+    }
+    all.sort_by(|(_, a), (_, b)| a.cmp(b));
+    all.dedup_by(|(_, later), (_, first)| later.artifact == first.artifact);
     let mut notes = Vec::new();
     let mut archives = Vec::new();
-    for (path, name) in found {
+    for (path, name) in all {
         let manifest = directory.join(name.artifact.to_string()).join(ArtifactManifest::FILE_NAME);
-        let Ok(unpacked) = fs_err::metadata(manifest).and_then(|found| found.modified()) else {
+        let Ok(unpacked) = fs_err::metadata(manifest).and_then(|file| file.modified()) else {
             archives.push((path, name));
             continue;
         };

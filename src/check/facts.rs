@@ -343,6 +343,13 @@ impl WheelFile {
     }
 }
 
+/// A package on this disk before it is read.
+pub(super) struct UnreadPackage {
+    /// In the directory of the set.
+    pub(super) path: String,
+    pub(super) identity: FileIdentity,
+}
+
 impl SetFacts {
     /// The set without the packages of other projects. Packages with invalid names stay.
     #[must_use]
@@ -358,12 +365,8 @@ impl SetFacts {
         set
     }
 
-    /// What is known of the packages whose bytes were all read. `began` has path and identity of each before
-    /// that, by name.
-    pub(super) fn known_packages(
-        &self,
-        began: &HashMap<String, (String, FileIdentity)>,
-    ) -> KnownPackages {
+    /// What is known of the packages whose bytes were all read. `unread` has them by name, as they were before.
+    pub(super) fn known_packages(&self, unread: &HashMap<String, UnreadPackage>) -> KnownPackages {
         let wheels = self.wheels.iter();
         let wheels = wheels.filter_map(|it| Some((&it.package, it.dist_info("METADATA")?.1)));
         let sdists = self.sdists.iter().filter_map(|it| {
@@ -371,7 +374,7 @@ impl SetFacts {
             Some((&it.package, metadata))
         });
         let made = wheels.chain(sdists).filter_map(|(package, metadata)| {
-            let (path, identity) = began.get(&package.file)?;
+            let UnreadPackage { path, identity } = unread.get(&package.file)?;
             let (sha256, size) = package.digest?;
             let known = KnownPackage {
                 file: PackageFile::named(path.clone(), size, sha256).ok()?,

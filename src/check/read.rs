@@ -16,6 +16,7 @@ use itertools::Itertools as _;
 use crate::{
     check::{
         SetFacts,
+        facts::UnreadPackage,
         observe::{ObserveProgress, Outline, PackageReader, Portion, read_sdist},
     },
     console::World,
@@ -53,9 +54,9 @@ pub fn facts_of(
     // is needed too if pages tell of it. A wheel in a store is then read in one stream.
     let is_hashed = found.published.is_some();
     let is_split = !is_hashed || place.local().is_some();
-    let began = identities(place, &found.packages)?;
+    let unread = unread_packages(place, &found.packages)?;
     let mut set = read(place, &found.packages, (is_hashed, is_split), jobs, world)?;
-    set.read = set.known_packages(&began);
+    set.read = set.known_packages(&unread);
     if let Some(published) = found.published {
         set.unshipped.clone_from(&published.unshipped);
         set.published = Some(Arc::new(published));
@@ -63,24 +64,24 @@ pub fn facts_of(
     Ok(set)
 }
 
-/// The path and the identity of each package on this disk before it is read, by name. A file that was
-/// changed within the last seconds may change again without another identity, so it is read again.
-fn identities(
+/// The packages on this disk before they are read, by name. Without those that have just changed: they may change
+/// again without another identity, so the next step reads them itself.
+fn unread_packages(
     place: &SetPlace,
     packages: &[StoredPackage],
-) -> Result<HashMap<String, (String, FileIdentity)>> {
+) -> Result<HashMap<String, UnreadPackage>> {
     let Some(root) = place.local() else {
         return Ok(HashMap::new());
     };
-    let mut found = HashMap::new();
+    let mut unread = HashMap::new();
     for package in packages {
         let path = place.shown(package.path());
         let identity = FileIdentity::of(&root.join(&path))?;
         if identity.is_settled(SystemTime::now()) {
-            found.insert(package.name.clone(), (path, identity));
+            unread.insert(package.name.clone(), UnreadPackage { path, identity });
         }
     }
-    Ok(found)
+    Ok(unread)
 }
 
 /// The facts of all packages, in the order of `packages` for any number of threads.

@@ -119,11 +119,11 @@ impl LocalSet {
             world,
             progress: &world.console.progress("Reading", root.display(), bytes),
         };
-        let found = reading.run(files)?;
+        let packages = reading.run(files)?;
         Ok(Self {
             root: root.to_owned(),
-            document: SetJson::new(known.identity.clone(), found.files)?,
-            facts: found.facts,
+            document: SetJson::new(known.identity.clone(), packages.files)?,
+            facts: packages.facts,
             described: known.files.into_iter().map(|(path, it)| (path, it.sha256)).collect(),
             documents: BTreeMap::new(),
             copies: BTreeMap::new(),

@@ -95,12 +95,12 @@ impl KnownFacts {
             if is_listed == Some(false) {
                 return Ok(None);
             }
-            let found = place.find_document(name)?;
+            let document = place.find_document(name)?;
             ensure!(
-                found.is_some() || is_listed.is_none(),
+                document.is_some() || is_listed.is_none(),
                 No(format!("`{}` is listed, and cannot be found", place.shown_in_full(name)))
             );
-            Ok(found)
+            Ok(document)
         };
         let set = document("set.json")?;
         let part = document(PART)?;
@@ -408,7 +408,7 @@ impl Reading<'_> {
         };
         let answer = text.and_then(|text| Ok((named_metadata(&text, &listed.name)?, Some(text))));
         let (facts, text) = match answer {
-            Ok(found) => found,
+            Ok(read) => read,
             Err(error) => {
                 // A package of others does not stop ours. Its page needs no more than its name.
                 let other = identity(&listed.name).filter(|(it, _)| !is_ours(it));

@@ -42,23 +42,24 @@ impl ArtifactTree {
             .iter()
             .flat_map(|(at, artifact)| artifact.basedirs.iter().map(move |basedir| (at, basedir)));
         let basedirs: Vec<_> = basedirs.collect();
-        let mut found = parallel::map(&basedirs, jobs, stop, |(at, basedir)| walk(at, basedir))?;
-        let files: Vec<&TreeFile> = found.iter().flatten().collect();
+        let mut trees = parallel::map(&basedirs, jobs, stop, |(at, basedir)| walk(at, basedir))?;
+        let files: Vec<&TreeFile> = trees.iter().flatten().collect();
         let facts = parallel::map(&files, jobs, stop, |file| match &file.content {
             TreeContent::File(facts) => with_contents(facts, &file.source).map(Some),
             TreeContent::Directory | TreeContent::Link { .. } => Ok(None),
         })?;
-        for (file, facts) in found.iter_mut().flatten().zip(facts) {
+        for (file, facts) in trees.iter_mut().flatten().zip(facts) {
             if let Some(facts) = facts {
                 file.content = TreeContent::File(facts);
             }
         }
-        for files in &mut found {
+        for files in &mut trees {
             resolve_links(files);
         }
-        let mut found = found.into_iter();
+        // The trees have the order of the artifacts and, of each, of its base directories.
+        let mut trees = trees.into_iter();
         for (_, artifact) in &mut listed {
-            let files = found.by_ref().take(artifact.basedirs.len());
+            let files = trees.by_ref().take(artifact.basedirs.len());
             artifact.files = files.flatten().collect();
         }
         Ok(Self {
@@ -119,7 +120,7 @@ fn artifact_name(name: &str, path: &Path) -> Result<ArtifactName, String> {
     }
     let artifact = ArtifactName::of_file(name).map_err(|invalid| invalid.to_string())?;
     // `metadata` follows symlinks: one to a directory is accepted, a dangling one is not.
-    if !fs_err::metadata(path).is_ok_and(|found| found.is_dir()) {
+    if !fs_err::metadata(path).is_ok_and(|metadata| metadata.is_dir()) {
         return Err("not a directory".to_owned());
     }
     match fs_err::symlink_metadata(path.join(ArtifactManifest::FILE_NAME)) {
@@ -134,11 +135,11 @@ fn artifact_name(name: &str, path: &Path) -> Result<ArtifactName, String> {
 /// The base directories of an artifact that exist, in the order of its manifest.
 fn basedirs(artifact: &Path) -> Result<Vec<Arc<RelPath>>> {
     let path = artifact.join(ArtifactManifest::FILE_NAME);
-    let found = fs_err::symlink_metadata(&path)?;
-    ensure!(found.is_file(), "not a regular file: `{}`", path.display());
+    let metadata = fs_err::symlink_metadata(&path)?;
+    ensure!(metadata.is_file(), "not a regular file: `{}`", path.display());
     // `parse` has the same limit, but the file would be in memory by then.
     ensure!(
-        found.len() <= ArtifactManifest::MAX_LEN as u64,
+        metadata.len() <= ArtifactManifest::MAX_LEN as u64,
         "more than {} bytes: `{}`",
         ArtifactManifest::MAX_LEN,
         path.display()
@@ -160,8 +161,8 @@ fn is_there(directory: &Path, basedir: &RelPath) -> Result<bool> {
     for step in basedir.ancestors().chain([basedir.clone()]) {
         let path = local_path(directory, &step);
         match fs_err::symlink_metadata(&path) {
-            Ok(found) if found.is_dir() => {}
-            Ok(found) if found.is_symlink() => {
+            Ok(metadata) if metadata.is_dir() => {}
+            Ok(metadata) if metadata.is_symlink() => {
                 bail!("a link in place of a base directory: `{}`", path.display())
             }
             Ok(_) => bail!("not a directory: `{}`", path.display()),
@@ -221,9 +222,9 @@ fn walk(artifact: &Path, basedir: &Arc<RelPath>) -> Result<Vec<TreeFile>> {
         look(&top, basedir, &entry)
             .with_context(|| format!("failed to scan `{}`", directory.display()))
     });
-    let mut found = entries.collect::<Result<Vec<_>>>()?;
-    found.sort_unstable_by(|one, other| one.path.cmp(&other.path));
-    Ok(found)
+    let mut files = entries.collect::<Result<Vec<_>>>()?;
+    files.sort_unstable_by(|one, other| one.path.cmp(&other.path));
+    Ok(files)
 }
 
 fn look(top: &Path, basedir: &Arc<RelPath>, entry: &DirEntry) -> Result<TreeFile> {
@@ -235,19 +236,19 @@ fn look(top: &Path, basedir: &Arc<RelPath>, entry: &DirEntry) -> Result<TreeFile
     let path = entry.path().strip_prefix(top)?.to_string_lossy();
     let path: RelPath = from_local(&path).parse()?;
     let source = entry.path().to_owned();
-    let found = entry.metadata()?;
-    let content = if found.is_symlink() {
+    let metadata = entry.metadata()?;
+    let content = if metadata.is_symlink() {
         TreeContent::Link { text: link_text(&source)?, end: LinkEnd::Dangling }
-    } else if found.is_dir() {
+    } else if metadata.is_dir() {
         TreeContent::Directory
-    } else if found.is_file() {
+    } else if metadata.is_file() {
         #[cfg(unix)]
-        let executable = std::os::unix::fs::MetadataExt::mode(&found) & 0o111 != 0;
+        let executable = std::os::unix::fs::MetadataExt::mode(&metadata) & 0o111 != 0;
         #[cfg(not(unix))]
         let executable = false;
         TreeContent::File(FileFacts {
-            identity: Some(FileIdentity::from_metadata(&found)),
-            ..FileFacts::new(found.len(), executable)
+            identity: Some(FileIdentity::from_metadata(&metadata)),
+            ..FileFacts::new(metadata.len(), executable)
         })
     } else {
         bail!("neither a file, a directory nor a link: `{path}`");
