@@ -87,7 +87,7 @@ impl Coverage {
             libraries: BTreeMap::new(),
         };
         for (code, target, wheel) in found {
-            let (target, file) = (target.to_string(), &wheel.file);
+            let (target, file) = (target.to_string(), &wheel.package.file);
             let row = coverage.libraries.entry(code.library).or_default();
             row.is_needed |= !code.is_optional;
             if code.needs_xnack && !row.cells.contains_key(&target) {
@@ -262,13 +262,13 @@ pub(super) fn targets(set: &SetFacts) -> BTreeSet<Target> {
 /// Whether it is a legacy set: no device wheels, and libraries for families.
 pub(super) fn is_legacy(set: &SetFacts) -> bool {
     let mut wheels = set.wheels.iter();
-    set.device_wheels().is_empty() && wheels.any(|wheel| wheel.libraries_family().is_some())
+    set.device_wheels().is_empty() && wheels.any(|wheel| wheel.package.libraries_family().is_some())
 }
 
 /// The targets of the family in the name of a package.
 pub(super) fn promised(wheel: &WheelFile) -> Vec<Target> {
     let table = TargetTable::builtin();
-    let Some(name) = wheel.libraries_family() else {
+    let Some(name) = wheel.package.libraries_family() else {
         return Vec::new();
     };
     let family = table.families().find(|family| family.as_str().eq_ignore_ascii_case(name));

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use derive_more::{AsRef, Deref};
+use derive_more::AsRef;
 use itertools::Itertools as _;
 use serde::{Deserialize, Serialize};
 
@@ -77,10 +77,9 @@ impl CheckedPackage {
     }
 }
 
-#[derive(Debug, AsRef, Deref)]
+#[derive(Debug, AsRef)]
 pub struct WheelFile {
     #[as_ref(str)]
-    #[deref]
     pub package: CheckedPackage,
     /// Why its members could not be read, if so.
     pub unreadable: Option<String>,
@@ -217,10 +216,9 @@ pub struct DevelEntry {
     pub content: Option<ContentFacts>,
 }
 
-#[derive(Debug, AsRef, Deref)]
+#[derive(Debug, AsRef)]
 pub struct SdistFile {
     #[as_ref(str)]
-    #[deref]
     pub package: CheckedPackage,
     pub metadata: Result<Metadata, String>,
     /// Whether the copies of PKG-INFO in `*.egg-info` have the same bytes.
@@ -267,7 +265,7 @@ impl SdistFile {
 impl WheelFile {
     /// The normalized name of its project. `None` if the file name is invalid.
     pub fn project(&self) -> Option<&str> {
-        Some(self.identity()?.name.normalized())
+        Some(self.package.identity()?.name.normalized())
     }
 
     /// The members that could be read.
@@ -338,7 +336,7 @@ impl WheelFile {
 
     /// The target in the name of a device wheel. `None` for other wheels.
     pub fn device_target(&self) -> Option<Result<Target, String>> {
-        let target = DistNames::built_in().device_scope(&self.identity()?.name)?;
+        let target = DistNames::built_in().device_scope(&self.package.identity()?.name)?;
         Some(target.parse().map_err(|_| target.to_owned()))
     }
 }
@@ -360,8 +358,8 @@ impl SetFacts {
     /// The set with some of its packages.
     pub(super) fn filtered(&self, is_kept: impl Fn(&CheckedPackage) -> bool) -> Self {
         let mut set = self.clone();
-        set.wheels.retain(|wheel| is_kept(wheel));
-        set.sdists.retain(|sdist| is_kept(sdist));
+        set.wheels.retain(|wheel| is_kept(&wheel.package));
+        set.sdists.retain(|sdist| is_kept(&sdist.package));
         set
     }
 
@@ -419,7 +417,9 @@ impl SetFacts {
     pub fn elf_files(&self) -> impl Iterator<Item = (&str, &str, &Elf)> {
         self.wheels.iter().flat_map(|wheel| {
             let files = wheel.files();
-            files.filter_map(|(path, content)| Some((&*wheel.file, path, content.elf.as_ref()?)))
+            files.filter_map(|(path, content)| {
+                Some((&*wheel.package.file, path, content.elf.as_ref()?))
+            })
         })
     }
 
@@ -449,7 +449,7 @@ impl SetFacts {
     pub fn selector(&self) -> Option<&SdistFile> {
         let mut sdists = self.sdists.iter().map(Arc::as_ref);
         let is_named = |it: &PackageFilename| it.name.normalized() == "rocm";
-        sdists.find(|sdist| sdist.identity().is_some_and(is_named))
+        sdists.find(|sdist| sdist.package.identity().is_some_and(is_named))
     }
 
     /// What each package that rocwheel built says of its set.
@@ -465,9 +465,9 @@ impl SetFacts {
     /// The metadata of each package for which it can be parsed.
     pub fn metadata(&self) -> impl Iterator<Item = (&str, Metadata)> {
         let wheels = self.wheels.iter();
-        let wheels = wheels.filter_map(|it| Some((&*it.file, it.metadata()?)));
+        let wheels = wheels.filter_map(|it| Some((&*it.package.file, it.metadata()?)));
         let sdists = self.sdists.iter();
-        let sdists = sdists.filter_map(|it| Some((&*it.file, it.metadata.clone().ok()?)));
+        let sdists = sdists.filter_map(|it| Some((&*it.package.file, it.metadata.clone().ok()?)));
         wheels.chain(sdists)
     }
 

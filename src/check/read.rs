@@ -125,7 +125,7 @@ fn read(
     for package in packages {
         package.outcome()?;
     }
-    sdists.sort_by(|one, other| one.file.cmp(&other.file));
+    sdists.sort_by(|one, other| one.package.file.cmp(&other.package.file));
     let read = work.iter().map(|(index, _)| *index).zip(read);
     let mut portions = read.into_group_map();
     let wheels = outlines.into_iter().enumerate().map(|(index, outline)| {

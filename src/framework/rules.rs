@@ -83,12 +83,12 @@ impl OneWheel<'_> {
     }
 
     fn add(&mut self, rule: &'static Rule, fact: impl Into<String>) {
-        let finding = Finding::new(rule, fact).in_file(&self.wheel.facts.file);
+        let finding = Finding::new(rule, fact).in_file(&self.wheel.facts.package.file);
         self.found.push(finding);
     }
 
     fn add_at(&mut self, rule: &'static Rule, member: &str, fact: impl Into<String>) {
-        let finding = Finding::new(rule, fact).in_file(&self.wheel.facts.file);
+        let finding = Finding::new(rule, fact).in_file(&self.wheel.facts.package.file);
         self.found.push(finding.at(member));
     }
 

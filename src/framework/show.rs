@@ -130,7 +130,7 @@ impl ShownWheel {
             file: wheel.name.to_string(),
             name: wheel.name.name.to_string(),
             version: wheel.name.version.to_string(),
-            size: wheel.facts.size,
+            size: wheel.facts.package.size,
             tags: wheel.wheel.tags.iter().map(ToString::to_string).collect(),
             root_is_purelib: wheel.wheel.root_is_purelib,
             proved_tag: (!wheel.is_for_windows()).then(|| facts::proved_tag(wheel, providers)),

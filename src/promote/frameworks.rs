@@ -88,7 +88,7 @@ impl<'a> FrameworkTies<'a> {
         let settings = PackSettings::new(WheelCompression::default(), self.jobs);
         let (mut files, mut tied) = (Vec::new(), Vec::new());
         // Each is written and read.
-        let sizes = self.wheels.iter().map(|it| it.unpacked_size() + it.facts.size);
+        let sizes = self.wheels.iter().map(|it| it.unpacked_size() + it.facts.package.size);
         let (count, what) = (self.wheels.len(), many(self.wheels.len(), "framework"));
         let _bar = (world.console).joined_progress("Tying", what, 2 * count, sizes.sum());
         for ((file, wheel), plan) in self.files.iter().zip(&self.wheels).zip(plans) {

@@ -13,7 +13,6 @@ use std::{
     ops::Range,
 };
 
-use derive_more::Deref;
 use flate2::{Decompress, FlushDecompress, Status};
 
 use crate::{
@@ -45,11 +44,10 @@ const LONG: u64 = 64 << 20;
 const MOST_TOLD: usize = 3;
 
 /// What the end of a wheel says: its directory, or why that cannot be read.
-#[derive(Debug, Default, Deref)]
+#[derive(Debug, Default)]
 pub struct Outline {
     file: String,
     size: u64,
-    #[deref]
     directory: Directory,
     /// Why nothing could be read, if so.
     pub unreadable: Option<String>,
@@ -104,13 +102,13 @@ impl Outline {
 
     /// What the directory says of each member.
     pub fn entries(&self) -> &[DirectoryEntry] {
-        &self.entries
+        &self.directory.entries
     }
 
     /// Some of the members, as portions that may be read at the same time. Neighbours share one.
     pub fn some(&self, is_wanted: impl Fn(&DirectoryEntry) -> bool) -> Vec<Portion> {
         let mut portions: Vec<Portion> = Vec::new();
-        for (index, entry) in self.entries.iter().enumerate() {
+        for (index, entry) in self.directory.entries.iter().enumerate() {
             if !is_wanted(entry) {
                 continue;
             }
@@ -121,7 +119,7 @@ impl Outline {
                 }
                 _ => portions.push(Portion {
                     members: index..index + 1,
-                    bytes: if index == 0 { self.begin } else { entry.at }..end,
+                    bytes: if index == 0 { self.directory.begin } else { entry.at }..end,
                     is_hashed: false,
                 }),
             }
@@ -132,7 +130,7 @@ impl Outline {
     /// The whole wheel as one portion, which is also hashed: for a wheel in a store, of which each
     /// byte should be downloaded once.
     pub fn whole(&self) -> Portion {
-        Portion { members: 0..self.entries.len(), bytes: 0..self.size, is_hashed: true }
+        Portion { members: 0..self.directory.entries.len(), bytes: 0..self.size, is_hashed: true }
     }
 
     /// All members, split into portions that may be read at the same time, and one more without
@@ -145,8 +143,8 @@ impl Outline {
 
     /// The offset of a member, or of the directory after the last one.
     fn offset(&self, member: usize) -> u64 {
-        let entry = self.entries.get(member);
-        entry.map_or(self.start, |entry| entry.at)
+        let entry = self.directory.entries.get(member);
+        entry.map_or(self.directory.start, |entry| entry.at)
     }
 
     pub fn read_portion(
@@ -170,7 +168,7 @@ impl Outline {
         watch: &ObserveProgress<'_>,
     ) -> Result<()> {
         let stream = source.stream(portion.bytes.clone())?;
-        if portion.members.is_empty() && !self.entries.is_empty() {
+        if portion.members.is_empty() && !self.directory.entries.is_empty() {
             // The portions with the members report the progress.
             let progress = &|_| ();
             let watch = ObserveProgress { progress, ..*watch };
@@ -180,7 +178,7 @@ impl Outline {
         let mut walk = Walk::new(stream, portion.bytes.start, portion.is_hashed, watch);
         if portion.members.start == 0 {
             // The directory has reported bytes before the archive already.
-            walk.skip_to(self.begin)?;
+            walk.skip_to(self.directory.begin)?;
         }
         // The end of the member before, if it is known. After a damaged member it is not, so no gap
         // can be reported.
@@ -189,7 +187,7 @@ impl Outline {
         // holes in memory that nothing fits into.
         let mut inflater = Decompress::new(false);
         for member in portion.members.clone() {
-            let entry = &self.entries[member];
+            let entry = &self.directory.entries[member];
             facts.gap(at, entry.at, &format!("`{}`", entry.path));
             let told = facts.told.len();
             let mut content = facts.content(&mut walk, &mut inflater, entry, self.hold);
@@ -237,7 +235,7 @@ impl Outline {
         for portion in portions {
             read.extend((portion.first..).zip(portion.members));
             wheel.devel = wheel.devel.or(portion.devel);
-            wheel.package.digest = wheel.digest.or(portion.digest);
+            wheel.package.digest = wheel.package.digest.or(portion.digest);
             told.extend(portion.told);
             errors.extend(portion.error);
         }

@@ -188,7 +188,7 @@ fn needed(set: &SetFacts, findings: &mut Findings) {
         }
         for (name, why) in wanted {
             let fact = format!("it does not require `{name}`, {why}");
-            findings.of(rule::LOOSE_REQUIREMENT, &wheel.file, fact);
+            findings.of(rule::LOOSE_REQUIREMENT, &wheel.package.file, fact);
         }
     }
 }
@@ -197,12 +197,12 @@ fn needed(set: &SetFacts, findings: &mut Findings) {
 /// extras. TheRock's sdist decides that when it is installed.
 fn selected(set: &SetFacts, findings: &mut Findings) {
     let sdists = set.sdists.iter().filter(|it| it.is_built_by_us());
-    let sdists = sdists.filter_map(|it| Some((&it.file, it.metadata.as_ref().ok()?)));
+    let sdists = sdists.filter_map(|it| Some((&it.package.file, it.metadata.as_ref().ok()?)));
     let (files, metadata): (Vec<&String>, Vec<&Metadata>) = sdists.unzip();
     let Some(file) = files.first() else { return };
     let platforms = set.platforms();
     let lines: Vec<Requirement> = metadata.iter().flat_map(|it| lines_of(it, &platforms)).collect();
-    for name in set.wheels.iter().filter_map(|it| it.identity()) {
+    for name in set.wheels.iter().filter_map(|it| it.package.identity()) {
         let name = &name.name;
         let lines: Vec<_> = lines.iter().filter(|it| it.name == *name).collect();
         let extras = match DistNames::built_in().device_scope(name) {
@@ -263,7 +263,7 @@ fn own_targets(set: &SetFacts, findings: &mut Findings) {
         return;
     };
     let text = texts.module;
-    let file = &selector.file;
+    let file = &selector.package.file;
     let wheels = set.device_wheels();
     for target in wheels.keys().map(Target::base) {
         let line = format!("AVAILABLE_TARGET_FAMILIES.append('{target}')");
@@ -332,12 +332,12 @@ fn builds(set: &SetFacts, findings: &mut Findings) {
 fn duplicates(set: &SetFacts, findings: &mut Findings) {
     let mut seen: BTreeMap<(&str, &Option<Tag>), &str> = BTreeMap::new();
     for wheel in &set.wheels {
-        let Ok(name) = &wheel.name else { continue };
+        let Ok(name) = &wheel.package.name else { continue };
         let key = (name.name.normalized(), &name.tag);
-        let first = *seen.entry(key).or_insert(&wheel.file);
-        if first != wheel.file {
+        let first = *seen.entry(key).or_insert(&wheel.package.file);
+        if first != wheel.package.file {
             let fact = format!("the set has `{first}` too");
-            findings.of(rule::DUPLICATE_PACKAGE, &wheel.file, fact);
+            findings.of(rule::DUPLICATE_PACKAGE, &wheel.package.file, fact);
         }
     }
 }
@@ -350,22 +350,22 @@ fn devices(set: &SetFacts, findings: &mut Findings) {
     if let Some(selector) = set.selector() {
         for target in advertised.iter().filter(|it| is_unknown(it)) {
             let fact = format!("it has an extra for `{target}`, which is not a known target");
-            findings.of(rule::UNKNOWN_TARGET, &selector.file, fact);
+            findings.of(rule::UNKNOWN_TARGET, &selector.package.file, fact);
         }
     }
     for wheel in &set.wheels {
         match wheel.device_target() {
             Some(Err(text)) => {
                 let fact = format!("not a target: {text:?}");
-                findings.of(rule::UNKNOWN_TARGET, &wheel.file, fact);
+                findings.of(rule::UNKNOWN_TARGET, &wheel.package.file, fact);
             }
             Some(Ok(target)) if is_unknown(&target) => {
                 let fact = format!("not a known target: `{target}`");
-                findings.of(rule::UNKNOWN_TARGET, &wheel.file, fact);
+                findings.of(rule::UNKNOWN_TARGET, &wheel.package.file, fact);
             }
             Some(Ok(target)) if set.selector().is_some() && !advertised.contains(&target) => {
                 let fact = format!("`rocm` has no extra for `{target}`");
-                findings.of(rule::UNADVERTISED_DEVICE_WHEEL, &wheel.file, fact);
+                findings.of(rule::UNADVERTISED_DEVICE_WHEEL, &wheel.package.file, fact);
             }
             Some(Ok(_)) | None => {}
         }

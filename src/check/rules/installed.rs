@@ -54,7 +54,7 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     for wheel in &seen.set.wheels {
         if let Some(tree) = &wheel.devel {
             if let Some(why) = &tree.fault {
-                findings.at(rule::BROKEN_DEVEL, (&wheel.file, &tree.member), why);
+                findings.at(rule::BROKEN_DEVEL, (&wheel.package.file, &tree.member), why);
             } else {
                 manifest(wheel, tree, findings);
                 order(wheel, tree, findings);
@@ -67,7 +67,7 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
         let programs = programs.map(|(member, it)| (&*member.path, it));
         let files = wheel.files().filter(|(path, _)| is_library(path));
         for (path, _) in files.chain(programs).filter(|(_, it)| it.len == 0) {
-            findings.at(rule::BROKEN_ELF, (&wheel.file, path), "it is empty");
+            findings.at(rule::BROKEN_ELF, (&wheel.package.file, path), "it is empty");
         }
     }
 }
@@ -215,11 +215,11 @@ fn manifest(wheel: &WheelFile, tree: &DevelTree, findings: &mut Findings) {
     let Some(bytes) = wheel.text(path) else {
         // Only our builds write it.
         if !wheel.is_made_by_others() {
-            findings.of(rule::BROKEN_DEVEL, &wheel.file, format!("no `{path}`"));
+            findings.of(rule::BROKEN_DEVEL, &wheel.package.file, format!("no `{path}`"));
         }
         return;
     };
-    let place = (wheel.file.as_str(), path);
+    let place = (wheel.package.file.as_str(), path);
     let Ok(found) = serde_json::from_slice::<Value>(bytes) else {
         return findings.at(rule::BROKEN_DEVEL, place, "not JSON");
     };
@@ -241,7 +241,7 @@ fn expected_manifest(wheel: &WheelFile, tree: &DevelTree) -> Option<Value> {
     });
     let members: Vec<(RelPath, &TarKind)> = members.collect();
     let members = members.iter().map(|(path, kind)| (path, *kind));
-    let version = wheel.identity()?.version.to_string();
+    let version = wheel.package.identity()?.version.to_string();
     serde_json::from_str(&devel_manifest::render(&version, members)).ok()
 }
 
@@ -256,7 +256,7 @@ fn order(wheel: &WheelFile, tree: &DevelTree, findings: &mut Findings) {
     let mut seen: BTreeSet<&RelPath> = BTreeSet::new();
     for devel in &tree.entries {
         let path = &devel.entry.path;
-        let place = (wheel.file.as_str(), path.as_str());
+        let place = (wheel.package.file.as_str(), path.as_str());
         if path.components().next() != root.as_ref().map(RelPath::as_str) || path.depth() < 2 {
             let fact = "it does not lie below the first directory";
             findings.at(rule::BROKEN_DEVEL, place, fact);
@@ -302,7 +302,7 @@ fn links(wheel: &WheelFile, tree: &DevelTree, seen: &Observed<'_>, findings: &mu
         let is_inside = top.is_some() && top == root.as_ref().map(RelPath::as_str);
         let rule = if is_inside { rule::DANGLING_TREE_LINK } else { rule::DANGLING_DEVEL_LINK };
         let fact = format!("it leads to `{text}`, which does not exist");
-        findings.at(rule, (wheel.file.as_str(), path), fact);
+        findings.at(rule, (wheel.package.file.as_str(), path), fact);
     }
 }
 
@@ -351,7 +351,7 @@ fn cmake_packages(
                 let fact = format!(
                     "it asks for the CMake package `{name}`, which is missing; `{library}` is in the set"
                 );
-                let place = (wheel.file.as_str(), devel.entry.path.as_str());
+                let place = (wheel.package.file.as_str(), devel.entry.path.as_str());
                 findings.at(rule::MISSING_CMAKE_PACKAGE, place, fact);
             }
         }

@@ -48,7 +48,7 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
 fn unreadable(set: &SetFacts, findings: &mut Findings) -> bool {
     let mut is_known = true;
     for (wheel, member, content) in set.contents() {
-        let place = (&*wheel.file, &*member.path);
+        let place = (&*wheel.package.file, &*member.path);
         match &content.code {
             DeviceCodeFacts::Unreadable(why) => {
                 findings.at(rule::UNREADABLE_DEVICE_CODE, place, why);
@@ -188,7 +188,7 @@ impl<'a> Reach<'a> {
     fn of(set: &'a SetFacts) -> Self {
         let files = set.wheels.iter().flat_map(|wheel| {
             let files = wheel.files();
-            files.map(|(path, content)| ((&*wheel.file, path), content))
+            files.map(|(path, content)| ((&*wheel.package.file, path), content))
         });
         let libraries = files.filter_map(|(place, content)| match &content.code {
             DeviceCodeFacts::Split(references) => {

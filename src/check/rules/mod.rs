@@ -99,17 +99,17 @@ pub fn installed(set: &SetFacts) -> InstalledTree<'_> {
     let mut tree = InstalledTree::default();
     for (wheel, member) in set.members() {
         let content = member.content.as_ref().ok();
-        tree.add_file(&member.path, &wheel.file, contents(content));
+        tree.add_file(&member.path, &wheel.package.file, contents(content));
     }
     for wheel in &set.wheels {
         for devel in wheel.unpacked() {
             let path = devel.entry.path.as_str();
             match &devel.entry.kind {
                 TarKind::Directory => tree.add_directory(path),
-                TarKind::Symlink(text) => tree.add_link(path, text, &wheel.file),
+                TarKind::Symlink(text) => tree.add_link(path, text, &wheel.package.file),
                 TarKind::Hardlink(_) => {}
                 TarKind::File { .. } => {
-                    tree.add_file(path, &wheel.file, contents(devel.content.as_ref()));
+                    tree.add_file(path, &wheel.package.file, contents(devel.content.as_ref()));
                 }
             }
         }

@@ -28,19 +28,19 @@ const KNOWN_PTH: &str = "distutils-precedence.pth";
 
 pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     let set = seen.all;
-    for wheel in set.wheels.iter().filter(|it| !it.is_ours()) {
+    for wheel in set.wheels.iter().filter(|it| !it.package.is_ours()) {
         let mut defects = Findings::default();
         valid::archive(wheel, &mut defects);
         damaged(defects, findings);
         findings.extend(beside_ours(wheel));
     }
-    for sdist in set.sdists.iter().filter(|it| !it.is_ours()) {
+    for sdist in set.sdists.iter().filter(|it| !it.package.is_ours()) {
         let mut defects = Findings::default();
         valid::sdist(sdist, &mut defects);
         damaged(defects, findings);
         top_directory(sdist, findings);
         if let Ok(metadata) = &sdist.metadata {
-            requirements((&sdist.file, "PKG-INFO"), metadata, findings);
+            requirements((&sdist.package.file, "PKG-INFO"), metadata, findings);
         }
     }
 }
@@ -80,12 +80,12 @@ pub fn beside_ours(wheel: &WheelFile) -> Vec<Finding> {
     if let Some((path, text)) = wheel.dist_info("entry_points.txt") {
         let facts = python::script_names(text);
         let facts = facts.iter().filter_map(|name| command_of_ours(name));
-        findings.at_each(rule::CONFLICTING_PATH, (&wheel.file, path), facts);
+        findings.at_each(rule::CONFLICTING_PATH, (&wheel.package.file, path), facts);
     }
     tags(wheel, &mut findings);
     if let Some((path, metadata)) = wheel.dist_info("METADATA").map(|it| it.0).zip(wheel.metadata())
     {
-        requirements((&wheel.file, path), &metadata, &mut findings);
+        requirements((&wheel.package.file, path), &metadata, &mut findings);
     }
     findings.into_vec()
 }
@@ -122,7 +122,7 @@ fn is_named_after(path: &str, wheel: &WheelFile) -> bool {
 
 /// WHEEL names the same tags as the file.
 fn tags(wheel: &WheelFile, findings: &mut Findings) {
-    let outside = wheel.identity().and_then(|it| it.tag.as_ref());
+    let outside = wheel.package.identity().and_then(|it| it.tag.as_ref());
     let (Some((path, text)), Some(outside)) = (wheel.dist_info("WHEEL"), outside) else {
         return;
     };
@@ -137,7 +137,7 @@ fn tags(wheel: &WheelFile, findings: &mut Findings) {
         let inside = inside.iter().join(" ");
         let outside = outside.iter().join(" ");
         let fact = format!("its tags are `{inside}`, and those of the file name `{outside}`");
-        findings.at(rule::ODD_FOREIGN_PACKAGE, (&wheel.file, path), fact);
+        findings.at(rule::ODD_FOREIGN_PACKAGE, (&wheel.package.file, path), fact);
     }
 }
 
@@ -168,18 +168,18 @@ fn requirements(place: (&str, &str), metadata: &Metadata, findings: &mut Finding
 /// Installers unpack an sdist, and go on in its only directory, `{name}-{version}`.
 fn top_directory(sdist: &SdistFile, findings: &mut Findings) {
     let tops = &sdist.contents.tops;
-    let Some(name) = sdist.identity() else { return };
+    let Some(name) = sdist.package.identity() else { return };
     match tops.iter().collect_vec().as_slice() {
         [] => {}
         [top] if is_top_of(top, name) => {}
         [top] => {
             let fact = format!("its directory is `{top}`, and not `{}`", name.top());
-            findings.of(rule::ODD_FOREIGN_PACKAGE, &sdist.file, fact);
+            findings.of(rule::ODD_FOREIGN_PACKAGE, &sdist.package.file, fact);
         }
         tops => {
             let tops = rule::some(tops, 3);
             let fact = format!("it has {tops} at its top, and not one directory");
-            findings.of(rule::DAMAGED_FOREIGN_PACKAGE, &sdist.file, fact);
+            findings.of(rule::DAMAGED_FOREIGN_PACKAGE, &sdist.package.file, fact);
         }
     }
 }

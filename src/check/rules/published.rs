@@ -44,7 +44,7 @@ pub(super) fn find(set: &SetFacts, published: &PublishedFacts, findings: &mut Fi
         }
         if let Some(bytes) = published.sidecars.get(*file) {
             let mut wheels = set.wheels.iter();
-            let wheel = wheels.find(|it| it.file == *file);
+            let wheel = wheels.find(|it| it.package.file == *file);
             let inside = wheel.and_then(|it| Some(it.dist_info("METADATA")?.1));
             for fact in sidecar(bytes.as_deref(), inside, claims) {
                 findings.of(rule::WRONG_SIDECAR, file, fact);

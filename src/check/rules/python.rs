@@ -43,7 +43,7 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
             foreign(wheel, member, findings);
             not_executable(wheel, member, findings);
         }
-        let file = &wheel.file;
+        let file = &wheel.package.file;
         let modules = modules_of(wheel);
         if let Some((path, text)) = wheel.dist_info("entry_points.txt") {
             let facts = broken_calls(text, &modules, "");
@@ -176,7 +176,7 @@ fn required_files(wheel: &WheelFile, platform: Platform, findings: &mut Findings
     if !is_judged || wheel.device_target().is_some() {
         return;
     }
-    let file = &wheel.file;
+    let file = &wheel.package.file;
     let Some(texts) = wheel.dist_info_texts() else {
         let fact = "its `_dist_info.py` is missing, or is not UTF-8";
         return findings.of(rule::UNKEPT_PROMISE, file, fact);
@@ -284,7 +284,7 @@ fn artifact(required: &RequiredFile, platform: Platform) -> Option<String> {
 /// The Python in an sdist ([PEP 625](https://peps.python.org/pep-0625/)): all files exist, and so do the
 /// build backend and what scripts call.
 fn sdist(sdist: &SdistFile, metadata: &Metadata, findings: &mut Findings) {
-    let file = &sdist.file;
+    let file = &sdist.package.file;
     let sources = sdist.contents.files.iter();
     let modules = sources.map(|(path, it)| (&**path, it.kept.as_deref()));
     let modules: PythonModules<'_> = modules.filter(|it| has_extension(it.0, "py")).collect();
@@ -321,7 +321,7 @@ fn listed(sdist: &SdistFile, findings: &mut Findings) -> bool {
         for path in paths.filter(|path| !sdist.contents.files.contains_key(*path)) {
             is_whole = false;
             let fact = format!("listed in `{list}`, and not in the sdist");
-            findings.at(rule::BROKEN_SDIST, (&*sdist.file, path), fact);
+            findings.at(rule::BROKEN_SDIST, (&*sdist.package.file, path), fact);
         }
     }
     is_whole
@@ -334,7 +334,7 @@ fn scripts(sdist: &SdistFile, modules: &PythonModules<'_>, findings: &mut Findin
         let top = list.rsplitn(3, '/').nth(2);
         let top = top.map_or(String::new(), |top| format!("{top}/"));
         let facts = broken_calls(text, modules, &top);
-        findings.at_each(rule::BROKEN_SDIST, (&sdist.file, list), facts);
+        findings.at_each(rule::BROKEN_SDIST, (&sdist.package.file, list), facts);
     }
 }
 
@@ -347,7 +347,7 @@ fn own_scripts(sdist: &SdistFile, findings: &mut Findings) {
     let names = metas.flat_map(|it| &it.scripts).map(|it| it.name.as_str());
     for name in names.filter(|name| !there.contains(*name)) {
         let fact = format!("no `*.egg-info/entry_points.txt` has its command `{name}`");
-        findings.of(rule::BROKEN_SDIST, &sdist.file, fact);
+        findings.of(rule::BROKEN_SDIST, &sdist.package.file, fact);
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
         empty_variants(wheel, findings);
         if device_files(wheel).next().is_none() {
             let fact = format!("it has no file for `{target}`");
-            findings.of(rule::EMPTY_DEVICE_WHEEL, &wheel.file, fact);
+            findings.of(rule::EMPTY_DEVICE_WHEEL, &wheel.package.file, fact);
         }
     }
     for (library, row) in &table.libraries {
@@ -90,9 +90,9 @@ fn devel_links(target: &Target, wheel: &WheelFile, findings: &mut Findings) {
     let manifests: Vec<&str> = paths.filter(|it| it.contains("/.devel_links/")).collect();
     let [path] = manifests[..] else {
         let fact = format!("{} lists of links, not one", manifests.len());
-        return findings.of(rule, &wheel.file, fact);
+        return findings.of(rule, &wheel.package.file, fact);
     };
-    let place = (wheel.file.as_str(), path);
+    let place = (wheel.package.file.as_str(), path);
     if path.rsplit('/').next() != Some(&format!("{target}.json")) {
         findings.at(rule, place, format!("not named for `{target}`"));
     }
@@ -169,7 +169,7 @@ fn gaps(seen: &Observed<'_>, findings: &mut Findings) {
         };
         for (library, others) in table.gaps(&target) {
             let fact = gap(library, &others, target.as_str());
-            findings.of(rule::UNCOVERED_LIBRARY, &wheel.file, fact);
+            findings.of(rule::UNCOVERED_LIBRARY, &wheel.package.file, fact);
         }
     }
 }
@@ -183,7 +183,7 @@ fn fat_gaps(set: &SetFacts, table: &Coverage, findings: &mut Findings) {
             let promising = set.wheels.iter();
             for wheel in promising.filter(|it| coverage::promised(it).contains(&target)) {
                 let fact = format!("no library has code for {target}, which is of its family");
-                findings.of(rule::UNCOVERED_IN_FAMILY, &wheel.file, fact);
+                findings.of(rule::UNCOVERED_IN_FAMILY, &wheel.package.file, fact);
             }
             continue;
         }

@@ -29,10 +29,10 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
         self::sdist(sdist, findings);
     }
     for wheel in &seen.all.wheels {
-        if let (Some(name), Some(metadata)) = (wheel.identity(), wheel.metadata())
+        if let (Some(name), Some(metadata)) = (wheel.package.identity(), wheel.metadata())
             && let Some(fact) = no_python(name, &metadata)
         {
-            findings.of(rule::TAG_AND_PYTHON_DISAGREE, &wheel.file, fact);
+            findings.of(rule::TAG_AND_PYTHON_DISAGREE, &wheel.package.file, fact);
         }
     }
     for wheel in &set.wheels {
@@ -44,8 +44,8 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
 
 /// A wheel is an archive that installers read in one way, with all that it lists.
 pub(super) fn archive(wheel: &WheelFile, findings: &mut Findings) {
-    let file = &wheel.file;
-    if let Err(why) = &wheel.name {
+    let file = &wheel.package.file;
+    if let Err(why) = &wheel.package.name {
         findings.cause(rule::UNREADABLE_PACKAGE, file, None, why);
     }
     for why in &wheel.contradictions {
@@ -53,7 +53,7 @@ pub(super) fn archive(wheel: &WheelFile, findings: &mut Findings) {
     }
     // Without the members there is nothing to compare.
     if let Some(why) = &wheel.unreadable {
-        let project = wheel.identity().map(|it| &it.name);
+        let project = wheel.package.identity().map(|it| &it.name);
         return findings.cause(rule::UNREADABLE_PACKAGE, file, project, why);
     }
     for it in &wheel.members {
@@ -77,7 +77,7 @@ fn member(wheel: &WheelFile, member: &MemberFacts, findings: &mut Findings) {
         MemberKind::File => {}
         MemberKind::Symlink => findings.at(rule::NOT_A_FILE, place, "a symbolic link"),
         // Others write entries for directories, which installers ignore.
-        MemberKind::Directory if !wheel.is_ours() => {}
+        MemberKind::Directory if !wheel.package.is_ours() => {}
         MemberKind::Directory => findings.at(rule::NOT_A_FILE, place, "a directory"),
         MemberKind::Special => findings.at(rule::NOT_A_FILE, place, "a device or a pipe"),
     }
@@ -98,7 +98,7 @@ fn windows_has(name: &str) -> bool {
 }
 
 fn is_for_windows(wheel: &WheelFile) -> bool {
-    wheel.platform().is_some_and(|it| it.contains("win"))
+    wheel.package.platform().is_some_and(|it| it.contains("win"))
 }
 
 /// A file in the `.dist-info` directory: its path and bytes. Reports why it has none.
@@ -120,14 +120,14 @@ fn dist_info<'a>(
             Some((_, Err(_))) => format!("no `*{end}` that can be read"),
             None => format!("no `*{end}`"),
         };
-        findings.of(rule, &wheel.file, why);
+        findings.of(rule, &wheel.package.file, why);
     }
     found
 }
 
 /// RECORD lists every member with its digest and size, and nothing else.
 fn record(wheel: &WheelFile, findings: &mut Findings) {
-    let file = wheel.file.as_str();
+    let file = wheel.package.file.as_str();
     let rule = rule::RECORD_DISAGREES;
     let Some((path, bytes)) = dist_info(wheel, "RECORD", rule, findings) else {
         return;
@@ -148,13 +148,13 @@ fn record(wheel: &WheelFile, findings: &mut Findings) {
         // RECORD cannot hold its own hash. Of packages of others only some files were read.
         if place.1 != path
             && let Ok(content) = &member.content
-            && let Some(fact) = mismatch(row, content, wheel.is_ours())
+            && let Some(fact) = mismatch(row, content, wheel.package.is_ours())
         {
             findings.at(rule, place, fact);
         }
     }
     members.retain(|_, member| member.kind != MemberKind::Directory);
-    if !wheel.is_ours() {
+    if !wheel.package.is_ours() {
         // Others do without a row for RECORD itself, and for signatures of it.
         members.retain(|it, _| !it.starts_with(path));
     }
@@ -177,10 +177,10 @@ fn mismatch(row: &RecordRow, content: &ContentFacts, is_ours: bool) -> Option<St
 fn metadata(wheel: &WheelFile, findings: &mut Findings) {
     let rule = rule::METADATA_DISAGREES;
     let found = dist_info(wheel, "METADATA", rule, findings);
-    let (Some((path, bytes)), Ok(name)) = (found, &wheel.name) else {
+    let (Some((path, bytes)), Ok(name)) = (found, &wheel.package.name) else {
         return;
     };
-    let place = (wheel.file.as_str(), path);
+    let place = (wheel.package.file.as_str(), path);
     let infos = wheel.members.iter();
     let infos = infos.filter_map(|it| Some(it.path.split_once('/')?.0));
     let infos = infos.filter(|it| it.ends_with(".dist-info")).unique();
@@ -188,10 +188,10 @@ fn metadata(wheel: &WheelFile, findings: &mut Findings) {
     if infos.len() > 1 {
         let infos = infos.join("`, `");
         let fact = format!("several directories of metadata: `{infos}`");
-        findings.of(rule::METADATA_DISAGREES, &wheel.file, fact);
+        findings.of(rule::METADATA_DISAGREES, &wheel.package.file, fact);
     }
     let wanted = format!("{}/METADATA", name.dist_info());
-    if path != wanted && wheel.is_ours() {
+    if path != wanted && wheel.package.is_ours() {
         findings.at(rule, place, format!("it is not at `{wanted}`"));
     }
     match Metadata::parse(bytes) {
@@ -249,7 +249,7 @@ fn licenses(wheel: &WheelFile, findings: &mut Findings) {
         wheel.members.iter().all(|it| it.path != place)
     });
     facts.extend(missing.map(|it| format!("`licenses/{it}` is missing")));
-    findings.at_each(rule::UNKNOWN_LICENSE, (&wheel.file, path), facts);
+    findings.at_each(rule::UNKNOWN_LICENSE, (&wheel.package.file, path), facts);
     let is_text = |it: &MemberFacts| {
         let inside = it.path.split_once('/').map(|(_, inside)| inside);
         let mut globs = CATALOG.metadata.license_files.iter();
@@ -263,7 +263,7 @@ fn licenses(wheel: &WheelFile, findings: &mut Findings) {
         && let Some(text) = texts.find(|it| !it.path.starts_with(directory))
     {
         let fact = format!("no `License-File`, and `{}` is a license text", text.path);
-        findings.at(rule::METADATA_DISAGREES, (&wheel.file, path), fact);
+        findings.at(rule::METADATA_DISAGREES, (&wheel.package.file, path), fact);
     }
 }
 
@@ -312,16 +312,16 @@ fn python_of(tag: &Tag) -> Option<u64> {
 fn wheel_text(wheel: &WheelFile, findings: &mut Findings) {
     let rule = rule::METADATA_DISAGREES;
     let found = dist_info(wheel, "WHEEL", rule, findings);
-    let tag = wheel.identity().and_then(|name| name.tag.as_ref());
+    let tag = wheel.package.identity().and_then(|name| name.tag.as_ref());
     let (Some((path, bytes)), Some(outside)) = (found, tag) else {
         return;
     };
-    let place = (wheel.file.as_str(), path);
+    let place = (wheel.package.file.as_str(), path);
     let facts: WheelFacts = match String::from_utf8_lossy(bytes).parse() {
         Ok(facts) => facts,
         Err(error) => return findings.at(rule, place, format!("{error:#}")),
     };
-    if !wheel.is_ours() {
+    if !wheel.package.is_ours() {
         return;
     }
     let tags = |tags: &[Tag]| tags.iter().map(ToString::to_string).sorted().join(" ");
@@ -339,12 +339,12 @@ fn wheel_text(wheel: &WheelFile, findings: &mut Findings) {
 /// An sdist is an archive that stays in its directory, and its metadata is of the package that its name
 /// says.
 pub(super) fn sdist(sdist: &SdistFile, findings: &mut Findings) {
-    let file = sdist.file.as_str();
-    let project = sdist.identity().map(|it| &it.name);
-    if let Err(why) = &sdist.name {
+    let file = sdist.package.file.as_str();
+    let project = sdist.package.identity().map(|it| &it.name);
+    if let Err(why) = &sdist.package.name {
         findings.cause(rule::UNREADABLE_PACKAGE, file, None, why);
     }
-    match (&sdist.metadata, sdist.identity()) {
+    match (&sdist.metadata, sdist.package.identity()) {
         (Err(why), _) => findings.cause(rule::UNREADABLE_PACKAGE, file, project, why),
         (Ok(inside), Some(name)) => compare((file, "PKG-INFO"), inside, name, findings),
         (Ok(_), None) => {}
@@ -353,7 +353,7 @@ pub(super) fn sdist(sdist: &SdistFile, findings: &mut Findings) {
         let fact = "a symbolic link that leads out of the directory of the sdist";
         findings.at(rule::BAD_PATH, (file, path), fact);
     }
-    if !sdist.copies_agree && sdist.is_ours() {
+    if !sdist.copies_agree && sdist.package.is_ours() {
         let fact = "the copies of PKG-INFO differ";
         findings.of(rule::METADATA_DISAGREES, file, fact);
     }
@@ -363,7 +363,7 @@ pub(super) fn sdist(sdist: &SdistFile, findings: &mut Findings) {
 fn are_beside(one: &WheelFile, other: &WheelFile) -> bool {
     match (one.project(), other.project()) {
         (Some(own), Some(others)) => own != others && is_for_windows(one) == is_for_windows(other),
-        _ => one.file != other.file,
+        _ => one.package.file != other.package.file,
     }
 }
 
@@ -373,7 +373,7 @@ fn shared_paths(set: &SetFacts, findings: &mut Findings) {
     let mut owners: BTreeMap<&str, (&WheelFile, &MemberFacts)> = BTreeMap::new();
     let mut spellings: BTreeMap<String, &str> = BTreeMap::new();
     for (wheel, member) in set.members() {
-        let (place, path) = ((&*wheel.file, &*member.path), &*member.path);
+        let (place, path) = ((&*wheel.package.file, &*member.path), &*member.path);
         let top = path.split('/').next().unwrap_or_default();
         // No other package has the metadata of a package.
         if top.ends_with(".dist-info") {
@@ -392,7 +392,7 @@ fn shared_paths(set: &SetFacts, findings: &mut Findings) {
             } else {
                 (rule::CONFLICTING_PATH, "another file")
             };
-            findings.at(rule, place, format!("`{}` has {fact} there", first.file));
+            findings.at(rule, place, format!("`{}` has {fact} there", first.package.file));
         }
     }
 }
@@ -410,7 +410,7 @@ fn long_paths(set: &SetFacts, findings: &mut Findings) {
             let len = before + path.encode_utf16().count();
             if len > MOST {
                 let fact = format!("{len} characters in `{PREFIX}`");
-                findings.at(rule::LONG_PATH, (&wheel.file, path), fact);
+                findings.at(rule::LONG_PATH, (&wheel.package.file, path), fact);
             }
         }
     }

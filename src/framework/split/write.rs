@@ -107,7 +107,7 @@ impl SplitWriter<'_> {
         let devices = devices.map(|it| write(device_wheel(wheel, it, &archives)?));
         let devices: Vec<ChangedFile> = devices.collect::<Result<_>>()?;
         let largest = devices.iter().map(|it| it.size).max().unwrap_or(0);
-        let saving = saving(wheel.facts.size, host.size.saturating_add(largest));
+        let saving = saving(wheel.facts.package.size, host.size.saturating_add(largest));
         if saving < LEAST_SAVING {
             return whole(Some(saving));
         }
