@@ -7,7 +7,6 @@ mod rules;
 
 use std::{io, ops::Range};
 
-use derive_more::Deref;
 use goblin::elf::{
     dynamic::{DT_RPATH, DT_RUNPATH, DT_STRSZ, DT_STRTAB},
     program_header::{
@@ -31,9 +30,7 @@ use crate::{
 
 /// The headers and the dynamic table of a file. `dynamic` is `None` if there is no table, or if it
 /// is not terminated.
-#[derive(Deref)]
 struct RawElf<'a> {
-    #[deref]
     tables: ElfTables<'a>,
     dynamic: Option<Vec<DynamicEntry>>,
 }
@@ -60,7 +57,7 @@ impl<'a> RawElf<'a> {
     /// The dynamic strings in the file.
     fn strings(&self) -> Option<Range<u64>> {
         let size = self.value(DT_STRSZ)?;
-        let start = self.place(self.value(DT_STRTAB)?, size)?;
+        let start = self.tables.place(self.value(DT_STRTAB)?, size)?;
         Some(start..start.saturating_add(size))
     }
 }
@@ -118,9 +115,10 @@ fn broken<const N: usize>(rules: [(bool, &str); N]) -> Vec<String> {
 /// The stack, TLS, RELRO and exception segments are the same. The interpreter and the notes have
 /// the same bytes, but may have moved.
 fn segments(old: &RawElf<'_>, new: &RawElf<'_>) -> Result<Vec<String>> {
-    let (before, after): (Vec<_>, Vec<_>) = (old.loads().collect(), new.loads().collect());
+    let (before, after): (Vec<_>, Vec<_>) =
+        (old.tables.loads().collect(), new.tables.loads().collect());
     let fixed = [PT_GNU_STACK, PT_TLS, PT_GNU_RELRO, PT_GNU_EH_FRAME];
-    let is_named = |raw: &RawElf<'_>| raw.first(PT_PHDR).is_some();
+    let is_named = |raw: &RawElf<'_>| raw.tables.first(PT_PHDR).is_some();
     let mut broken = broken([
         (header_but_table(old) != header_but_table(new), "the file header changed"),
         (
@@ -142,7 +140,7 @@ fn segments(old: &RawElf<'_>, new: &RawElf<'_>) -> Result<Vec<String>> {
 /// The file header with zeros for the offset and the number of the program headers, which an edit
 /// may change.
 fn header_but_table(raw: &RawElf<'_>) -> [u8; 64] {
-    let mut header = raw.header;
+    let mut header = raw.tables.header;
     for place in [32..40, 56..58] {
         header.get_mut(place).unwrap_or_default().fill(0);
     }
@@ -150,7 +148,7 @@ fn header_but_table(raw: &RawElf<'_>) -> [u8; 64] {
 }
 
 fn of_kinds<'a>(raw: &'a RawElf<'_>, kinds: &[u32]) -> impl Iterator<Item = &'a Segment> {
-    raw.segments.iter().filter(|it| kinds.contains(&it.kind))
+    raw.tables.segments.iter().filter(|it| kinds.contains(&it.kind))
 }
 
 fn have_same_notes(old: &RawElf<'_>, new: &RawElf<'_>) -> Result<bool> {
@@ -168,7 +166,7 @@ fn have_same_notes(old: &RawElf<'_>, new: &RawElf<'_>) -> Result<bool> {
 /// Whether a segment grew in the allowed way: it is the last one, ended with the file, has no
 /// `.bss`, and at most became writable.
 fn grew(one: &Segment, other: &Segment, index: usize, old: &RawElf<'_>) -> bool {
-    let is_last = old.loads().next_back() == Some(one);
+    let is_last = old.tables.loads().next_back() == Some(one);
     let writable = if index == 0 { 0 } else { PF_W };
     let same_begin = Segment {
         flags: one.flags,
@@ -179,7 +177,7 @@ fn grew(one: &Segment, other: &Segment, index: usize, old: &RawElf<'_>) -> bool 
     is_last
         && same_begin
         && (other.flags == one.flags || other.flags == one.flags | writable)
-        && one.file().end == old.len()
+        && one.file().end == old.tables.len()
         && one.file_size == one.memory_size
         && other.file_size == other.memory_size
         && other.file_size > one.file_size
@@ -189,10 +187,10 @@ fn grew(one: &Segment, other: &Segment, index: usize, old: &RawElf<'_>) -> bool 
 /// have moved.
 fn sections(old: &RawElf<'_>, new: &RawElf<'_>) -> Result<Vec<String>> {
     let mut broken = Vec::new();
-    if old.section_table_range() != new.section_table_range() {
+    if old.tables.section_table_range() != new.tables.section_table_range() {
         broken.push("the section table changed".to_owned());
     }
-    for (index, (one, other)) in old.sections.iter().zip(&new.sections).enumerate() {
+    for (index, (one, other)) in old.tables.sections.iter().zip(&new.tables.sections).enumerate() {
         if one == other {
             continue;
         }
@@ -244,7 +242,7 @@ fn dynamic(old: &RawElf<'_>, new: &RawElf<'_>) -> Result<Vec<String>> {
     let len = one.end.saturating_sub(one.start);
     let grew = len <= other.end.saturating_sub(other.start);
     // If the strings are a section, `sections` has compared them already. They may be megabytes.
-    let mut pairs = old.sections.iter().zip(&new.sections);
+    let mut pairs = old.tables.sections.iter().zip(&new.tables.sections);
     let compared = pairs.any(|(before, after)| before.file() == one && after.file() == other);
     if !grew || !(compared || same_bytes(old, one.start, new, other.start, len)?) {
         broken.push("a dynamic string changed".to_owned());
@@ -255,7 +253,7 @@ fn dynamic(old: &RawElf<'_>, new: &RawElf<'_>) -> Result<Vec<String>> {
 /// Whether both addresses are the start of the same section, before and after. `sections` compares
 /// its bytes.
 fn is_same_table(old: &RawElf<'_>, new: &RawElf<'_>, before: u64, after: u64) -> bool {
-    let mut pairs = old.sections.iter().zip(&new.sections);
+    let mut pairs = old.tables.sections.iter().zip(&new.tables.sections);
     pairs.any(|(one, other)| {
         one.is_loaded() && one.address == before && other.address == after && !one.file().is_empty()
     })
@@ -264,7 +262,7 @@ fn is_same_table(old: &RawElf<'_>, new: &RawElf<'_>, before: u64, after: u64) ->
 /// The old places of moved tables to which no section, segment or dynamic entry refers any more.
 /// Their bytes may change.
 fn left<'a>(old: &'a RawElf<'_>, new: &'a RawElf<'_>) -> impl Iterator<Item = Range<u64>> {
-    let pairs = old.sections.iter().zip(&new.sections);
+    let pairs = old.tables.sections.iter().zip(&new.tables.sections);
     let moved = pairs.filter(|(one, other)| {
         one.offset != other.offset
             && one.is_loaded()
@@ -273,7 +271,7 @@ fn left<'a>(old: &'a RawElf<'_>, new: &'a RawElf<'_>) -> impl Iterator<Item = Ra
     let moved = moved.map(|(one, _)| one);
     let left = moved.filter(|section| {
         let (place, memory) = (section.file(), section.memory());
-        let mut sections = new.sections.iter();
+        let mut sections = new.tables.sections.iter();
         let mut entries = new.entries().iter();
         !sections.any(|other| overlaps(&other.file(), &place))
             && !is_in_other_segment(new, &place)
@@ -284,7 +282,7 @@ fn left<'a>(old: &'a RawElf<'_>, new: &'a RawElf<'_>) -> impl Iterator<Item = Ra
 
 /// Whether a segment that is neither loaded nor the program headers refers to a part of the range.
 fn is_in_other_segment(raw: &RawElf<'_>, range: &Range<u64>) -> bool {
-    let mut others = raw.segments.iter().filter(|it| it.is_meaningful());
+    let mut others = raw.tables.segments.iter().filter(|it| it.is_meaningful());
     others.any(|segment| overlaps(&segment.file(), range))
 }
 
@@ -297,10 +295,10 @@ fn old_run_path(old: &RawElf<'_>) -> Result<Vec<Range<u64>>> {
     let entries = old.entries().iter();
     for entry in entries.filter(|it| matches!(it.tag, DT_RPATH | DT_RUNPATH)) {
         let start = strings.start.saturating_add(entry.value);
-        let text = text_at(old.source, start, strings.end)?.unwrap_or_default();
+        let text = text_at(old.tables.source, start, strings.end)?.unwrap_or_default();
         let len = text.len() as u64;
         let part = entry.value..entry.value.saturating_add(len);
-        if !old.is_named(old.entries(), &part)? {
+        if !old.tables.is_named(old.entries(), &part)? {
             places.push(start..start.saturating_add(len));
         }
     }
@@ -313,9 +311,9 @@ fn loaded_bytes(old: &RawElf<'_>, new: &RawElf<'_>, patch: &Patch) -> Result<Vec
     let file_header = 0..64;
     let mut allowed: Vec<Range<u64>> = vec![
         file_header,
-        new.table_range(),
-        old.first(PT_DYNAMIC).map_or(0..0, Segment::file),
-        old.section_table_range(),
+        new.tables.table_range(),
+        old.tables.first(PT_DYNAMIC).map_or(0..0, Segment::file),
+        old.tables.section_table_range(),
     ];
     allowed.extend(left(old, new));
     allowed.extend(old_run_path(old)?);
@@ -325,7 +323,7 @@ fn loaded_bytes(old: &RawElf<'_>, new: &RawElf<'_>, patch: &Patch) -> Result<Vec
         outside.map(|range| format!("bytes change that must not: at {:#x}", range.start)).collect();
     // The program header table may have grown over a note or `.interp`. `rules::sections` finds
     // this in files with section headers; the check here covers files without them.
-    if is_in_other_segment(new, &new.table_range()) {
+    if is_in_other_segment(new, &new.tables.table_range()) {
         broken.push("the program headers lie in a segment of another kind".to_owned());
     }
     Ok(broken)
@@ -347,8 +345,8 @@ fn same_bytes(
             let count = buffer.len().min(rest);
             buffer.get_mut(..count).unwrap_or_default()
         });
-        read_exact_at(old.source, one.saturating_add(done), left)?;
-        read_exact_at(new.source, other.saturating_add(done), right)?;
+        read_exact_at(old.tables.source, one.saturating_add(done), left)?;
+        read_exact_at(new.tables.source, other.saturating_add(done), right)?;
         if left != right {
             return Ok(false);
         }

@@ -30,7 +30,7 @@ const LONGEST_PATH: u64 = 4096;
 /// The rules that the loader itself enforces: alignment, sizes and the order of segments.
 pub(super) fn loading(raw: &RawElf<'_>) -> Vec<String> {
     let mut broken = Vec::new();
-    for load in raw.loads() {
+    for load in raw.tables.loads() {
         let aligned = load.align <= 1 || load.align.is_power_of_two();
         if !aligned || load.bias() % load.align.max(1) != 0 {
             broken.push(format!(
@@ -38,14 +38,14 @@ pub(super) fn loading(raw: &RawElf<'_>) -> Vec<String> {
                 load.address, load.offset, load.align
             ));
         }
-        if load.file().end > raw.len() || load.file_size > load.memory_size {
+        if load.file().end > raw.tables.len() || load.file_size > load.memory_size {
             broken.push(format!(
                 "a segment is larger than the file or than its memory: {:#x}",
                 load.address
             ));
         }
     }
-    for (one, next) in raw.loads().tuple_windows() {
+    for (one, next) in raw.tables.loads().tuple_windows() {
         if one.memory().end > next.address {
             broken.push(format!(
                 "segments overlap or descend: {:#x} after {:#x}",
@@ -79,7 +79,7 @@ pub(super) fn run_path(raw: &RawElf<'_>, goal: &str) -> Result<Vec<String>> {
     let found = match (raw.strings(), raw.value(DT_RPATH)) {
         (Some(strings), Some(offset)) => {
             let start = strings.start.saturating_add(offset);
-            text_at(raw.source, start, strings.end)?
+            text_at(raw.tables.source, start, strings.end)?
         }
         _ => None,
     };
@@ -92,7 +92,7 @@ pub(super) fn run_path(raw: &RawElf<'_>, goal: &str) -> Result<Vec<String>> {
 /// No two segments share a page. Kernels from 4.17 to 5.3 map the segments of a program with
 /// `MAP_FIXED_NOREPLACE`, and refuse to map a page twice.
 fn shared_pages(raw: &RawElf<'_>) -> Vec<String> {
-    let pairs = raw.loads().tuple_windows();
+    let pairs = raw.tables.loads().tuple_windows();
     let shared = pairs.filter(|(one, next)| {
         one.memory_size > 0 && one.memory().end.saturating_sub(1) / PAGE == next.address / PAGE
     });
@@ -101,16 +101,16 @@ fn shared_pages(raw: &RawElf<'_>) -> Vec<String> {
 
 /// The program headers are loaded, `PT_PHDR` agrees with them, and old kernels find them.
 pub(super) fn headers(raw: &RawElf<'_>) -> Vec<String> {
-    let range = raw.table_range();
-    let load = raw.loads().find(|load| load.covers(&range));
+    let range = raw.tables.table_range();
+    let load = raw.tables.loads().find(|load| load.covers(&range));
     let bias = load.map(Segment::bias);
-    let named: Vec<&Segment> = raw.segments.iter().filter(|s| s.kind == PT_PHDR).collect();
+    let named: Vec<&Segment> = raw.tables.segments.iter().filter(|s| s.kind == PT_PHDR).collect();
     let is_right = |named: &&Segment| {
         named.offset == range.start && named.file().end >= range.end && bias == Some(named.bias())
     };
-    let mut kinds = raw.segments.iter().map(|segment| segment.kind);
+    let mut kinds = raw.tables.segments.iter().map(|segment| segment.kind);
     let first = kinds.find(|kind| matches!(*kind, PT_LOAD | PT_PHDR));
-    let is_pinned = bias == raw.loads().next().map(Segment::bias);
+    let is_pinned = bias == raw.tables.loads().next().map(Segment::bias);
     broken([
         (load.is_none(), "the program headers are in no segment"),
         (named.len() > 1, "two segments for the program headers"),
@@ -129,10 +129,10 @@ pub(super) fn headers(raw: &RawElf<'_>) -> Vec<String> {
 /// The dynamic table is terminated and in a writable segment, because the loader writes to
 /// `DT_DEBUG`. It does not end with the file: readelf 2.30 reports that as damage.
 pub(super) fn dynamic_table(raw: &RawElf<'_>) -> Vec<String> {
-    let Some(place) = raw.first(PT_DYNAMIC) else {
+    let Some(place) = raw.tables.first(PT_DYNAMIC) else {
         return vec!["no dynamic table".to_owned()];
     };
-    let load = raw.loads().find(|load| load.covers(&place.file()));
+    let load = raw.tables.loads().find(|load| load.covers(&place.file()));
     broken([
         (load.is_none_or(|load| load.bias() != place.bias()), "the dynamic table is in no segment"),
         (
@@ -140,7 +140,7 @@ pub(super) fn dynamic_table(raw: &RawElf<'_>) -> Vec<String> {
             "the dynamic table is in a segment that is read-only",
         ),
         (raw.dynamic.is_none(), "the dynamic table has no end"),
-        (place.file().end >= raw.len(), "the dynamic table ends with the file"),
+        (place.file().end >= raw.tables.len(), "the dynamic table ends with the file"),
     ])
 }
 
@@ -150,8 +150,8 @@ fn strings(raw: &RawElf<'_>) -> Result<Vec<String>> {
     let Some(place) = raw.strings().filter(|place| !place.is_empty()) else {
         return Ok(vec!["the dynamic strings are in no segment".to_owned()]);
     };
-    let end = text_at(raw.source, place.end.saturating_sub(1), place.end)?;
-    let agrees = raw.sections.iter().any(|section| {
+    let end = text_at(raw.tables.source, place.end.saturating_sub(1), place.end)?;
+    let agrees = raw.tables.sections.iter().any(|section| {
         section.kind == SHT_STRTAB
             && section.is_loaded()
             && Some(section.address) == raw.value(DT_STRTAB)
@@ -159,7 +159,7 @@ fn strings(raw: &RawElf<'_>) -> Result<Vec<String>> {
     });
     Ok(broken([
         (end.is_none(), "the dynamic strings have no end"),
-        (!agrees && !raw.sections.is_empty(), "no section agrees on the dynamic strings"),
+        (!agrees && !raw.tables.sections.is_empty(), "no section agrees on the dynamic strings"),
     ]))
 }
 
@@ -167,7 +167,7 @@ fn strings(raw: &RawElf<'_>) -> Result<Vec<String>> {
 /// offset.
 fn inside_segments(raw: &RawElf<'_>) -> Vec<String> {
     let small = [PT_INTERP, PT_NOTE, PT_TLS, PT_GNU_EH_FRAME, PT_GNU_PROPERTY];
-    let segments = raw.segments.iter().enumerate();
+    let segments = raw.tables.segments.iter().enumerate();
     segments
         .filter(|(_, segment)| small.contains(&segment.kind) && segment.file_size > 0)
         .filter(|(_, segment)| !is_loaded(raw, segment))
@@ -176,21 +176,22 @@ fn inside_segments(raw: &RawElf<'_>) -> Vec<String> {
 }
 
 fn is_loaded(raw: &RawElf<'_>, segment: &Segment) -> bool {
-    let mut loads = raw.loads();
+    let mut loads = raw.tables.loads();
     loads.any(|load| load.covers(&segment.file()) && load.bias() == segment.bias())
 }
 
 /// Loaded sections lie in a segment with the same distance between address and offset, and within
 /// its memory. All sections lie in the file, and none contains the program headers.
 fn sections(raw: &RawElf<'_>) -> Vec<String> {
-    let headers = raw.table_range();
+    let headers = raw.tables.table_range();
     let mut broken = Vec::new();
-    for (index, section) in raw.sections.iter().enumerate() {
+    for (index, section) in raw.tables.sections.iter().enumerate() {
         let (file, memory) = (section.file(), section.memory());
         let bias = section.address.wrapping_sub(section.offset);
         let in_segment =
-            |range: &Range<u64>| raw.loads().any(|it| it.covers(range) && it.bias() == bias);
-        let in_memory = |range: &Range<u64>| raw.loads().any(|it| contains(&it.memory(), range));
+            |range: &Range<u64>| raw.tables.loads().any(|it| it.covers(range) && it.bias() == bias);
+        let in_memory =
+            |range: &Range<u64>| raw.tables.loads().any(|it| contains(&it.memory(), range));
         // `.tbss` may lie anywhere: its zeros exist only in the memory of each thread.
         let is_tbss = section.kind == SHT_NOBITS && section.flags & u64::from(SHF_TLS) != 0;
         let is_loaded = section.is_loaded();
@@ -200,7 +201,7 @@ fn sections(raw: &RawElf<'_>) -> Vec<String> {
         if !file.is_empty() && is_loaded && !in_segment(&file) {
             broken.push(format!("section {index} is in no segment"));
         }
-        if !file.is_empty() && file.end > raw.len() {
+        if !file.is_empty() && file.end > raw.tables.len() {
             broken.push(format!("section {index} lies outside the file"));
         }
         if !memory.is_empty() && is_loaded && !is_tbss && !in_memory(&memory) {
@@ -213,8 +214,8 @@ fn sections(raw: &RawElf<'_>) -> Vec<String> {
 /// The segments of a program or library that the kernel or the dynamic loader would refuse.
 pub(super) fn segments(raw: &RawElf<'_>) -> Result<Vec<String>> {
     let mut broken = Vec::new();
-    let has_table = raw.sections.iter().any(|it| it.kind == SHT_DYNAMIC);
-    if raw.first(PT_DYNAMIC).is_some() || has_table {
+    let has_table = raw.tables.sections.iter().any(|it| it.kind == SHT_DYNAMIC);
+    if raw.tables.first(PT_DYNAMIC).is_some() || has_table {
         // Some linkers put the table at the end of the file or make it read-only. Both load.
         let harmless = [
             "the dynamic table ends with the file",
@@ -223,10 +224,10 @@ pub(super) fn segments(raw: &RawElf<'_>) -> Result<Vec<String>> {
         let found = dynamic_table(raw).into_iter();
         broken.extend(found.filter(|fact| !harmless.contains(&fact.as_str())));
     }
-    if let Some(place) = raw.first(PT_INTERP) {
+    if let Some(place) = raw.tables.first(PT_INTERP) {
         broken.extend(interpreter(raw, place)?);
     }
-    let tls = raw.first(PT_TLS).filter(|it| it.file_size > 0);
+    let tls = raw.tables.first(PT_TLS).filter(|it| it.file_size > 0);
     if let Some(place) = tls.filter(|it| !is_loaded(raw, it)) {
         broken.push(format!("`PT_TLS` is in no segment: {:#x}", place.address));
     }
@@ -241,7 +242,7 @@ fn interpreter(raw: &RawElf<'_>, place: &Segment) -> Result<Option<String>> {
     if !is_loaded(raw, place) || place.file_size > LONGEST_PATH {
         return Ok(Some("`PT_INTERP` is in no segment".to_owned()));
     }
-    let path = text_at(raw.source, place.offset, place.file().end)?;
+    let path = text_at(raw.tables.source, place.offset, place.file().end)?;
     let path = path.unwrap_or_default();
     if !path.starts_with(b"/") {
         return Ok(Some("`PT_INTERP` is not the path of a loader".to_owned()));
@@ -255,15 +256,15 @@ fn interpreter(raw: &RawElf<'_>, place: &Segment) -> Result<Option<String>> {
 /// The entry point of a program and all sections with code lie in executable segments.
 fn code(raw: &RawElf<'_>) -> Option<String> {
     let runs = |address: u64| {
-        let mut loads = raw.loads();
+        let mut loads = raw.tables.loads();
         loads.any(|it| it.flags & PF_X != 0 && it.memory().contains(&address))
     };
-    let entry = raw.entry();
+    let entry = raw.tables.entry();
     // Libraries have an entry point too, but no loader uses it.
     if raw.is_executable() && !runs(entry) {
         return Some(format!("it begins at {entry:#x}, where no code can run"));
     }
-    let mut code = raw.sections.iter().filter(|it| it.flags & SECTION_EXECUTE != 0);
+    let mut code = raw.tables.sections.iter().filter(|it| it.flags & SECTION_EXECUTE != 0);
     let stuck = code.find(|it| it.is_loaded() && it.size > 0 && !runs(it.address))?;
     Some(format!("the code at {:#x} is in no segment that can be run", stuck.address))
 }
@@ -284,8 +285,8 @@ pub(super) fn string_offsets(raw: &RawElf<'_>) -> Result<Vec<String>> {
         let (tag, value) = (it.tag, it.value);
         format!("the string of dynamic entry {tag:#x} is outside: {value:#x}")
     });
-    let needed = raw.version_names(raw.entries(), DT_VERNEED)?;
-    let defined = raw.version_names(raw.entries(), DT_VERDEF)?;
+    let needed = raw.tables.version_names(raw.entries(), DT_VERNEED)?;
+    let defined = raw.tables.version_names(raw.entries(), DT_VERDEF)?;
     let names = needed.into_iter().chain(defined).flatten();
     let names = names
         .filter(|offset| *offset >= size)

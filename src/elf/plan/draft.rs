@@ -67,8 +67,8 @@ impl<'a> PlanDraft<'a> {
         let room = room::find(parts)?;
         let mut draft = Self {
             tail: Tail::new(parts, &room),
-            segments: parts.segments.clone(),
-            sections: parts.sections.clone(),
+            segments: parts.tables.segments.clone(),
+            sections: parts.tables.sections.clone(),
             overlays: Vec::new(),
             room,
             moves_table: entries.len() > parts.entries.len() + parts.spare,
@@ -93,7 +93,8 @@ impl<'a> PlanDraft<'a> {
         draft.write_segments();
         draft.write_sections();
         draft.blank_moved_tables();
-        let patch = Patch::new(parts.len(), parts.len(), draft.overlays, draft.tail.pieces)?;
+        let patch =
+            Patch::new(parts.tables.len(), parts.tables.len(), draft.overlays, draft.tail.pieces)?;
         Ok(EditPlan { patch, strategy })
     }
 
@@ -199,7 +200,7 @@ impl<'a> PlanDraft<'a> {
         let is_new = !matches!(self.room, SegmentRoom::Extend(_));
         let count = self.segments.len() + usize::from(is_new);
         let len = count as u64 * SEGMENT;
-        let mut table = self.parts.table();
+        let mut table = self.parts.tables.table();
         let moves = matches!(self.room, SegmentRoom::Relocate(_));
         if moves {
             table = self.tail.align_to(8, 0);
@@ -268,8 +269,8 @@ impl<'a> PlanDraft<'a> {
     /// Overwrites the section headers that changed. No section is added, so section indexes in
     /// symbols (`st_shndx`) stay valid.
     fn write_sections(&mut self) {
-        let start = self.parts.section_table();
-        let pairs = self.sections.iter().zip(&self.parts.sections);
+        let start = self.parts.tables.section_table();
+        let pairs = self.sections.iter().zip(&self.parts.tables.sections);
         for (index, (new, old)) in pairs.enumerate() {
             if new != old {
                 let place = start + index as u64 * SECTION;
@@ -282,7 +283,7 @@ impl<'a> PlanDraft<'a> {
     /// written there: the program header table may have grown into one. Otherwise a wheel would
     /// contain the same strings and symbols twice, and zeros compress to almost nothing.
     fn blank_moved_tables(&mut self) {
-        let pairs = self.parts.sections.iter().zip(&self.sections);
+        let pairs = self.parts.tables.sections.iter().zip(&self.sections);
         let left = pairs.filter(|(old, new)| old.offset != new.offset && self.is_left(old));
         let mut free: Vec<Range<u64>> = left.map(|(old, _)| old.file()).collect();
         for overlay in &self.overlays {
@@ -305,7 +306,7 @@ impl<'a> PlanDraft<'a> {
         // address.
         MOVABLE.iter().any(|(table, _)| *table == old.kind)
             && old.is_loaded()
-            && !is_used(self.parts.section_table_range())
+            && !is_used(self.parts.tables.section_table_range())
             && !sections.any(|other| !other.is_empty() && is_used(other))
             && !segments.any(|segment| is_used(segment.file()))
             && !entries.any(|entry| is_address(entry.tag) && memory.contains(&entry.value))
@@ -330,12 +331,12 @@ impl Tail {
     /// segments, so that it shares no page with them.
     fn new(parts: &ElfParts<'_>, room: &SegmentRoom) -> Self {
         let (start, load) = match room {
-            SegmentRoom::Extend(load) => (parts.len(), parts.segments.get(*load)),
-            SegmentRoom::Relocate(Some(start)) => (*start, parts.loads().next()),
-            _ => (parts.len().next_multiple_of(16), None),
+            SegmentRoom::Extend(load) => (parts.tables.len(), parts.tables.segments.get(*load)),
+            SegmentRoom::Relocate(Some(start)) => (*start, parts.tables.loads().next()),
+            _ => (parts.tables.len().next_multiple_of(16), None),
         };
         let above = parts.address_end().next_multiple_of(PAGE) + start % PAGE;
-        let pad = start - parts.len();
+        let pad = start - parts.tables.len();
         Self {
             pieces: Vec::from_iter((pad > 0).then_some(PatchPiece::Zeros(pad))),
             offset: start,

@@ -135,8 +135,8 @@ pub fn plan_rpath(source: &dyn ReadAt, goal: &Rpath) -> Result<EditPlan> {
 /// Refuses programs and libraries that must not get a run path, or have no use for one.
 fn untouchable(parts: &ElfParts<'_>) -> Result<Option<Unchanged>> {
     let last = |tag| last_value(&parts.entries, tag);
-    if parts.first(PT_INTERP).is_none() {
-        if parts.is_fixed() {
+    if parts.tables.first(PT_INTERP).is_none() {
+        if parts.tables.is_fixed() {
             return Ok(Some(Unchanged::Static));
         }
         // The startup code of a static-PIE program is glibc's own loader, which asserts that there
@@ -163,7 +163,7 @@ fn change(parts: &ElfParts<'_>, goal: &str) -> Result<EditPlan> {
         let table = parts.overlay(&parts.with_run_path(place));
         let overlays = [table].into_iter().chain(text).collect();
         Ok(EditPlan {
-            patch: Patch::new(parts.len(), parts.len(), overlays, Vec::new())?,
+            patch: Patch::new(parts.tables.len(), parts.tables.len(), overlays, Vec::new())?,
             strategy,
         })
     };
@@ -182,7 +182,7 @@ fn change(parts: &ElfParts<'_>, goal: &str) -> Result<EditPlan> {
         let len = parts.string(entry.value)?.len();
         let place = entry.value..entry.value.saturating_add(len as u64);
         // Linkers merge strings with a common end, so a symbol name may be the end of the old run path.
-        if text.len() <= len && !parts.is_named(&parts.entries, &place)? {
+        if text.len() <= len && !parts.tables.is_named(&parts.entries, &place)? {
             text.resize(len, 0);
             let text = Replacement::bytes(parts.strings.start.saturating_add(place.start), text);
             return in_place(Some(place.start), Some(text), Strategy::Overwrite);
@@ -193,9 +193,7 @@ fn change(parts: &ElfParts<'_>, goal: &str) -> Result<EditPlan> {
 
 /// The headers of a file, validated for planning: every range lies within the file, and addresses
 /// are small enough that the planner can add them without an overflow.
-#[derive(derive_more::Deref)]
 struct ElfParts<'a> {
-    #[deref]
     tables: ElfTables<'a>,
     /// The offset of the dynamic table in the file.
     dynamic: u64,
@@ -227,7 +225,7 @@ impl<'a> ElfParts<'a> {
     /// The dynamic string at an offset in the string table.
     fn string(&self, offset: u64) -> Result<Vec<u8>> {
         let start = self.strings.start.saturating_add(offset);
-        let text = text_at(self.source, start, self.strings.end)?;
+        let text = text_at(self.tables.source, start, self.strings.end)?;
         text.context("the dynamic string has no end")
     }
 
@@ -259,24 +257,24 @@ impl<'a> ElfParts<'a> {
 
     /// The highest address of all loaded segments, with their `.bss`.
     fn address_end(&self) -> u64 {
-        let ends = self.loads().map(|load| load.memory().end);
+        let ends = self.tables.loads().map(|load| load.memory().end);
         ends.max().unwrap_or(0)
     }
 
     /// The program header table, with room for `more` entries.
     fn headers(&self, more: u64) -> Range<u64> {
-        let table = self.table_range();
+        let table = self.tables.table_range();
         table.start..table.end + more * SEGMENT
     }
 
     /// The loaded segment that contains a whole range of the file.
     fn load_of(&self, range: &Range<u64>) -> Option<&Segment> {
-        self.loads().find(|load| load.covers(range))
+        self.tables.loads().find(|load| load.covers(range))
     }
 
     /// The ranges of the file that belong to sections.
     fn section_files(&self) -> impl Iterator<Item = Range<u64>> {
-        let files = self.sections.iter().map(Section::file);
+        let files = self.tables.sections.iter().map(Section::file);
         files.filter(|file| !file.is_empty())
     }
 }

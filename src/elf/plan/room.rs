@@ -69,7 +69,7 @@ pub(super) struct MovableBlock {
 }
 
 pub(super) fn find(parts: &ElfParts<'_>) -> Result<SegmentRoom> {
-    let is_executable = parts.is_executable(&parts.entries);
+    let is_executable = parts.tables.is_executable(&parts.entries);
     let pinned = if is_executable {
         pinned_start(parts, MAX_PAD_EXECUTABLE)
     } else {
@@ -101,26 +101,26 @@ pub(super) fn find(parts: &ElfParts<'_>) -> Result<SegmentRoom> {
 /// the first segment in memory as in the file. Later kernels use the address of `PT_PHDR`.
 fn is_pinned(parts: &ElfParts<'_>) -> bool {
     let load = parts.load_of(&parts.headers(0)).map(Segment::bias);
-    load.is_some() && load == parts.loads().next().map(Segment::bias)
+    load.is_some() && load == parts.tables.loads().next().map(Segment::bias)
 }
 
 /// The lowest offset for a new segment that keeps the bias of the first one and lies above all
 /// other segments in memory; `None` if the file would have to grow by more than `max_pad`.
 fn pinned_start(parts: &ElfParts<'_>, max_pad: u64) -> Option<u64> {
-    let first = parts.loads().next()?;
+    let first = parts.tables.loads().next()?;
     let bias = first.address.checked_sub(first.offset)?;
     let free = parts.address_end().next_multiple_of(PAGE).checked_sub(bias)?;
-    let start = free.max(parts.len().next_multiple_of(PAGE));
-    (start - parts.len() <= max_pad && bias % PAGE == 0).then_some(start)
+    let start = free.max(parts.tables.len().next_multiple_of(PAGE));
+    (start - parts.tables.len() <= max_pad && bias % PAGE == 0).then_some(start)
 }
 
 /// The last loaded segment, if appended bytes can become part of it: it ends where the file ends,
 /// has no `.bss`, which would be where the bytes go, and is not executable. As addresses ascend, no
 /// other segment follows it in memory.
 fn extendable(parts: &ElfParts<'_>) -> Option<usize> {
-    let mut segments = parts.segments.iter().enumerate();
+    let mut segments = parts.tables.segments.iter().enumerate();
     let (index, load) = segments.rfind(|(_, segment)| segment.kind == PT_LOAD)?;
-    let suits = load.file().end == parts.len()
+    let suits = load.file().end == parts.tables.len()
         && load.file_size == load.memory_size
         && load.file_size > 0
         && load.flags & PF_X == 0;
@@ -129,14 +129,14 @@ fn extendable(parts: &ElfParts<'_>) -> Option<usize> {
 
 /// Whether the table has a `PT_NULL` entry, or is followed by unused filler in the same segment.
 fn has_slot(parts: &ElfParts<'_>) -> Result<bool> {
-    if parts.first(PT_NULL).is_some() && parts.load_of(&parts.headers(0)).is_some() {
+    if parts.tables.first(PT_NULL).is_some() && parts.load_of(&parts.headers(0)).is_some() {
         return Ok(true);
     }
     if parts.load_of(&parts.headers(1)).is_none() || !is_free(parts) {
         return Ok(false);
     }
     let mut bytes = [0; 56];
-    read_exact_at(parts.source, parts.headers(0).end, &mut bytes)?;
+    read_exact_at(parts.tables.source, parts.headers(0).end, &mut bytes)?;
     Ok(is_filler(&bytes))
 }
 
@@ -146,12 +146,12 @@ fn has_slot(parts: &ElfParts<'_>) -> Result<bool> {
 /// whose writer reserved spare entries.
 fn is_free(parts: &ElfParts<'_>) -> bool {
     let slot = parts.headers(0).end..parts.headers(1).end;
-    let is_said_to_be = parts.first(PT_PHDR).is_some_and(|place| {
+    let is_said_to_be = parts.tables.first(PT_PHDR).is_some_and(|place| {
         place.offset == parts.headers(0).start && place.file().end >= slot.end
     });
-    let mut segments = parts.segments.iter();
-    (is_said_to_be || !parts.sections.is_empty())
-        && !overlaps(&parts.section_table_range(), &slot)
+    let mut segments = parts.tables.segments.iter();
+    (is_said_to_be || !parts.tables.sections.is_empty())
+        && !overlaps(&parts.tables.section_table_range(), &slot)
         && !parts.section_files().any(|file| overlaps(&file, &slot))
         && !segments.any(|it| it.is_meaningful() && overlaps(&it.file(), &slot))
 }
@@ -175,7 +175,7 @@ impl MovableBlock {
     /// The sections and notes that one more program header would overwrite, and all that overlaps
     /// those. It must begin directly behind the program headers.
     fn around(parts: &ElfParts<'_>) -> Option<Self> {
-        if parts.sections.is_empty() {
+        if parts.tables.sections.is_empty() {
             return None;
         }
         let headers = parts.headers(0);
@@ -206,8 +206,8 @@ impl MovableBlock {
     /// Whether all parts of the block may move, and no reference into it is left that `draft` does
     /// not correct: an entry of the dynamic table, or the section header table within the block.
     fn is_movable(&self, parts: &ElfParts<'_>) -> bool {
-        let mut sections = parts.sections.iter();
-        let mut segments = parts.segments.iter();
+        let mut sections = parts.tables.sections.iter();
+        let mut segments = parts.tables.segments.iter();
         let mut entries = parts.entries.iter();
         sections.all(|section| {
             let file = section.file();
@@ -219,7 +219,7 @@ impl MovableBlock {
                 || !segment.is_meaningful()
                 || (is_small(segment) && self.is_loaded_at(segment.offset, segment.address))
         }) && !entries.any(|it| FIXED_ADDRESSES.contains(&it.tag) && self.holds_address(it.value))
-            && !overlaps(&parts.section_table_range(), &self.range)
+            && !overlaps(&parts.tables.section_table_range(), &self.range)
     }
 
     /// Whether sections and filler cover the whole block. Other bytes may be in use: a linker can
@@ -235,7 +235,7 @@ impl MovableBlock {
                 return Ok(false);
             }
             let mut bytes = vec![0; usize::try_from(gap)?];
-            read_exact_at(parts.source, end, &mut bytes)?;
+            read_exact_at(parts.tables.source, end, &mut bytes)?;
             if !is_filler(&bytes) {
                 return Ok(false);
             }
@@ -253,8 +253,8 @@ impl MovableBlock {
 
 /// The range and the alignment of every section and every small segment.
 fn movable_parts(parts: &ElfParts<'_>) -> impl Iterator<Item = (Range<u64>, u64)> {
-    let sections = parts.sections.iter().map(|it| (it.file(), it.align));
-    let segments = parts.segments.iter().filter(|segment| is_small(segment));
+    let sections = parts.tables.sections.iter().map(|it| (it.file(), it.align));
+    let segments = parts.tables.segments.iter().filter(|segment| is_small(segment));
     let all = sections.chain(segments.map(|it| (it.file(), it.align)));
     all.filter(|(file, _)| !file.is_empty())
 }
@@ -290,7 +290,9 @@ fn is_movable(parts: &ElfParts<'_>, section: &Section) -> bool {
     section.is_loaded()
         && match section.kind {
             SHT_NOTE => true,
-            SHT_PROGBITS => parts.first(PT_INTERP).map(Segment::file) == Some(section.file()),
+            SHT_PROGBITS => {
+                parts.tables.first(PT_INTERP).map(Segment::file) == Some(section.file())
+            }
             kind => tables.any(|(table, tag)| {
                 *table == kind && last_value(&parts.entries, *tag) == Some(section.address)
             }),

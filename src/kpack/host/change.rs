@@ -106,13 +106,13 @@ fn split_sections(
 ) -> Result<(Vec<PatchPiece>, Vec<Section>)> {
     let left = image.end_of_content().saturating_sub(layout.removed);
     let begin = left.max(layout.hole_offset);
-    let mut sections = image.sections.clone();
+    let mut sections = image.tables.sections.clone();
     for section in &mut sections {
         section.offset = layout.moved(section.offset);
     }
-    let names = sections.get_mut(image.names());
+    let names = sections.get_mut(image.tables.names());
     let names = names.context("no section names")?;
-    let old = image.sections.get(image.names()).map_or(0..0, Section::file);
+    let old = image.tables.sections.get(image.tables.names()).map_or(0..0, Section::file);
     let size = old.end.saturating_sub(old.start);
     let mut bytes = image.file.bytes("section name table", old.start, size)?;
     let name_at = u32::try_from(bytes.len()).context("too many section names")?;
@@ -173,16 +173,16 @@ fn patch(
     tail.push(PatchPiece::Bytes(rendered.collect()));
     let table = match layout.table {
         Some(table) => layout.offset(table),
-        None => layout.moved(image.table()),
+        None => layout.moved(image.tables.table()),
     };
     let segments = u16::try_from(layout.segments.len()).context("too many segments")?;
     let sections = u16::try_from(sections.len()).context("too many sections")?;
     ensure!(sections < 0xff00, "too many sections");
-    let mut header = image.header;
+    let mut header = image.tables.header;
     header[32..40].copy_from_slice(&table.to_le_bytes());
     header[40..48].copy_from_slice(&section_table.to_le_bytes());
     header[56..58].copy_from_slice(&segments.to_le_bytes());
     header[60..62].copy_from_slice(&sections.to_le_bytes());
     replacements.push(Replacement::bytes(0, header.to_vec()));
-    Patch::new(image.len(), old_end, replacements, tail)
+    Patch::new(image.tables.len(), old_end, replacements, tail)
 }

@@ -42,8 +42,8 @@ pub(super) fn accept(
     sections(old, &new, plan)?;
     inside_by_offset(old, &new)?;
     // Tools confuse a segment without bytes with another one at the same offset.
-    for empty in new.loads().filter(|it| it.file_size == 0 && it.align > 1) {
-        let same = new.loads().filter(|load| load.offset == empty.offset);
+    for empty in new.tables.loads().filter(|it| it.file_size == 0 && it.align > 1) {
+        let same = new.tables.loads().filter(|load| load.offset == empty.offset);
         ensure!(
             same.count() == 1,
             "two segments at the same place in the file: {:#x}",
@@ -69,10 +69,10 @@ pub(super) fn accept(
 /// All memory of the old segments is still mapped with its permissions. Only memory without machine
 /// code may have lost the permission to execute.
 fn mapped(old: &HostImage<'_>, new: &HostImage<'_>) -> Result<()> {
-    for load in old.loads() {
+    for load in old.tables.loads() {
         let wanted = load.memory();
         let mut at = wanted.start;
-        for piece in new.loads() {
+        for piece in new.tables.loads() {
             let memory = piece.memory();
             let is_allowed = piece.flags == load.flags
                 || (piece.flags | PF_X == load.flags && !old.runs_in(&memory));
@@ -88,7 +88,7 @@ fn mapped(old: &HostImage<'_>, new: &HostImage<'_>) -> Result<()> {
 /// Every copied byte that was loaded is still loaded at its old address.
 fn copied(old: &HostImage<'_>, new: &HostImage<'_>, plan: &Patch) -> Result<()> {
     for (range, start) in plan.copies() {
-        for load in old.loads() {
+        for load in old.tables.loads() {
             let file = load.file();
             let part = range.start.max(file.start)..range.end.min(file.end);
             if part.is_empty() {
@@ -100,8 +100,9 @@ fn copied(old: &HostImage<'_>, new: &HostImage<'_>, plan: &Patch) -> Result<()> 
             // instead of the whole range.
             let end = part.end.saturating_sub(part.start).saturating_sub(1);
             ensure!(
-                new.place(address, 1) == Some(moved)
-                    && new.place(address.wrapping_add(end), 1) == Some(moved.saturating_add(end)),
+                new.tables.place(address, 1) == Some(moved)
+                    && new.tables.place(address.wrapping_add(end), 1)
+                        == Some(moved.saturating_add(end)),
                 "bytes are loaded elsewhere: {address:#x}"
             );
         }
@@ -113,8 +114,8 @@ fn copied(old: &HostImage<'_>, new: &HostImage<'_>, plan: &Patch) -> Result<()> 
 /// the copied bytes.
 fn other_segments(old: &HostImage<'_>, new: &HostImage<'_>, plan: &Patch) -> Result<()> {
     let is_other = |it: &&Segment| !matches!(it.kind, PT_LOAD | PT_PHDR);
-    let before = old.segments.iter().filter(is_other);
-    let after = new.segments.iter().filter(is_other);
+    let before = old.tables.segments.iter().filter(is_other);
+    let after = new.tables.segments.iter().filter(is_other);
     let same = before.zip_longest(after).all(|pair| {
         pair.both().is_some_and(|(one, other)| {
             let offset = moved(plan, one.offset, one.file_size).unwrap_or(other.offset);
@@ -122,16 +123,22 @@ fn other_segments(old: &HostImage<'_>, new: &HostImage<'_>, plan: &Patch) -> Res
         })
     });
     ensure!(same, "a segment changed that is not loaded");
-    ensure!(old.first(PT_PHDR).is_some() == new.first(PT_PHDR).is_some(), "`PT_PHDR` came or went");
+    ensure!(
+        old.tables.first(PT_PHDR).is_some() == new.tables.first(PT_PHDR).is_some(),
+        "`PT_PHDR` came or went"
+    );
     Ok(())
 }
 
 /// Every section has its old header, except for its offset, which follows the copied bytes. Only
 /// the section of the code and the section names differ, and one section is new.
 fn sections(old: &HostImage<'_>, new: &HostImage<'_>, plan: &Patch) -> Result<()> {
-    ensure!(new.sections.len() == old.sections.len().saturating_add(1), "sections are missing");
-    for (index, (one, other)) in old.sections.iter().zip(&new.sections).enumerate() {
-        if one.name == CODE || index == old.names() {
+    ensure!(
+        new.tables.sections.len() == old.tables.sections.len().saturating_add(1),
+        "sections are missing"
+    );
+    for (index, (one, other)) in old.tables.sections.iter().zip(&new.tables.sections).enumerate() {
+        if one.name == CODE || index == old.tables.names() {
             ensure!(one.name == other.name, "`{}` lost its name", one.name);
             continue;
         }
@@ -151,7 +158,7 @@ fn sections(old: &HostImage<'_>, new: &HostImage<'_>, plan: &Patch) -> Result<()
 /// The section of the code has bytes before the split and none afterwards. If nothing was removed,
 /// its zeros are still in the file, which linters accept.
 fn inside_by_offset(old: &HostImage<'_>, new: &HostImage<'_>) -> Result<()> {
-    for (before, after) in old.sections.iter().zip(&new.sections) {
+    for (before, after) in old.tables.sections.iter().zip(&new.tables.sections) {
         ensure!(
             !after.is_loaded() || ends_inside(new, after) || !ends_inside(old, before),
             "`{}` ends outside of its segment by its offset",
@@ -162,7 +169,7 @@ fn inside_by_offset(old: &HostImage<'_>, new: &HostImage<'_>) -> Result<()> {
 }
 
 fn ends_inside(image: &HostImage<'_>, section: &Section) -> bool {
-    let owner = image.loads().find(|load| {
+    let owner = image.tables.loads().find(|load| {
         let size = if section.kind == SHT_NOBITS { load.memory_size } else { load.file_size };
         let inside = section.offset.checked_sub(load.offset);
         inside.is_some_and(|inside| inside < size)

@@ -106,7 +106,7 @@ pub(super) fn wrappers(
     };
     let (address, size) = (section.address, section.size);
     ensure!(
-        section.kind != SHT_NOBITS && image.place(address, size) == Some(section.offset),
+        section.kind != SHT_NOBITS && image.tables.place(address, size) == Some(section.offset),
         "`{WRAPPERS}` is not loaded from where it lies"
     );
     let mut wrappers = wrapper::parse(WRAPPERS, &image.file, &section.file(), address)?;
@@ -129,7 +129,7 @@ pub(super) fn wrappers(
     })?;
     for Wrapper { address, .. } in &wrappers {
         ensure!(
-            image.is_fixed() || relocated.contains(address),
+            image.tables.is_fixed() || relocated.contains(address),
             "a wrapper that is not relocated: at {address:#x}"
         );
     }
@@ -140,7 +140,7 @@ pub(super) fn wrappers(
 /// code that is not in a wrapper would lead to zeros afterwards.
 fn fat(image: &HostImage<'_>) -> Result<SplittableBinary> {
     let section = image.code()?;
-    for load in image.loads() {
+    for load in image.tables.loads() {
         ensure!(
             load.file_size <= load.memory_size,
             "a segment that no loader takes: at {:#x}",
@@ -148,7 +148,7 @@ fn fat(image: &HostImage<'_>) -> Result<SplittableBinary> {
         );
     }
     ensure!(
-        image.place(section.address, section.size) == Some(section.offset),
+        image.tables.place(section.address, section.size) == Some(section.offset),
         "`{CODE}` is not loaded from where it lies"
     );
     let memory = section.memory();

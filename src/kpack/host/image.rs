@@ -14,7 +14,6 @@
 
 use std::{io::Read as _, ops::Range};
 
-use derive_more::Deref;
 use goblin::elf::{
     dynamic::{DT_JMPREL, DT_PLTRELSZ, DT_REL, DT_RELA, DT_RELASZ, DT_SYMTAB},
     section_header::{SHT_DYNSYM, SHT_SYMTAB},
@@ -51,11 +50,9 @@ const JUMP_SLOT: u64 = 7;
 const DT_RELRSZ: u64 = 35;
 const DT_RELR: u64 = 36;
 
-#[derive(Deref)]
 pub(super) struct HostImage<'a> {
     pub(super) file: ByteRegion<'a>,
-    #[deref]
-    tables: ElfTables<'a>,
+    pub(super) tables: ElfTables<'a>,
 }
 
 /// A word in memory to which the loader writes an address.
@@ -81,7 +78,7 @@ impl<'a> HostImage<'a> {
             tables.sections = tables.read_sections()?;
         }
         let mut image = Self { file, tables };
-        if let Some(names) = image.sections.get(image.names()) {
+        if let Some(names) = image.tables.sections.get(image.tables.names()) {
             let (start, size) = (names.offset, names.size);
             ensure!(size <= 1 << 28, "section names of {size} bytes");
             let names = file.bytes("section name table", start, size)?;
@@ -99,7 +96,7 @@ impl<'a> HostImage<'a> {
     /// Whether this is an executable or a shared object for x86-64. Any other file is an object
     /// file, a core dump, or for another machine.
     pub(super) fn is_host(&self) -> bool {
-        self.is_linked() && self.machine() == Machine::X86_64
+        self.tables.is_linked() && self.tables.machine() == Machine::X86_64
     }
 
     /// Like [`Self::read`], but refuses any other file.
@@ -114,12 +111,12 @@ impl<'a> HostImage<'a> {
     }
 
     pub(super) fn section(&self, name: &str) -> Option<&Section> {
-        self.sections.iter().find(|section| section.name == name)
+        self.tables.sections.iter().find(|section| section.name == name)
     }
 
     /// Whether a section with machine code overlaps a range of addresses.
     pub(super) fn runs_in(&self, memory: &Range<u64>) -> bool {
-        self.sections.iter().any(|section| {
+        self.tables.sections.iter().any(|section| {
             section.flags & SECTION_EXECUTE != 0 && overlaps(&section.memory(), memory)
         })
     }
@@ -127,13 +124,13 @@ impl<'a> HostImage<'a> {
     /// The end of the contents: the start of the section headers if they are last, otherwise the
     /// end of the file. A new section header table replaces one that is last.
     pub(super) fn end_of_content(&self) -> u64 {
-        let table = self.section_table_range();
-        if table.end == self.len() { table.start } else { self.len() }
+        let table = self.tables.section_table_range();
+        if table.end == self.tables.len() { table.start } else { self.tables.len() }
     }
 
     /// The range in the file from an address to the end of what its segment has there.
     pub(super) fn rest(&self, address: u64) -> Option<Range<u64>> {
-        self.loads().find_map(|load| {
+        self.tables.loads().find_map(|load| {
             let inside = address.checked_sub(load.address)?;
             let start = load.offset.saturating_add(inside);
             (inside < load.file_size).then(|| start..load.file().end)
@@ -143,8 +140,8 @@ impl<'a> HostImage<'a> {
     /// The symbols of the code section that do not lie in a range of memory: the offset of the value
     /// in the file, the value, and the size. The size follows the value in the file.
     pub(super) fn symbols_outside(&self, memory: &Range<u64>) -> Result<Vec<(u64, u64, u64)>> {
-        let code = self.sections.iter().position(|it| it.name == CODE);
-        let tables = self.sections.iter();
+        let code = self.tables.sections.iter().position(|it| it.name == CODE);
+        let tables = self.tables.sections.iter();
         let mut found = Vec::new();
         for table in tables.filter(|it| matches!(it.kind, SHT_SYMTAB | SHT_DYNSYM)) {
             let table = table.file();
@@ -162,7 +159,7 @@ impl<'a> HostImage<'a> {
 
     /// Calls `each` for every pointer that the loader writes.
     pub(super) fn pointers(&self, mut each: impl FnMut(&Pointer) -> Result<()>) -> Result<()> {
-        let dynamic = self.dynamic()?.unwrap_or_default();
+        let dynamic = self.tables.dynamic()?.unwrap_or_default();
         let value = |tag| last_value(&dynamic, tag);
         let symbols = value(DT_SYMTAB);
         let mut file = BlockReader::new(self.file);
@@ -186,7 +183,7 @@ impl<'a> HostImage<'a> {
         (address, size): (u64, u64),
         each: &mut impl FnMut(&Pointer) -> Result<()>,
     ) -> Result<()> {
-        let start = self.place(address, size);
+        let start = self.tables.place(address, size);
         let start = start.context("relocations outside of the file")?;
         for entry in self.file.part("relocations", start, size)?.entries() {
             let (at, entry) = entry?;
@@ -221,13 +218,13 @@ impl<'a> HostImage<'a> {
         each: &mut impl FnMut(&Pointer) -> Result<()>,
     ) -> Result<()> {
         ensure!(size <= MOST_PACKED, "packed relocations of {size} bytes");
-        let start = self.place(address, size);
+        let start = self.tables.place(address, size);
         let start = start.context("packed relocations outside of the file")?;
         let mut table = self.file.part("packed relocations", start, size)?.from(0);
         let mut next = 0_u64;
         let mut place = |address: u64| {
             // The file has no bytes for some words, as in `.bss`.
-            let at = self.place(address, 8);
+            let at = self.tables.place(address, 8);
             let word = at.map(|at| file.bytes("relocated word", at).map(u64::from_le_bytes));
             each(&Pointer { address, relocation: None, target: word.transpose()? })
         };
@@ -255,7 +252,7 @@ impl<'a> HostImage<'a> {
             return Ok(Some(0));
         }
         let entry = table.wrapping_add(index.wrapping_mul(24));
-        let at = self.place(entry, 24);
+        let at = self.tables.place(entry, 24);
         let at = at.with_context(|| format!("symbol {index} is not in the file"))?;
         let entry: [u8; 24] = file.bytes("symbol", at)?;
         let (section, value) = (number(&entry, 6, 2), number(&entry, 8, 8));
@@ -286,7 +283,7 @@ mod tests {
         file[header + 32..header + 40].copy_from_slice(&100_000_u64.to_le_bytes());
         file.resize(file.len() + 100_000, b'x');
         let image = HostImage::of_host(&file).unwrap();
-        assert!(image.sections.len() > 3);
-        assert!(image.sections.iter().all(|it| it.name.len() == LONGEST_NAME));
+        assert!(image.tables.sections.len() > 3);
+        assert!(image.tables.sections.iter().all(|it| it.name.len() == LONGEST_NAME));
     }
 }

@@ -71,7 +71,7 @@ impl HostLayout {
             hole: 0,
             hole_offset: 0,
             removed: 0,
-            segments: image.segments.clone(),
+            segments: image.tables.segments.clone(),
         };
         if !layout.shrink(image, covering, markers)? {
             layout.keep(markers)?;
@@ -94,12 +94,12 @@ impl HostLayout {
     /// executable whose program headers would be where old kernels do not find them.
     fn shrink(&mut self, image: &HostImage<'_>, covering: &Segment, markers: u64) -> Result<bool> {
         // The segment of the code is split in three, which takes two more entries.
-        let count = (image.segments.len() as u64).saturating_add(2);
+        let count = (image.tables.segments.len() as u64).saturating_add(2);
         let table = self.code.address.next_multiple_of(8);
         let room = count.saturating_add(SPARE).saturating_mul(SEGMENT);
         let start = table.saturating_add(room);
         let hole = start.saturating_add(markers).next_multiple_of(PAGE);
-        let moved = image.segments.iter();
+        let moved = image.tables.segments.iter();
         let align = largest_alignment(moved.filter(|it| it.offset >= covering.offset));
         let behind = self.code.memory().end.saturating_sub(hole);
         let removed = behind.saturating_sub(behind % align);
@@ -161,7 +161,7 @@ impl HostLayout {
 /// The only segment that loads the code.
 fn covering<'a>(image: &'a HostImage<'_>, code: &Section) -> Result<&'a Segment> {
     let range = code.memory();
-    let touching = image.loads().filter(|it| overlaps(&it.memory(), &range));
+    let touching = image.tables.loads().filter(|it| overlaps(&it.memory(), &range));
     let Ok(load) = touching.exactly_one() else {
         bail!("`{CODE}` is not in one segment");
     };
@@ -176,22 +176,22 @@ fn covering<'a>(image: &'a HostImage<'_>, code: &Section) -> Result<&'a Segment>
 /// the address from the first segment: the same distance in memory as in the file. Only executables
 /// are concerned; libraries are loaded by the C library, which reads the headers from the file.
 fn is_where_kernels_look(image: &HostImage<'_>, covering: &Segment) -> Result<bool> {
-    let is_executable = image.is_executable(&image.dynamic()?.unwrap_or_default());
-    let first = image.loads().next();
+    let is_executable = image.tables.is_executable(&image.tables.dynamic()?.unwrap_or_default());
+    let first = image.tables.loads().next();
     Ok(!is_executable || first.is_some_and(|first| first.bias() == covering.bias()))
 }
 
 /// Refuses a binary in which another section, segment or table shares bytes with the code, because
 /// they would be removed or overwritten.
 fn ensure_alone(image: &HostImage<'_>, code: &Range<u64>) -> Result<()> {
-    let sections = image.sections.iter().filter(|it| it.name != CODE);
+    let sections = image.tables.sections.iter().filter(|it| it.name != CODE);
     let sections = sections.map(|it| (format!("`{}`", it.name), it.file()));
-    let segments = image.segments.iter().filter(|it| it.kind != PT_LOAD);
+    let segments = image.tables.segments.iter().filter(|it| it.kind != PT_LOAD);
     let segments = segments.map(|it| (format!("a segment of kind {:#x}", it.kind), it.file()));
     let tables = [
         ("the header", 0..64),
-        ("the program header table", image.table_range()),
-        ("the section header table", image.section_table_range()),
+        ("the program header table", image.tables.table_range()),
+        ("the section header table", image.tables.section_table_range()),
     ];
     let tables = tables.map(|(what, file)| (what.to_owned(), file));
     for (what, file) in sections.chain(segments).chain(tables) {
@@ -203,7 +203,7 @@ fn ensure_alone(image: &HostImage<'_>, code: &Range<u64>) -> Result<()> {
 /// Computes the new program headers.
 fn segments(image: &HostImage<'_>, covering: &Segment, layout: &mut HostLayout) {
     let mut segments = Vec::new();
-    for segment in &image.segments {
+    for segment in &image.tables.segments {
         if segment == covering {
             let mut pieces = split(segment, layout);
             for piece in pieces.iter_mut().filter(|it| !image.runs_in(&it.memory())) {
@@ -276,12 +276,12 @@ fn split(old: &Segment, layout: &HostLayout) -> Vec<Segment> {
 /// by at most `MOST_PADDING` or a sixteenth of the removed bytes, whichever is less. Where that is
 /// not enough, the section of the code is made shorter: see `code_left`.
 fn hole_offset(image: &HostImage<'_>, layout: &HostLayout) -> u64 {
-    let files = image.loads().map(|load| layout.moved(load.file().end));
-    let sections = image.sections.iter().filter(|it| it.is_loaded());
+    let files = image.tables.loads().map(|load| layout.moved(load.file().end));
+    let sections = image.tables.sections.iter().filter(|it| it.is_loaded());
     let sections = sections.map(|it| layout.moved(it.offset).saturating_add(1));
     let end = files.chain(sections).max().unwrap_or(0);
-    let end = end.min(image.len()).next_multiple_of(PAGE);
-    let before = image.loads().filter(|load| load.address < layout.code.address);
+    let end = end.min(image.tables.len()).next_multiple_of(PAGE);
+    let before = image.tables.loads().filter(|load| load.address < layout.code.address);
     let zeros = before.map(|load| {
         let start = layout.moved(load.offset);
         start.saturating_add(load.memory_size).min(u64::MAX / 2)

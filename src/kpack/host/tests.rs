@@ -138,10 +138,10 @@ fn where_nothing_can_leave_the_code_is_zeroed() {
 fn symbols_of_the_code_lie_in_what_is_left_of_its_section() {
     let section = |file: &Vec<u8>| {
         let image = image::HostImage::of_host(file).unwrap();
-        let code = image.sections.iter().position(|it| it.name == CODE);
-        let symbols = image.sections.iter().position(|it| it.name == ".dynsym");
+        let code = image.tables.sections.iter().position(|it| it.name == CODE);
+        let symbols = image.tables.sections.iter().position(|it| it.name == ".dynsym");
         let [code, symbols] = [code, symbols].map(Option::unwrap);
-        let [own, table] = [code, symbols].map(|at| image.sections[at].clone());
+        let [own, table] = [code, symbols].map(|at| image.tables.sections[at].clone());
         (code, own, usize::try_from(table.offset).unwrap() + 24)
     };
     for page in [0x1000, 0x20_0000] {
