@@ -203,7 +203,7 @@ fn required_files(
 /// tree.
 fn paths(package: &PackagePlan) -> Vec<&str> {
     let mut paths = Vec::new();
-    for (path, member) in package.members.iter() {
+    for (path, member) in &package.members {
         match member {
             MemberSource::Sdk(tree, _) => {
                 paths.extend(tree.ordered().iter().map(|(path, _)| path.as_str()));

@@ -59,7 +59,7 @@ impl Describer<'_> {
     /// Plans the wheel of a runtime or device package.
     pub(super) fn wheel(&self, claim: Claim<'_>) -> Result<PackagePlan> {
         let label = Label::of(claim.spec, self.info.mode, claim.scope.as_ref());
-        let has = |file: &str| claim.members.contains_key(file);
+        let has = |file: &str| claim.members.contains(file);
         let scripts = claim.spec.scripts(self.request.options.platform, has)?;
         let (mut members, mut requires) = (Members::default(), Vec::new());
         if claim.spec.kind == PackageKind::Device {
@@ -157,7 +157,7 @@ impl Describer<'_> {
         let mut texts = vec![
             ("METADATA", self.metadata(spec, &label, &members, requires, licenses.keys())),
             ("WHEEL", wheel::wheel_text(tag, compression)),
-            ("top_level.txt", wheel::top_level_text(members.keys())),
+            ("top_level.txt", wheel::top_level_text(members.paths())),
         ];
         if !scripts.is_empty() {
             let text = format!("[console_scripts]\n{}\n", scripts.join("\n"));
@@ -270,7 +270,7 @@ impl Describer<'_> {
 /// component of the symlink's path. Names of libraries that the wheel leaves out are symlinks to
 /// the name that it ships.
 fn device_links(claim: &Claim<'_>, version: &Version) -> Result<(RelPath, MemberSource)> {
-    let shipped = claim.members.keys().map(|path| (path, path));
+    let shipped = claim.members.paths().map(|path| (path, path));
     let mut all: Vec<(&RelPath, &RelPath)> = shipped.chain(&claim.aliases).collect();
     all.sort_unstable();
     let links: Vec<_> = all

@@ -5,12 +5,15 @@
 //! file reads files.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    collections::{
+        BTreeMap, BTreeSet,
+        btree_map::{self, Entry},
+    },
     path::PathBuf,
     sync::Arc,
 };
 
-use derive_more::{Deref, IntoIterator};
+use derive_more::IntoIterator;
 use itertools::Itertools as _;
 
 use crate::{
@@ -68,8 +71,8 @@ pub enum PackageForm {
 }
 
 /// A sorted map from path to member, in which no path can be inserted twice.
-#[derive(Debug, Default, Deref, IntoIterator)]
-pub struct Members(pub(super) BTreeMap<RelPath, MemberSource>);
+#[derive(Debug, Default, IntoIterator)]
+pub struct Members(#[into_iterator(owned, ref)] pub(super) BTreeMap<RelPath, MemberSource>);
 
 /// Where a member's bytes come from.
 #[derive(Clone, Debug)]
@@ -109,6 +112,23 @@ impl MemberSource {
 }
 
 impl Members {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn contains(&self, path: impl AsRef<str>) -> bool {
+        self.0.contains_key(path.as_ref())
+    }
+
+    /// The members in the order of their paths.
+    pub fn iter(&self) -> btree_map::Iter<'_, RelPath, MemberSource> {
+        self.0.iter()
+    }
+
+    pub fn paths(&self) -> impl Iterator<Item = &RelPath> {
+        self.0.keys()
+    }
+
     /// The members in the order of the wheel.
     pub fn ordered(&self) -> Vec<(&RelPath, &MemberSource)> {
         let members = self.0.iter();

@@ -67,7 +67,7 @@ impl Claim<'_> {
     /// artifacts have one.
     pub(super) fn add_empty_module(&mut self) -> Result<()> {
         let path: RelPath = "__init__.py".parse()?;
-        if self.members.contains_key(&path) {
+        if self.members.contains(&path) {
             return Ok(());
         }
         self.members.insert(path, MemberSource::Text(String::new()))
@@ -89,7 +89,7 @@ impl Claim<'_> {
             let content = accepted.get(target).map(|owned| &owned.file.content);
             if let Some(TreeContent::File(facts)) = content
                 && self.is_run(facts)
-                && !self.members.contains_key(command)
+                && !self.members.contains(command)
             {
                 let launcher = MemberSource::Launcher(relative_path(command, target));
                 self.members.insert(command.clone(), launcher)?;
@@ -122,7 +122,7 @@ impl Claim<'_> {
             }
         }
         for (path, at, mut member) in launchers {
-            if self.members.contains_key(at) {
+            if self.members.contains(at) {
                 member = MemberSource::Launcher(relative_path(path, at));
             }
             self.members.insert(path.clone(), member)?;
@@ -196,10 +196,10 @@ impl Claim<'_> {
             None => soname.clone(),
         };
         let mut shipped = beside(&path);
-        if !self.members.contains_key(&shipped) {
+        if !self.members.contains(&shipped) {
             shipped = beside(at);
         }
-        if !self.members.contains_key(&shipped) {
+        if !self.members.contains(&shipped) {
             self.notes.push(format!(
                 "`{at}` calls itself `{soname}`, and nothing else does: it ships as `{shipped}`"
             ));
@@ -225,7 +225,7 @@ impl Claim<'_> {
             }
         }
         for (path, member) in shorter {
-            if !self.members.contains_key(&path) {
+            if !self.members.contains(&path) {
                 self.aliases.remove(&path);
                 self.members.insert(path, member)?;
             }
@@ -250,7 +250,7 @@ impl Claims<'_> {
 
     /// The index of the claim that ships a path, for the devel tree of `scope`.
     pub(super) fn owner(&self, path: &RelPath, scope: Option<&Scope>) -> Option<usize> {
-        let is_owner = |claim: &Claim<'_>| claim.is_seen(scope) && claim.members.contains_key(path);
+        let is_owner = |claim: &Claim<'_>| claim.is_seen(scope) && claim.members.contains(path);
         self.0.iter().position(is_owner)
     }
 }

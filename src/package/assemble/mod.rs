@@ -103,7 +103,7 @@ pub fn assemble(
         let made =
             making.package(package, path).with_context(|| format!("failed to make `{path}`"))?;
         written.push(made);
-        packed += bytes(package.members.values());
+        packed += bytes(package.members.iter().map(|(_, member)| member));
         // What was taken over from an earlier set was not counted yet.
         making.progress.reach(packed);
         making.progress.finish_part();

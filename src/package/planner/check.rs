@@ -306,7 +306,7 @@ pub(super) fn overlaid<'a>(
             None => claim.spec.name.clone(),
         };
         let shipped = claim.files.iter();
-        for (path, owned) in shipped.filter(|(path, _)| claim.members.contains_key(**path)) {
+        for (path, owned) in shipped.filter(|(path, _)| claim.members.contains(path)) {
             let Some((other, before)) = files.insert(path, (name.clone(), owned)) else {
                 continue;
             };
