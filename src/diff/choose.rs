@@ -12,25 +12,28 @@ use crate::{
     wheel::PackageFilename,
 };
 
-/// The packages of a place: of the version that was asked for, or else the newest of each project.
-pub(super) fn packages(place: &SetPlace) -> Result<Vec<StoredPackage>> {
+/// Chooses the packages of a place that are compared: those of the version that was asked for, or else the
+/// newest of each project.
+pub(super) fn choose_packages(place: &SetPlace) -> Result<Vec<StoredPackage>> {
     let depth = match place.local() {
         Some(_) => PlaceDepth::Packages(PackageDirectories::Built),
         None => PlaceDepth::Pages,
     };
-    let found = find(place, depth)?;
-    let mut packages = found.packages;
-    let gone: Vec<&String> = found.published.iter().flat_map(|it| &it.gone).collect();
-    let names = packages.iter().map(|it| &it.name).chain(gone.iter().copied());
+    let listing = find(place, depth)?;
+    let mut packages = listing.packages;
+    let missing: Vec<&String> = listing.published.iter().flat_map(|pages| &pages.gone).collect();
+    // A package that only the pages name counts: if it is the newest of its project, the older one must not
+    // be compared in its place.
+    let names = packages.iter().map(|package| &package.name).chain(missing.iter().copied());
     let newest = NewestVersions::of(names.map(String::as_str));
     let is_wanted = |name: &str| match &place.version {
         Some(wanted) => our_version(name).as_ref() == Some(wanted),
-        None => newest.have(name),
+        None => newest.include(name),
     };
-    if let Some(gone) = gone.iter().find(|it| is_wanted(it)) {
-        bail!("its pages name `{gone}`, which is missing");
+    if let Some(name) = missing.iter().find(|name| is_wanted(name)) {
+        bail!("its pages name `{name}`, which is missing");
     }
-    packages.retain(|it| is_wanted(&it.name));
+    packages.retain(|package| is_wanted(&package.name));
     if let Some(wanted) = &place.version
         && packages.is_empty()
     {
@@ -44,13 +47,15 @@ pub(super) struct NewestVersions(BTreeMap<String, Version>);
 
 impl NewestVersions {
     pub(super) fn of<'a>(names: impl Iterator<Item = &'a str>) -> Self {
-        let known = names.filter_map(|name| Some((project(name)?, identity(name)?.1)));
-        Self(known.sorted().collect())
+        let versions = names.filter_map(|name| Some((project_below(name)?, identity(name)?.1)));
+        // A map keeps the last value of a key, and the newest version of a project is sorted last.
+        Self(versions.sorted().collect())
     }
 
-    /// Whether a file is of that version. Files whose names say no version are.
-    pub(super) fn have(&self, name: &str) -> bool {
-        let newest = project(name).and_then(|project| self.0.get(&project));
+    /// Whether a file has the newest version of its project. A file whose name says no version counts as
+    /// one.
+    pub(super) fn include(&self, name: &str) -> bool {
+        let newest = project_below(name).and_then(|project| self.0.get(&project));
         newest == identity(name).map(|(_, version)| version).as_ref()
     }
 }
@@ -67,26 +72,30 @@ pub(super) fn our_version(name: &str) -> Option<Version> {
     is_ours(&project).then_some(version)
 }
 
-/// The project of a package, below the directory of its family if it has one.
-fn project(name: &str) -> Option<String> {
+/// The project of a package, below the directory of its family if it has one: `gfx94X-dcgpu/rocm`.
+fn project_below(name: &str) -> Option<String> {
     let (project, _) = identity(name)?;
-    let directory = name.rsplit_once('/').map(|(directory, _)| directory);
-    let directory = directory.map_or(String::new(), |it| format!("{it}/"));
-    Some(format!("{directory}{}", project.normalized()))
+    let project = project.normalized();
+    match name.rsplit_once('/') {
+        Some((directory, _)) => Some(format!("{directory}/{project}")),
+        None => Some(project.to_owned()),
+    }
 }
 
-/// The projects that a set has several wheels of, such as one for each platform.
-pub(super) fn with_several_wheels<'a>(names: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
-    names.filter_map(project).duplicates().collect()
+/// The projects for which a set has several wheels, such as one for each platform.
+pub(super) fn projects_with_several_wheels<'a>(
+    names: impl Iterator<Item = &'a str>,
+) -> BTreeSet<String> {
+    names.filter_map(project_below).duplicates().collect()
 }
 
-/// What a package is called in both sets: its project, with its tag if one of the sets has several
-/// wheels of the project.
-pub(super) fn key(name: &str, several: &BTreeSet<String>) -> String {
-    let project = project(name).unwrap_or(name.to_owned());
-    let file = name.rsplit('/').next().unwrap_or_default();
-    let file: Option<PackageFilename> = file.parse().ok();
-    match file.and_then(|name| name.tag) {
+/// What a package is called in both sets: its project, with the tag of its wheel if `several` has the
+/// project.
+pub(super) fn package_key(name: &str, several: &BTreeSet<String>) -> String {
+    let project = project_below(name).unwrap_or(name.to_owned());
+    let file_name = name.rsplit('/').next().unwrap_or_default();
+    let parsed: Option<PackageFilename> = file_name.parse().ok();
+    match parsed.and_then(|file| file.tag) {
         Some(tag) if several.contains(&project) => format!("{project} ({tag})"),
         _ => project,
     }

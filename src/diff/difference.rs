@@ -29,12 +29,12 @@ pub struct Difference {
     pub before: ComparedSet,
     pub after: ComparedSet,
     pub packages: Vec<PackageChange>,
-    /// Of packages that both sets have. Without the files in `metadata`.
+    /// The files that differ in packages that both sets have, without the files in `metadata`.
     pub files: Vec<FileChange>,
     pub metadata: Vec<LineChange>,
 }
 
-/// One of the sets.
+/// What the answer says about one of the two sets.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ComparedSet {
@@ -52,13 +52,14 @@ pub struct ComparedSet {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PackageChange {
+    /// What the package is called in both sets.
     pub package: String,
-    /// The file of the later set, or of the earlier one if it is gone.
+    /// The name of its file in the later set, or in the earlier set if the later one lacks the package.
     #[serde(skip)]
     pub name: String,
-    /// The file that the later set has of it.
+    /// The name of its file in the later set.
     pub file: Option<String>,
-    /// Its size; `None` if the set does not have the package.
+    /// Its size in each set; `None` if the set lacks the package.
     pub before: Option<u64>,
     pub after: Option<u64>,
 }
@@ -74,8 +75,8 @@ pub enum FileFate {
 }
 
 impl FileFate {
-    pub(super) fn of(is_before: bool, is_after: bool) -> Self {
-        match (is_before, is_after) {
+    pub(super) fn of(exists_before: bool, exists_after: bool) -> Self {
+        match (exists_before, exists_after) {
             (true, false) => Self::Gone,
             (false, true) => Self::New,
             _ => Self::Changed,
@@ -88,7 +89,7 @@ impl FileFate {
 pub struct FileChange {
     pub fate: FileFate,
     pub package: String,
-    /// With `{version}` instead of the versions in it.
+    /// The path in the package, with `{version}` where it names a version of the set.
     pub path: String,
     pub before: Option<u64>,
     pub after: Option<u64>,
@@ -117,16 +118,16 @@ const MOST_NAMED: usize = 3;
 impl Difference {
     /// The versions of the sets do not count as differences.
     pub(super) fn between(mut before: ObservedSet, mut after: ObservedSet) -> Self {
-        ObservedSet::name_alike(&mut before, &mut after);
+        ObservedSet::share_keys(&mut before, &mut after);
         let sets = ComparedSets { before: &before, after: &after };
-        let files = sets.files();
+        let files = sets.changed_files();
         Self {
             schema: "rocwheel-diff-v1",
             before: ComparedSet::of(sets.before),
             after: ComparedSet::of(sets.after),
             packages: sets.package_changes(&files),
             files: sets.file_changes(&files),
-            metadata: sets.metadata(&files),
+            metadata: sets.metadata_changes(&files),
         }
     }
 
@@ -135,52 +136,61 @@ impl Difference {
         self.packages.is_empty()
     }
 
-    /// What the later set lacks of the earlier one, its baseline, and what has grown. Packages of other
-    /// projects come and go by themselves.
+    /// Which packages and files of the earlier set, the baseline, the later set lacks, and which packages
+    /// have grown.
     pub fn findings(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
-        let ours = |it: &&PackageChange| our_project(&it.name).is_some();
-        let is_compared =
-            |it: &&PackageChange| self.has_platform_of(&it.name) || it.after.is_some();
-        for change in self.packages.iter().filter(ours).filter(is_compared) {
+        for change in &self.packages {
+            // Packages of other projects, such as dependencies, come and go by themselves.
+            if our_project(&change.name).is_none() {
+                continue;
+            }
             let name = &change.package;
             let (old, new) = change.sizes();
-            let more = new.saturating_sub(old);
-            let percent = u128::from(more) * 100 / u128::from(old.max(1));
+            let growth = new.saturating_sub(old);
+            let percent = u128::from(growth) * 100 / u128::from(old.max(1));
             if change.after.is_none() {
-                let fact = format!("the baseline has `{name}`");
-                findings.push(Finding::new(rule::PACKAGE_GONE, fact));
-            } else if change.before.is_some() && more > NOISE && percent > MOST_GROWTH {
+                // A package for another platform is not missed.
+                if self.has_platform_of(&change.name) {
+                    let fact = format!("the baseline has `{name}`");
+                    findings.push(Finding::new(rule::PACKAGE_GONE, fact));
+                }
+            } else if change.before.is_some() && growth > NOISE && percent > MOST_GROWTH {
                 let fact =
                     format!("`{name}` has {new} bytes, {percent} % more than the baseline's {old}");
                 findings.push(Finding::new(rule::PACKAGE_GROWN, fact));
             }
         }
-        let is_gone = |it: &&FileChange| it.fate == FileFate::Gone;
-        let gone = self.files.iter().filter(is_gone);
-        for (name, gone) in gone.map(|it| (&it.package, &it.path)).into_group_map() {
-            let named = some(gone.iter().sorted(), MOST_NAMED);
-            let fact = format!("`{name}` lacks files of the baseline: {named}");
+        let gone_files = self.files.iter().filter(|file| file.fate == FileFate::Gone);
+        let gone_by_package = gone_files.map(|file| (&file.package, &file.path)).into_group_map();
+        for (package, paths) in gone_by_package {
+            let named = some(paths.iter().sorted(), MOST_NAMED);
+            let fact = format!("`{package}` lacks files of the baseline: {named}");
             findings.push(Finding::new(rule::FILES_GONE, fact));
         }
         findings
     }
 
-    /// Whether the later set is for the platform of a wheel. A job that builds the set for Linux compares it
-    /// with one that was published for Windows, too.
+    /// Whether the later set has a wheel for the platform of this wheel. A job that builds the set for Linux
+    /// compares it with a published set, which also has the wheels for Windows.
     fn has_platform_of(&self, name: &str) -> bool {
-        let platform = |name: &str| {
+        let is_for_windows = |name: &str| {
             let name: PackageFilename = name.rsplit('/').next()?.parse().ok()?;
             Some(name.tag?.platform().starts_with("win"))
         };
-        let mut own = self.after.files.iter().filter_map(|it| platform(it));
-        platform(name).is_none_or(|it| own.any(|own| own == it))
+        let Some(platform) = is_for_windows(name) else {
+            // An sdist is for every platform.
+            return true;
+        };
+        self.after.files.iter().any(|file| is_for_windows(file) == Some(platform))
     }
 
-    /// The path of the comparison of both commits on GitHub, if both are of one repository.
+    /// The path on GitHub that compares the commits of both sets: `ROCm/TheRock/compare/5a6d…...91ec…`.
     pub fn source(&self) -> Option<String> {
-        let (before, after) = (&self.before.identity, &self.after.identity);
-        let (old, new) = (before.commit.as_ref()?, after.commit.as_ref()?);
+        let before = &self.before.identity;
+        let after = &self.after.identity;
+        let old = before.commit.as_ref()?;
+        let new = after.commit.as_ref()?;
         let repository = after.repository.as_ref().or(before.repository.as_ref())?;
         (old != new).then(|| format!("{repository}/compare/{old}...{new}"))
     }
@@ -212,9 +222,10 @@ struct ComparedSets<'a> {
     after: &'a ObservedSet,
 }
 
-/// A file that is not the same in both sets, by the key of its package and its path without versions.
+/// A file that is not the same in both sets.
 #[derive(Clone, Debug)]
 struct MatchedFile<'a> {
+    /// The key of its package, and its path without versions: both are the same in both sets.
     package: &'a str,
     path: String,
     before: Option<&'a ObservedFile>,
@@ -233,105 +244,124 @@ impl<'a> ComparedSets<'a> {
         self.before.fold == self.after.fold
     }
 
-    /// The files that differ, of packages whose files are known of both sets.
-    fn files(&self) -> Vec<MatchedFile<'a>> {
-        let (before, after) = (placed(self.before), placed(self.after));
+    /// The files that differ, in packages whose files are known from both sets.
+    fn changed_files(&self) -> Vec<MatchedFile<'a>> {
+        let before = files_by_path(self.before);
+        let after = files_by_path(self.after);
         let has_files = |set: &ObservedSet, package: &str| {
-            let package = set.packages.get(package);
-            package.is_some_and(|it| !it.files.is_empty())
+            set.packages.get(package).is_some_and(|package| !package.files.is_empty())
         };
-        let mut found = Vec::new();
+        let mut changed = Vec::new();
         for key in before.keys().chain(after.keys()).unique() {
             let (package, path) = key;
+            // A package that one set lacks, or that only its `set.json` describes, is a change as a whole.
             if !has_files(self.before, package) || !has_files(self.after, package) {
                 continue;
             }
-            let (one, other) = (before.get(key).copied(), after.get(key).copied());
-            if let (Some(one), Some(other)) = (one, other) {
+            let old = before.get(key).copied();
+            let new = after.get(key).copied();
+            if let (Some(old), Some(new)) = (old, new) {
                 // RECORD has the digests of the other files. It differs if one of them does.
-                if path.ends_with(".dist-info/RECORD") || self.is_same(one, other) {
+                if path.ends_with(".dist-info/RECORD") || self.is_same(old, new) {
                     continue;
                 }
             }
-            found.push(MatchedFile { package, path: path.clone(), before: one, after: other });
+            changed.push(MatchedFile { package, path: path.clone(), before: old, after: new });
         }
-        found
+        changed
     }
 
-    fn is_same(&self, one: &ObservedFile, other: &ObservedFile) -> bool {
-        if one.mode != other.mode {
+    fn is_same(&self, before: &ObservedFile, after: &ObservedFile) -> bool {
+        if before.mode != after.mode {
             return false;
         }
-        match (&one.text, &other.text) {
-            (Some(one), Some(other)) if !self.have_one_version() => self.are_same_lines(one, other),
-            _ => one.len == other.len && one.checksum == other.checksum,
+        match (&before.text, &after.text) {
+            // Texts of two versions may differ where they name the version.
+            (Some(before), Some(after)) if !self.have_one_version() => {
+                self.have_same_lines(before, after)
+            }
+            _ => before.len == after.len && before.checksum == after.checksum,
         }
     }
 
     /// Whether each line is the same, or is the same without versions. A text may name the version
     /// of the other set for another reason, such as an example in a comment.
-    fn are_same_lines(&self, before: &str, after: &str) -> bool {
-        let (mut before, mut after) = (before.lines(), after.lines());
-        let is_same = |one: &str, other: &str| {
-            one == other || self.before.fold.text(one) == self.after.fold.text(other)
+    fn have_same_lines(&self, before: &str, after: &str) -> bool {
+        let is_same = |old: &str, new: &str| {
+            old == new
+                || self.before.fold.replace_versions(old) == self.after.fold.replace_versions(new)
         };
-        let mut pairs = before.by_ref().zip(after.by_ref());
-        pairs.all(|(one, other)| is_same(one, other)) && before.eq(after)
+        let mut old_lines = before.lines();
+        let mut new_lines = after.lines();
+        let mut pairs = old_lines.by_ref().zip(new_lines.by_ref());
+        pairs.all(|(old, new)| is_same(old, new)) && old_lines.eq(new_lines)
     }
 
     /// The packages that differ: gone and new ones first, then by size.
     fn package_changes(&self, files: &[MatchedFile<'_>]) -> Vec<PackageChange> {
-        let touched: BTreeSet<&str> = files.iter().map(|it| it.package).collect();
-        // The version has another length in texts, and is compressed with them.
-        let packed = |package: &ObservedPackage| -> u64 {
-            let files = package.files.values();
-            files.filter(|it| it.text.is_none()).map(|it| it.packed).sum()
-        };
-        let is_changed = |name: &str, before: &ObservedPackage, after: &ObservedPackage| {
-            let digests = before.sha256.zip(after.sha256);
-            digests.is_some_and(|(before, after)| before != after)
-                || if before.files.is_empty() || after.files.is_empty() {
-                    before.size != after.size
-                } else if self.have_one_version() {
-                    before.files != after.files
-                } else {
-                    touched.contains(name) || packed(before) != packed(after)
-                }
-        };
-        let (before, after) = (&self.before.packages, &self.after.packages);
-        let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+        let with_changed_files: BTreeSet<&str> = files.iter().map(|file| file.package).collect();
+        let names: BTreeSet<&String> =
+            self.before.packages.keys().chain(self.after.packages.keys()).collect();
         let mut changes = Vec::new();
         for name in names {
-            let (before, after) = (before.get(name), after.get(name));
+            let before = self.before.packages.get(name);
+            let after = self.after.packages.get(name);
             if let (Some(before), Some(after)) = (before, after)
-                && !is_changed(name, before, after)
+                && !self.is_changed(before, after, with_changed_files.contains(name.as_str()))
             {
                 continue;
             }
             changes.push(PackageChange {
                 package: name.clone(),
-                name: after.or(before).map_or(String::new(), |it| it.name.clone()),
-                file: after.map(|it| it.name.clone()),
-                before: before.map(|it| it.size),
-                after: after.map(|it| it.size),
+                name: after.or(before).map_or(String::new(), |package| package.name.clone()),
+                file: after.map(|package| package.name.clone()),
+                before: before.map(|package| package.size),
+                after: after.map(|package| package.size),
             });
         }
-        changes.sort_by_key(|it| {
-            let (before, after) = it.sizes();
-            let is_in_both = it.before.is_some() && it.after.is_some();
+        changes.sort_by_key(|change| {
+            let (before, after) = change.sizes();
+            let is_in_both = change.before.is_some() && change.after.is_some();
             (is_in_both, Reverse(before.abs_diff(after)))
         });
         changes
     }
 
-    /// The files that differ, without those whose lines are shown as metadata.
+    /// Whether a package of both sets is another one in the later set.
+    fn is_changed(
+        &self,
+        before: &ObservedPackage,
+        after: &ObservedPackage,
+        has_changed_files: bool,
+    ) -> bool {
+        if let (Some(before), Some(after)) = (before.sha256, after.sha256)
+            && before != after
+        {
+            return true;
+        }
+        if before.files.is_empty() || after.files.is_empty() {
+            // Only the `set.json` describes one of the two.
+            return before.size != after.size;
+        }
+        if self.have_one_version() {
+            return before.files != after.files;
+        }
+        // The version has another length in texts, and is compressed with them: only the sizes of other
+        // files tell whether they are compressed in another way.
+        let packed_size = |package: &ObservedPackage| -> u64 {
+            package.files.values().filter(|it| it.text.is_none()).map(|it| it.packed).sum()
+        };
+        has_changed_files || packed_size(before) != packed_size(after)
+    }
+
+    /// The files that differ, without the files whose lines are shown as metadata.
     fn file_changes(&self, files: &[MatchedFile<'_>]) -> Vec<FileChange> {
         let is_shown = |file: &MatchedFile<'_>| self.line_change(file).is_some();
-        // What setuptools derives from PKG-INFO.
-        let is_copy = |file: &MatchedFile<'_>| {
+        // setuptools derives these files from PKG-INFO, which is shown.
+        let is_derived = |file: &MatchedFile<'_>| {
             file.path.contains(".egg-info/") && file.fate() == FileFate::Changed
         };
-        let files = files.iter().filter(|it| !is_shown(it) && !is_copy(it));
+        let files = files.iter().filter(|file| !is_shown(file) && !is_derived(file));
         let changes = files.map(|file| FileChange {
             fate: file.fate(),
             package: file.package.to_owned(),
@@ -344,39 +374,40 @@ impl<'a> ComparedSets<'a> {
                 .map(|(before, after)| (before.mode, after.mode))
                 .filter(|(before, after)| before != after),
         });
-        let weight = |it: &FileChange| {
-            let by = it.before.unwrap_or(0).abs_diff(it.after.unwrap_or(0));
-            (it.fate, Reverse(by), it.package.clone(), it.path.clone())
+        let by_fate_and_growth = |change: &FileChange| {
+            let growth = change.before.unwrap_or(0).abs_diff(change.after.unwrap_or(0));
+            (change.fate, Reverse(growth), change.package.clone(), change.path.clone())
         };
-        changes.sorted_by_cached_key(weight).collect()
+        changes.sorted_by_cached_key(by_fate_and_growth).collect()
     }
 
-    /// What differs in the lines of metadata, each change once for all packages with it.
-    fn metadata(&self, files: &[MatchedFile<'_>]) -> Vec<LineChange> {
-        let mut found: Vec<LineChange> = Vec::new();
+    /// The lines of metadata that differ. A change that several packages have is in the list once.
+    fn metadata_changes(&self, files: &[MatchedFile<'_>]) -> Vec<LineChange> {
+        let mut changes: Vec<LineChange> = Vec::new();
         for change in files.iter().filter_map(|file| self.line_change(file)) {
-            let known = found.iter_mut().find(|it| {
-                (&it.file, &it.gone, &it.new) == (&change.file, &change.gone, &change.new)
+            let same = changes.iter_mut().find(|known| {
+                (&known.file, &known.gone, &known.new) == (&change.file, &change.gone, &change.new)
             });
-            match known {
-                Some(same) => same.packages.extend(change.packages),
-                None => found.push(change),
+            match same {
+                Some(known) => known.packages.extend(change.packages),
+                None => changes.push(change),
             }
         }
-        found
+        changes
     }
 
-    /// What differs in the lines of a file with metadata. `None` if they are the same lines, or if it
-    /// is another file.
+    /// The lines that differ in a file with metadata. `None` if the lines are the same, or if the file has
+    /// no metadata.
     fn line_change(&self, file: &MatchedFile<'_>) -> Option<LineChange> {
-        let (before, after) = file.before.zip(file.after)?;
-        let lines = |it: &ObservedFile| metadata_lines(&file.path, it.text.as_ref()?);
-        let (old, new) = (lines(before)?, lines(after)?);
-        // A line that is in both may name the version of one of them.
-        let gone = old.difference(&new);
-        let gone: BTreeSet<_> = gone.map(|it| self.before.fold.text(it)).collect();
-        let added = new.difference(&old);
-        let added: BTreeSet<_> = added.map(|it| self.after.fold.text(it)).collect();
+        let lines = |side: &ObservedFile| metadata_lines(&file.path, side.text.as_ref()?);
+        let old = lines(file.before?)?;
+        let new = lines(file.after?)?;
+        // Versions are replaced only in lines that differ: a line that is in both may name the version of
+        // one set.
+        let gone: BTreeSet<String> =
+            old.difference(&new).map(|line| self.before.fold.replace_versions(line)).collect();
+        let added: BTreeSet<String> =
+            new.difference(&old).map(|line| self.after.fold.replace_versions(line)).collect();
         let name = file.path.rsplit('/').next().unwrap_or_default();
         let change = LineChange {
             packages: vec![file.package.to_owned()],
@@ -384,16 +415,20 @@ impl<'a> ComparedSets<'a> {
             gone: gone.difference(&added).cloned().collect(),
             new: added.difference(&gone).cloned().collect(),
         };
-        let is_same = change.gone.is_empty() && change.new.is_empty();
-        (!is_same).then_some(change)
+        let is_empty = change.gone.is_empty() && change.new.is_empty();
+        (!is_empty).then_some(change)
     }
 }
 
 /// The files of a set by package and path, both without versions.
-fn placed(set: &ObservedSet) -> BTreeMap<(&str, String), &ObservedFile> {
-    let packages = set.packages.iter();
-    let files = packages.flat_map(|(package, it)| it.files.iter().map(move |it| (package, it)));
-    files.map(|(package, (path, file))| ((package.as_str(), set.fold.text(path)), file)).collect()
+fn files_by_path(set: &ObservedSet) -> BTreeMap<(&str, String), &ObservedFile> {
+    let mut files = BTreeMap::new();
+    for (package, observed) in &set.packages {
+        for (path, file) in &observed.files {
+            files.insert((package.as_str(), set.fold.replace_versions(path)), file);
+        }
+    }
+    files
 }
 
 /// The lines of a file with metadata, such as `Requires-Dist: numpy`. `None` for other files.
@@ -420,12 +455,13 @@ fn field_lines(text: &str) -> BTreeSet<String> {
 
 /// `console_scripts: hipcc = rocm_sdk_core._cli:hipcc`
 fn entry_points(text: &str) -> BTreeSet<String> {
-    let (mut found, mut group) = (BTreeSet::new(), "");
+    let mut entries = BTreeSet::new();
+    let mut group = "";
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         match line.strip_prefix('[').and_then(|it| it.strip_suffix(']')) {
             Some(name) => group = name,
-            None => _ = found.insert(format!("{group}: {line}")),
+            None => _ = entries.insert(format!("{group}: {line}")),
         }
     }
-    found
+    entries
 }

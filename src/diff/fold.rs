@@ -13,49 +13,54 @@ pub(super) struct VersionFold(Vec<String>);
 
 impl VersionFold {
     pub(super) fn of(versions: impl Iterator<Item = Version>) -> Self {
-        // A version such as `2` could be any number.
-        let versions = versions.map(|it| it.to_string()).filter(|it| it.contains('.'));
         // The longest first: `7.14.0` is the beginning of `7.14.0rc1`.
-        let longest = |text: &String| (std::cmp::Reverse(text.len()), text.clone());
-        Self(versions.unique().sorted_by_key(longest).collect())
+        let longest_first = |version: &String| (std::cmp::Reverse(version.len()), version.clone());
+        let names = versions
+            .map(|version| version.to_string())
+            // A version such as `2` could be any number.
+            .filter(|version| version.contains('.'))
+            .unique()
+            .sorted_by_key(longest_first);
+        Self(names.collect())
     }
 
-    /// The text with the word instead of each version that is not a part of another number.
-    pub(super) fn text(&self, text: &str) -> String {
+    /// Replaces each version that is not a part of a longer number by the word.
+    pub(super) fn replace_versions(&self, text: &str) -> String {
         let mut folded = text.to_owned();
         for version in &self.0 {
+            // Most texts name no version, and need no copy.
             if !folded.contains(version.as_str()) {
                 continue;
             }
-            let (mut out, mut at) = (String::with_capacity(folded.len()), 0);
+            let mut out = String::with_capacity(folded.len());
+            let mut copied_to = 0;
             for (start, _) in folded.match_indices(version.as_str()) {
-                let (before, after) = (&folded[..start], &folded[start + version.len()..]);
-                if start >= at && is_end(before, after) {
-                    out.push_str(&folded[at..start]);
+                let end = start + version.len();
+                if is_whole_version(&folded[..start], &folded[end..]) {
+                    out.push_str(&folded[copied_to..start]);
                     out.push_str(WORD);
-                    at = start + version.len();
+                    copied_to = end;
                 }
             }
-            out.push_str(&folded[at..]);
+            out.push_str(&folded[copied_to..]);
             folded = out;
         }
         folded
     }
 }
 
-/// Whether a version ends between these texts: `1.0` does not in `21.0`, `1.0.1` and `1.0rc1`.
-fn is_end(before: &str, after: &str) -> bool {
-    let is_number = |c: char| c.is_ascii_digit();
-    let mut rest = after.chars();
-    let next = rest.next();
-    let is_longer = match next {
-        Some('.') => rest.next().is_some_and(is_number),
+/// Whether a version that stands between these texts is whole: `1.0` is a part of `21.0`, `1.0.1` and
+/// `1.0rc1`. A full stop behind it ends a sentence.
+fn is_whole_version(before: &str, after: &str) -> bool {
+    let is_digit = |c: char| c.is_ascii_digit();
+    let mut following = after.chars();
+    let continues = match following.next() {
+        Some('.') => following.next().is_some_and(is_digit),
         Some(c) => c.is_ascii_alphanumeric(),
         None => false,
     };
-    let is_part = before.ends_with(is_number)
-        || before.strip_suffix('.').is_some_and(|before| before.ends_with(is_number));
-    !is_longer && !is_part
+    let number_before = before.strip_suffix('.').unwrap_or(before);
+    !continues && !number_before.ends_with(is_digit)
 }
 
 #[cfg(test)]
@@ -64,7 +69,7 @@ mod tests {
 
     fn folded(versions: &[&str], text: &str) -> String {
         let versions = versions.iter().map(|it| it.parse().unwrap());
-        VersionFold::of(versions).text(text)
+        VersionFold::of(versions).replace_versions(text)
     }
 
     #[test]

@@ -36,10 +36,14 @@ pub fn compare(
     Ok(Difference::between(before, after))
 }
 
-/// Compares the packages of two sets by their `set.json`. Each has the place that it was read from.
-pub(crate) fn compare_documents(before: (&str, &SetJson), after: (&str, &SetJson)) -> Difference {
-    let (before, after) =
-        (ObservedSet::described(before.0, before.1), ObservedSet::described(after.0, after.1));
+/// Compares the packages of two sets by their `set.json`. Each document stands behind the place that it
+/// was read from.
+pub(crate) fn compare_documents(
+    (before_place, before): (&str, &SetJson),
+    (after_place, after): (&str, &SetJson),
+) -> Difference {
+    let before = ObservedSet::described(before_place, before);
+    let after = ObservedSet::described(after_place, after);
     Difference::between(before, after)
 }
 
@@ -53,32 +57,35 @@ pub enum Baseline {
 }
 
 impl Baseline {
-    /// What changed in a set since then. Without the packages of the earlier set, this is what its
-    /// `set.json` says about packages. A summary is written of damaged sets, too: it passes the `set.json`
-    /// of the later one, which is compared if its packages cannot be.
+    /// What changed in a set since the baseline. If only the `set.json` of the baseline is known, only
+    /// packages are compared, and no files. A summary is written of damaged sets, too: it passes the
+    /// `set.json` of the later set, which is compared if the packages of that set cannot be read.
     pub fn changes(
         &self,
         set: &SetPlace,
         document: Option<&SetJson>,
         world: &World,
     ) -> Result<Difference> {
-        let (before, earlier) = match self {
+        let (earlier_place, earlier) = match self {
             Self::Document(file, earlier) => (file.clone(), earlier),
-            Self::Place(before, earlier) => {
-                let compared = compare(before, set, World::jobs(), world);
+            Self::Place(place, earlier) => {
+                let compared = compare(place, set, World::jobs(), world);
                 let (Err(error), Some(earlier)) = (&compared, earlier) else {
                     return compared;
                 };
+                // After Ctrl-C the packages are unread because the user wants to stop. The documents must
+                // not be compared instead.
                 world.stop.check()?;
                 let why = one_line(error);
                 world.console.note(format!("only packages are compared, by `set.json`: {why}"));
-                (before.to_string(), earlier)
+                (place.to_string(), earlier)
             }
         };
         if let Some(document) = document {
-            return Ok(compare_documents((&before, earlier), (&set.to_string(), document)));
+            let after_place = set.to_string();
+            return Ok(compare_documents((&earlier_place, earlier), (&after_place, document)));
         }
-        let before = ObservedSet::described(&before, earlier);
+        let before = ObservedSet::described(&earlier_place, earlier);
         let after = ObservedSet::read(set, World::jobs(), world)?;
         Ok(Difference::between(before, after))
     }

@@ -8,7 +8,9 @@ use std::{
 };
 
 use super::{
-    choose::{NewestVersions, key, our_version, packages, with_several_wheels},
+    choose::{
+        NewestVersions, choose_packages, our_version, package_key, projects_with_several_wheels,
+    },
     fold::VersionFold,
 };
 use crate::{
@@ -56,22 +58,23 @@ pub(super) struct ObservedPackage {
 pub(super) struct ObservedFile {
     pub(super) len: u64,
     pub(super) checksum: Checksum,
-    /// Its size in the wheel.
+    /// Its compressed size in a wheel; 0 in an sdist, which is compressed as a whole.
     pub(super) packed: u64,
     pub(super) mode: u32,
-    /// What is in it, of a small text about the package.
+    /// The content, if the file is a small text about the package.
     pub(super) text: Option<String>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Checksum {
-    /// That in the directory of a wheel.
+    /// The checksum that the directory of a wheel has.
     Crc(u32),
-    /// Of a file in an sdist.
+    /// The digest of a file in an sdist.
     Sha256(Option<Sha256>),
 }
 
-/// A package whose end is in memory.
+/// A package whose last bytes are in memory, from `start` on. Other ranges are read when they are asked
+/// for.
 #[derive(Debug)]
 struct PackageEnd<'a> {
     package: &'a StoredPackage,
@@ -83,8 +86,9 @@ impl<'a> PackageEnd<'a> {
     fn read(package: &'a StoredPackage) -> Result<Self> {
         let start = package.size.saturating_sub(END);
         let mut bytes = Vec::new();
-        let read = package.stream(start..package.size);
-        let read = read.and_then(|mut stream| stream.read_to_end(&mut bytes));
+        let stream = package.stream(start..package.size);
+        let read = stream.and_then(|mut stream| stream.read_to_end(&mut bytes));
+        // A failed read has only the words of an error of the store; `outcome` has the error with its hints.
         package.outcome()?;
         read?;
         Ok(Self { package, start, bytes })
@@ -97,10 +101,10 @@ impl PackageReader for PackageEnd<'_> {
     }
 
     fn stream(&self, range: Range<u64>) -> io::Result<Box<dyn Read + Send + '_>> {
-        let known = range.start.max(self.start)..range.end.max(self.start);
-        let skip = usize::try_from(known.start - self.start).unwrap_or(usize::MAX);
-        let bytes = self.bytes.get(skip..).unwrap_or_default();
-        let end = bytes.take(known.end - known.start);
+        let in_memory = range.start.max(self.start)..range.end.max(self.start);
+        let skipped = usize::try_from(in_memory.start - self.start).unwrap_or(usize::MAX);
+        let bytes = self.bytes.get(skipped..).unwrap_or_default();
+        let end = bytes.take(in_memory.end - in_memory.start);
         if range.start >= self.start {
             return Ok(Box::new(end));
         }
@@ -112,90 +116,96 @@ impl PackageReader for PackageEnd<'_> {
 impl ObservedSet {
     /// Reads the ends of the packages of a place.
     pub(super) fn read(place: &SetPlace, jobs: NonZeroUsize, world: &World) -> Result<Self> {
-        Self::outlined(place, jobs, world)
+        Self::read_packages(place, jobs, world)
             .with_context(|| format!("failed to read the set `{place}`"))
     }
 
-    fn outlined(place: &SetPlace, jobs: NonZeroUsize, world: &World) -> Result<Self> {
-        let packages = packages(place)?;
-        let names: Vec<&str> = packages.iter().map(|it| it.name.as_str()).collect();
-        let versions: BTreeSet<Version> =
-            names.iter().filter_map(|name| our_version(name)).collect();
-        let document = place.find_set_json()?.map(|it| it.identity);
-        let document = document.unwrap_or_default();
-        let is_of_set = document.version.as_ref().is_none_or(|it| versions.contains(it));
-        let total = packages.iter().map(first_read).sum();
-        let console = &world.console;
-        let progress = console.progress_in_parts("Reading", place, packages.len(), total);
+    fn read_packages(place: &SetPlace, jobs: NonZeroUsize, world: &World) -> Result<Self> {
+        let chosen = choose_packages(place)?;
+        let names = || chosen.iter().map(|package| package.name.as_str());
+        let versions: BTreeSet<Version> = names().filter_map(our_version).collect();
+        // A place with several versions has the `set.json` of one of them, which may not be the version that
+        // is compared.
+        let identity_of_place = place.find_set_json()?.map(|document| document.identity);
+        let is_of_set = |identity: &Identity| match &identity.version {
+            Some(version) => versions.contains(version),
+            None => true,
+        };
+        let identity_of_set = identity_of_place.filter(is_of_set).unwrap_or_default();
+        let total = chosen.iter().map(bytes_read_at_once).sum();
+        let progress = world.console.progress_in_parts("Reading", place, chosen.len(), total);
         let watch = ObserveProgress { stop: &world.stop, progress: &|_| (), binaries: None };
-        let read = parallel::map(&packages, jobs, &world.stop, |package| {
+        let packages = parallel::map(&chosen, jobs, &world.stop, |package| {
             progress.begin(&package.name);
-            let read = observed(package, &watch);
-            progress.inc(first_read(package));
+            let observed = observe_package(package, &watch);
+            progress.inc(bytes_read_at_once(package));
             progress.finish_part();
-            read.with_context(|| format!("failed to read `{}`", package.name))
+            observed.with_context(|| format!("failed to read `{}`", package.name))
         })?;
-        let all = names.iter().filter_map(|name| Some(identity(name)?.1));
         Ok(Self {
             place: place.to_string(),
-            identity: Some(document).filter(|_| is_of_set).unwrap_or_default(),
-            fold: VersionFold::of(all),
-            packages: read.into_iter().map(|it| (it.name.clone(), it)).collect(),
+            identity: identity_of_set,
+            fold: VersionFold::of(names().filter_map(|name| Some(identity(name)?.1))),
+            packages: packages.into_iter().map(|it| (it.name.clone(), it)).collect(),
             versions,
         })
     }
 
-    /// A set as its `set.json` describes it: its packages, and no files.
+    /// A set as its `set.json` describes it: its packages, and no files. Without files no version needs to
+    /// be replaced.
     pub(super) fn described(place: &str, set: &SetJson) -> Self {
         let newest = NewestVersions::of(set.files.iter().map(PackageFile::below));
-        let files = set.files.iter().filter(|it| newest.have(it.below()));
-        let (names, files): (Vec<&str>, Vec<_>) = files.map(|it| (it.below(), it)).unzip();
-        let packages = files.into_iter().map(|file| {
+        let mut packages = BTreeMap::new();
+        let mut versions = BTreeSet::new();
+        for file in set.files.iter().filter(|file| newest.include(file.below())) {
+            let name = file.below();
+            versions.extend(our_version(name));
             let package = ObservedPackage {
-                name: file.below().to_owned(),
+                name: name.to_owned(),
                 size: file.size,
                 sha256: Some(file.sha256),
                 files: BTreeMap::new(),
             };
-            (package.name.clone(), package)
-        });
+            packages.insert(name.to_owned(), package);
+        }
         Self {
             place: place.to_owned(),
             identity: set.identity.clone(),
             fold: VersionFold::default(),
-            packages: packages.collect(),
-            versions: names.iter().filter_map(|name| our_version(name)).collect(),
+            packages,
+            versions,
         }
     }
 
-    /// Names the packages of both sets by their projects, with the tags of the wheels where either set has
-    /// several.
-    pub(super) fn name_alike(before: &mut Self, after: &mut Self) {
-        let several = |set: &Self| with_several_wheels(set.packages.values().map(|it| &*it.name));
-        let several = &several(before) | &several(after);
+    /// Changes the keys of the packages of both sets from file names, which have versions, to names that
+    /// both sets share.
+    pub(super) fn share_keys(before: &mut Self, after: &mut Self) {
+        let several_wheels =
+            |set: &Self| projects_with_several_wheels(set.packages.values().map(|it| &*it.name));
+        // The keys of a project have tags if either set has several wheels of it.
+        let several = &several_wheels(before) | &several_wheels(after);
         for set in [before, after] {
             let packages = std::mem::take(&mut set.packages).into_values();
-            set.packages = packages.map(|it| (key(&it.name, &several), it)).collect();
+            set.packages = packages.map(|it| (package_key(&it.name, &several), it)).collect();
         }
     }
 }
 
-/// How many bytes of a package are read: all of an sdist, which is small.
-fn first_read(package: &StoredPackage) -> u64 {
+/// The number of bytes of a package that are read in any case: all of an sdist, which is small.
+fn bytes_read_at_once(package: &StoredPackage) -> u64 {
     if package.is_wheel() { package.size.min(END) } else { package.size }
 }
 
-fn observed(package: &StoredPackage, watch: &ObserveProgress<'_>) -> Result<ObservedPackage> {
-    Ok(ObservedPackage {
-        name: package.name.clone(),
-        size: package.size,
-        sha256: None,
-        files: if package.is_wheel() {
-            files_of_wheel(package, watch)?
-        } else {
-            files_of_sdist(package, watch)?
-        },
-    })
+fn observe_package(
+    package: &StoredPackage,
+    watch: &ObserveProgress<'_>,
+) -> Result<ObservedPackage> {
+    let files = if package.is_wheel() {
+        files_of_wheel(package, watch)?
+    } else {
+        files_of_sdist(package, watch)?
+    };
+    Ok(ObservedPackage { name: package.name.clone(), size: package.size, sha256: None, files })
 }
 
 fn files_of_sdist(
@@ -238,9 +248,8 @@ fn files_of_wheel(
             texts.insert(path, text);
         }
     }
-    let files = outline.entries().iter();
-    let files = files.filter(|entry| entry.kind == MemberKind::File);
-    let files = files.map(|entry| {
+    let mut files = BTreeMap::new();
+    for entry in outline.entries().iter().filter(|entry| entry.kind == MemberKind::File) {
         let file = ObservedFile {
             len: entry.len,
             checksum: Checksum::Crc(entry.crc),
@@ -248,7 +257,7 @@ fn files_of_wheel(
             mode: entry.mode,
             text: texts.remove(&entry.path).flatten(),
         };
-        (entry.path.clone(), file)
-    });
-    Ok(files.collect())
+        files.insert(entry.path.clone(), file);
+    }
+    Ok(files)
 }

@@ -5,7 +5,10 @@ use std::fmt::{self, Display};
 use itertools::Itertools as _;
 
 use super::difference::{ComparedSet, Difference, FileChange, FileFate, LineChange, PackageChange};
-use crate::console::{few, growth, many, percent, size};
+use crate::{
+    console::{few, growth, many, percent, size},
+    index::Identity,
+};
 
 /// How many lines of each list are shown. The JSON document has all of them.
 const MOST_LINES: usize = 20;
@@ -22,47 +25,43 @@ impl Display for Difference {
         if let Some(path) = self.source() {
             writeln!(f, "source: https://github.com/{path}")?;
         }
-        self.packages(f)?;
-        self.files(f)?;
-        let metadata = &self.metadata;
-        section(f, "Metadata", metadata.iter().flat_map(line_facts))
+        self.write_packages(f)?;
+        self.write_files(f)?;
+        write_section(f, "Metadata", self.metadata.iter().flat_map(line_facts))
     }
 }
 
 impl Difference {
-    fn packages(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn write_packages(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Difference { before, after, .. } = self;
-        let (old, new) = (before.size, after.size);
         let title = format!(
             "Packages: {} in {} before, {} in {} after: {}, {}",
-            size(old),
+            size(before.size),
             before.packages,
-            size(new),
+            size(after.size),
             after.packages,
-            growth(old, new),
-            percent(old, new),
+            growth(before.size, after.size),
+            percent(before.size, after.size),
         );
-        section(f, &title, self.packages.iter().map(package))
+        write_section(f, &title, self.packages.iter().map(package_line))
     }
 
-    fn files(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let files = &self.files;
-        if files.is_empty() {
+    fn write_files(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.files.is_empty() {
             return Ok(());
         }
-        let counts = files.iter().map(|it| it.fate).counts();
-        let counts = counts.into_iter().sorted();
-        let counts = counts.map(|(fate, count)| format!("{count} {fate}"));
-        writeln!(f, "\nFiles: {}", counts.format(", "))?;
-        let groups = files.iter().chunk_by(|it| it.fate);
-        for (_, files) in &groups {
-            some(f, files.map(file))?;
+        let counts = self.files.iter().map(|it| it.fate).counts();
+        let totals = counts.into_iter().sorted().map(|(fate, count)| format!("{count} {fate}"));
+        writeln!(f, "\nFiles: {}", totals.format(", "))?;
+        // The files are sorted by fate, and each fate has its own list of first lines.
+        for (_, files) in &self.files.iter().chunk_by(|it| it.fate) {
+            write_first_lines(f, files.map(file_line))?;
         }
         Ok(())
     }
 }
 
-fn section(
+fn write_section(
     f: &mut fmt::Formatter<'_>,
     title: &str,
     lines: impl Iterator<Item = String>,
@@ -72,48 +71,52 @@ fn section(
         return Ok(());
     }
     writeln!(f, "\n{title}")?;
-    some(f, lines)
+    write_first_lines(f, lines)
 }
 
-/// The first lines, and how many more there are.
-fn some(f: &mut fmt::Formatter<'_>, lines: impl Iterator<Item = String>) -> fmt::Result {
-    let mut rest = 0_usize;
-    for (index, line) in lines.enumerate() {
-        if index < MOST_LINES {
-            writeln!(f, "  {line}")?;
-        } else {
-            rest += 1;
-        }
+/// Writes the first lines, and how many more there are.
+fn write_first_lines(
+    f: &mut fmt::Formatter<'_>,
+    mut lines: impl Iterator<Item = String>,
+) -> fmt::Result {
+    for line in lines.by_ref().take(MOST_LINES) {
+        writeln!(f, "  {line}")?;
     }
-    if rest > 0 {
-        writeln!(f, "  … and {rest} more: `--format json` has all")?;
+    match lines.count() {
+        0 => Ok(()),
+        rest => writeln!(f, "  … and {rest} more: `--format json` has all"),
     }
-    Ok(())
 }
 
 /// Shows what is known of a set: `dist: 7.14.0, run 21440027240 of ROCm/TheRock, commit 5a6d91e`.
 impl Display for ComparedSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let identity = &self.identity;
-        let run = identity.run_id.as_ref().filter(|it| !it.is_local());
-        let run = run.map(|run| match &identity.repository {
-            Some(repository) => format!("run {run} of {repository}"),
-            None => format!("run {run}"),
-        });
-        let commit = identity.commit.as_ref();
-        let commit = commit.map(|it| format!("commit {:.10}", it.to_string()));
-        let versions = few(self.versions.iter().cloned());
-        let versions = Some(versions).filter(|it| !it.is_empty());
-        let facts = [versions, run, commit].into_iter().flatten();
-        write!(f, "{}: {}", self.place, facts.format(", "))
+        let mut facts = Vec::new();
+        if !self.versions.is_empty() {
+            facts.push(few(self.versions.iter().cloned()));
+        }
+        let Identity { run_id, repository, commit, .. } = &self.identity;
+        // The id of a local build is no run that a reader could look up.
+        if let Some(run) = run_id.as_ref().filter(|run| !run.is_local()) {
+            facts.push(match repository {
+                Some(repository) => format!("run {run} of {repository}"),
+                None => format!("run {run}"),
+            });
+        }
+        if let Some(commit) = commit {
+            facts.push(format!("commit {:.10}", commit.to_string()));
+        }
+        write!(f, "{}: {}", self.place, facts.iter().format(", "))
     }
 }
 
-fn package(change: &PackageChange) -> String {
+/// `changed   +2.00 MiB  rocm-sdk-core: 14.00 MiB, +17 %`
+fn package_line(change: &PackageChange) -> String {
     let (before, after) = change.sizes();
-    let fate = FileFate::of(change.before.is_some(), change.after.is_some());
-    let (by, name) = (growth(before, after), &change.package);
-    let line = format!("{:<8}{by:>12}  {name}", fate.to_string());
+    let fate = FileFate::of(change.before.is_some(), change.after.is_some()).to_string();
+    let growth = growth(before, after);
+    let line = format!("{fate:<8}{growth:>12}  {}", change.package);
+    // A package that is gone or new has grown by its size, which the line already says.
     if change.before.is_none() || change.after.is_none() {
         return line;
     }
@@ -121,10 +124,10 @@ fn package(change: &PackageChange) -> String {
 }
 
 /// `gone      −12.00 KiB  rocm-sdk-core: _rocm_sdk_core/lib/libx.so.1`
-fn file(change: &FileChange) -> String {
-    let (by, fate) = (changed_size(change), change.fate.to_string());
-    let (package, path) = (&change.package, &change.path);
-    let line = format!("{fate:<8}{by:>12}  {package}: {path}");
+fn file_line(change: &FileChange) -> String {
+    let fate = change.fate.to_string();
+    let growth = changed_size(change);
+    let line = format!("{fate:<8}{growth:>12}  {}: {}", change.package, change.path);
     let notes = file_notes(change);
     if notes.is_empty() { line } else { format!("{line} ({notes})") }
 }
@@ -136,17 +139,19 @@ pub fn changed_size(change: &FileChange) -> String {
 
 /// What else is known of a changed file: its permissions.
 pub fn file_notes(change: &FileChange) -> String {
-    let modes = change.modes;
-    modes.map_or(String::new(), |(old, new)| format!("mode {old:o} → {new:o}"))
+    match change.modes {
+        Some((before, after)) => format!("mode {before:o} → {after:o}"),
+        None => String::new(),
+    }
 }
 
 /// `gone    rocm: Provides-Extra: libraries`
 fn line_facts(change: &LineChange) -> impl Iterator<Item = String> + '_ {
     let packages = match &change.packages[..] {
-        [one] => one.clone(),
+        [package] => package.clone(),
         several => format!("{} of {}", change.file, many(several.len(), "package")),
     };
     let gone = change.gone.iter().map(|line| ("gone", line));
-    let lines = gone.chain(change.new.iter().map(|line| ("new", line)));
-    lines.map(move |(what, line)| format!("{what:<8}{packages}: {line}"))
+    let new = change.new.iter().map(|line| ("new", line));
+    gone.chain(new).map(move |(fate, line)| format!("{fate:<8}{packages}: {line}"))
 }
