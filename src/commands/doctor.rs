@@ -21,7 +21,7 @@ use crate::{
     error::{Context as _, Error, No, Result, hints, last_cause, one_line},
     github::GitHub,
     gpu::{self, Gpu},
-    install::{self, SitePackages},
+    install::{self, RuntimeFacts, SitePackages},
     location::Bucket,
     retry::Backoff,
     run::Buckets,
@@ -171,12 +171,14 @@ impl DoctorArgs {
     /// What is wrong with an installed environment.
     fn environment(&self, root: &Path, gpus: &[Gpu], world: &World) -> Result<Vec<Check>> {
         const NAME: &str = "environment";
-        let site = SitePackages::read(root, World::jobs(), &world.stop)?;
+        let variables = Variables::of_this_process().runtime();
+        let site = SitePackages::read(root, &variables.python_path, World::jobs(), &world.stop)?;
+        let runtime = RuntimeFacts::read(variables);
         let targets: Vec<Target> = match self.targets.as_slice() {
             [] => gpus.iter().filter_map(|gpu| gpu.target.clone()).unique().collect(),
             patterns => TargetTable::builtin().select_with_newer(patterns)?,
         };
-        let found = install::diagnose(&site, &targets);
+        let found = install::diagnose(&site, &runtime, &targets, gpus.len());
         if found.is_empty() {
             let (count, root) = (many(site.packages.len(), "package"), site.root.display());
             let found = format!("nothing is wrong with {count} in {root}");

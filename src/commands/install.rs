@@ -228,7 +228,7 @@ impl InstallArgs {
         if action == Action::Update {
             present = install::metadata(environment.root());
             // What cannot be read of an environment is the subject of `doctor`.
-            let site = SitePackages::read(environment.root(), World::jobs(), &world.stop);
+            let site = SitePackages::read(environment.root(), &[], World::jobs(), &world.stop);
             broken.extend(site.iter().flat_map(install::broken));
             world.stop.check()?;
         }

@@ -11,10 +11,12 @@
 mod act;
 mod diagnosis;
 mod environment;
+mod installed_package;
 mod installer;
 mod origin;
 mod plan;
 mod requirements;
+mod runtime;
 mod select;
 mod site_packages;
 #[cfg(test)]
@@ -27,6 +29,7 @@ pub use self::{
     installer::{Installer, command, ensure_python, run},
     origin::InstallOrigin,
     plan::{Facts, Plan, plan},
+    runtime::{RuntimeFacts, RuntimeVariables},
     select::{
         RocmSelection, TargetWish, chosen_family, ensure_has_all, file_of, lacks, needed_by, pins,
         select, versions, versions_of,

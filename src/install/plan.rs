@@ -9,11 +9,11 @@ use serde::Serialize;
 use super::{
     Request,
     environment::{Action, Environment},
+    installed_package::DEVICE,
     installer::{CommandLine, Installer, source_arguments},
     origin::InstallOrigin,
     requirements::{Pinned, Requirements},
     select::{self, RocmSelection, no},
-    site_packages::DEVICE,
 };
 use crate::{
     error::Result,

@@ -1,74 +1,71 @@
-//! Reads which packages are installed in an environment: a virtual environment, a conda prefix, or a
-//! `site-packages` directory. Its Python is not run.
+//! Reads what is installed in an environment: a virtual environment, a conda prefix, or a `site-packages`
+//! directory. Its Python is not run.
 
 use std::{
-    io,
+    collections::BTreeSet,
+    iter,
     num::NonZeroUsize,
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
 use fs_err as fs;
 use serde::Deserialize;
 use walkdir::WalkDir;
 
-use super::origin::InstallOrigin;
+use super::{
+    installed_package::{InfoDirectory, InstalledPackage, PackageRemains, metadata_of, text_of},
+    origin::InstallOrigin,
+    runtime::version_of,
+};
 use crate::{
-    check::{
-        facts::{MemberFacts, WheelFile},
-        observe::{installed_member, installed_wheel},
-    },
-    error::{Context as _, Hint as _, Result, Stop},
-    index::is_ours,
-    io::FileAt,
-    io::read_small,
+    error::{Context as _, Hint as _, Result, Stop, anyhow},
     parallel,
     policy::DistNames,
-    version::Version,
-    wheel::{DistName, Headers, Metadata, Requirement},
+    version::BaseVersion,
+    wheel::{MarkerVariable, MarkerVariables, Metadata},
 };
 
-/// A part of the name of each package with device code: `rocm-sdk-device-gfx942`, `amd-torch-device-gfx942`.
-pub(super) const DEVICE: &str = "-device-gfx";
+/// The beginning of each directory with the files of a ROCm package: `_rocm_sdk_core`.
+pub(super) const PLATFORM: &str = "_rocm_";
 
-/// The packages of an environment.
+const PASS_AN_ENVIRONMENT: &str =
+    "pass a virtual environment, a conda prefix, or a `site-packages` directory";
+
+/// What Python imports in an environment.
 #[derive(Debug)]
 pub struct SitePackages {
     pub root: PathBuf,
+    /// The packages that Python imports. One that another of the same name hides is not among them.
     pub packages: Vec<InstalledPackage>,
-    /// Whether packages of the Python that the environment was made with are imported as well.
-    pub sees_other_site: bool,
+    /// What interrupted removals have left of packages of ROCm.
+    pub remains: Vec<PackageRemains>,
+    /// Libraries and archives of device code in the directories of ROCm that no RECORD names. A loader or the
+    /// runtime may find them.
+    pub strays: Vec<String>,
     pub devel: Option<DevelFiles>,
+    pub python: PythonFacts,
     /// Where `install` took its packages from, with the environment.
     pub origin: Option<(PathBuf, InstallOrigin)>,
 }
 
-/// An installed package.
-#[derive(Debug)]
-pub struct InstalledPackage {
-    pub name: DistName,
-    pub version: Version,
-    /// Whether it is a package of ROCm, one with device code, or one that requires ROCm. The files of other
-    /// packages are not judged: a distribution or a company may have changed them on purpose.
-    pub is_of_rocm: bool,
-    /// The requirements of its METADATA that can be read.
-    pub requires: Vec<Requirement>,
-    /// The files of RECORD outside of `.dist-info` that exist.
-    pub files: Vec<String>,
-    /// The files of RECORD that do not exist, of a package that is judged.
-    pub missing: Vec<String>,
-    /// The files that have another size than in RECORD, of a package that is judged.
-    pub changed: Vec<String>,
-    /// The facts of its files. Only of ROCm packages, and of the libraries of others.
-    pub wheel: Arc<WheelFile>,
+/// The Python of an environment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PythonFacts {
+    /// `3.12`, as far as a path says it.
+    pub version: Option<String>,
+    /// The program of the environment, if it leads to a Python that is gone.
+    pub gone: Option<PathBuf>,
 }
 
 /// The development files, which `rocm-sdk init` unpacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DevelFiles {
     pub directory: PathBuf,
-    pub there: DevelCount,
-    pub wanted: DevelCount,
+    pub present: DevelCount,
+    /// What the manifest of the package says. `None` without one that can be read.
+    pub wanted: Option<DevelCount>,
+    /// The version that the unpacked files say.
+    pub version: Option<BaseVersion>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -79,171 +76,207 @@ pub struct DevelCount {
 
 /// The metadata of the packages in an environment.
 pub fn metadata(environment: &Path) -> Vec<Metadata> {
-    let infos = site(environment).map(|(_, infos)| infos);
-    infos.unwrap_or_default().iter().filter_map(|info| metadata_of(info)).collect()
+    let site = own_site(environment);
+    let infos = site.map(|site| infos_in(&site)).unwrap_or_default();
+    infos.iter().filter_map(|info| metadata_of(info)).collect()
 }
 
 impl SitePackages {
-    pub fn read(environment: &Path, jobs: NonZeroUsize, stop: &Stop) -> Result<Self> {
-        let (root, infos) = site(environment)
-            .with_context(|| format!("no packages are installed in `{}`", environment.display()))
-            .hint("pass a virtual environment, a conda prefix, or a `site-packages` directory")?;
-        let packages = parallel::try_map(&infos, jobs, stop, |info| {
-            let name = info.file_name().unwrap_or_default().to_string_lossy();
-            InstalledPackage::read(&root, info).with_context(|| format!("failed to read `{name}`"))
+    /// Reads the packages of an environment, and those of the other directories that its Python imports from.
+    /// `python_path` are the directories of `PYTHONPATH`.
+    pub fn read(
+        environment: &Path,
+        python_path: &[PathBuf],
+        jobs: NonZeroUsize,
+        stop: &Stop,
+    ) -> Result<Self> {
+        let shown = environment.display();
+        let nothing = || format!("no packages are installed in `{shown}`");
+        let root = own_site(environment).with_context(nothing).hint(PASS_AN_ENVIRONMENT)?;
+        let settings = VenvSettings::read(environment);
+        let python = PythonFacts::read(environment, &root, &settings);
+        // The order is that of `sys.path`.
+        let before = python_path.iter().cloned();
+        let sites =
+            before.chain([root.clone()]).chain(settings.other_sites(python.version.as_deref()));
+        let infos: Vec<(PathBuf, PathBuf)> = sites
+            .flat_map(|site| infos_in(&site).into_iter().map(move |info| (site.clone(), info)))
+            .collect();
+        let directories = parallel::try_map(&infos, jobs, stop, |(site, info)| {
+            Ok(InfoDirectory::read(site, info))
         })?;
-        let settings = text_of(environment, "pyvenv.cfg").unwrap_or_default();
-        let mut settings = settings.lines().filter_map(|line| line.split_once('='));
+        let mut packages: Vec<InstalledPackage> = Vec::new();
+        let mut remains = Vec::new();
+        for directory in directories {
+            match directory {
+                InfoDirectory::Package(package) => packages.push(*package),
+                InfoDirectory::Remains(one) => remains.push(one),
+                InfoDirectory::Other => {}
+            }
+        }
+        hide_others(&mut packages);
+        if infos.is_empty() {
+            return Err(anyhow!("{}", nothing())).hint(PASS_AN_ENVIRONMENT);
+        }
         let origin = InstallOrigin::environment_of(&root);
         Ok(Self {
-            sees_other_site: settings.any(|(name, value)| {
-                name.trim() == "include-system-site-packages"
-                    && value.trim().eq_ignore_ascii_case("true")
-            }),
+            strays: strays(&root, &packages),
+            devel: DevelFiles::read(&root),
             origin: origin.and_then(|it| InstallOrigin::read(&it).map(|origin| (it, origin))),
-            devel: DevelFiles::read(&root)?,
-            packages: packages.into_iter().flatten().collect(),
+            python,
+            packages,
+            remains,
             root,
         })
     }
 
     pub fn find(&self, name: &str) -> Option<&InstalledPackage> {
-        self.packages.iter().find(|it| it.name.normalized() == name)
+        self.packages.iter().find(|package| package.name.normalized() == name)
     }
 }
 
-/// The directory with the packages of an environment, and their `.dist-info` directories.
-fn site(environment: &Path) -> Option<(PathBuf, Vec<PathBuf>)> {
-    let entries = |directory: &Path| {
-        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-        entries.map(|it| it.path())
-    };
-    let libraries = ["lib", "lib64"].map(|it| environment.join(it));
-    let pythons = libraries.iter().flat_map(|it| entries(it));
-    let mut ways = [environment.into(), environment.join("Lib/site-packages")]
-        .into_iter()
-        .chain(pythons.map(|it| it.join("site-packages")));
-    ways.find_map(|site| {
-        let is_info = |it: &PathBuf| it.extension().is_some_and(|it| it == "dist-info");
-        let mut infos: Vec<PathBuf> = entries(&site).filter(is_info).collect();
-        infos.sort();
-        (!infos.is_empty()).then_some((site, infos))
-    })
+/// Leaves out the packages that Python does not import, because an earlier directory has one of the same name. Two
+/// in one directory both stay: which one is imported is an accident.
+fn hide_others(packages: &mut Vec<InstalledPackage>) {
+    let mut first: Vec<(String, PathBuf)> = Vec::new();
+    packages.retain(|package| {
+        let site = package.site();
+        let holder = first.iter().find(|(name, _)| name == package.name.normalized());
+        if let Some((_, holder)) = holder {
+            return holder == site;
+        }
+        first.push((package.name.normalized().to_owned(), site.to_owned()));
+        true
+    });
 }
 
-/// The text of a small file. `None` if it cannot be read: an environment has packages of many programs, and an
-/// odd one must not hide what is wrong with the others.
-fn text_of(directory: &Path, name: &str) -> Option<String> {
-    let bytes = read_small(&directory.join(name)).ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
+/// The settings of a virtual environment, `pyvenv.cfg`.
+#[derive(Debug, Default)]
+struct VenvSettings {
+    /// The directory of the Python that the environment was made with.
+    home: Option<PathBuf>,
+    version: Option<String>,
+    /// Whether the packages of that Python are imported as well.
+    sees_other_sites: bool,
 }
 
-/// The metadata of an installed package. `None` without a name or a version.
-fn metadata_of(info: &Path) -> Option<Metadata> {
-    let headers: Headers = text_of(info, "METADATA")?.parse().ok()?;
-    Some(Metadata {
-        name: headers.get("Name")?.parse().ok()?,
-        version: headers.get("Version")?.parse().ok()?,
-        requires_python: None,
-        requires_dist: headers.all("Requires-Dist").map(str::to_owned).collect(),
-        provides_extra: Vec::new(),
-    })
-}
-
-impl InstalledPackage {
-    /// `None` without a name, a version or RECORD: packages of Linux distributions have none.
-    fn read(root: &Path, info: &Path) -> Result<Option<Self>> {
-        let metadata = metadata_of(info);
-        let Some((metadata, record)) = metadata.zip(text_of(info, "RECORD")) else {
-            return Ok(None);
-        };
-        let requires: Vec<Requirement> = metadata.requirements().collect();
-        let (name, version) = (metadata.name, metadata.version);
-        let wheel: Option<Headers> = text_of(info, "WHEEL").and_then(|it| it.parse().ok());
-        let tag = wheel.as_ref().and_then(|it| it.get("Tag")).unwrap_or("py3-none-any");
-        let file = format!("{}-{version}-{tag}.whl", name.filename_form());
-        let mut package = Self {
-            is_of_rocm: is_of_rocm(&name, &requires),
-            requires,
-            files: Vec::new(),
-            missing: Vec::new(),
-            changed: Vec::new(),
-            wheel: Arc::new(installed_wheel(file.clone(), Vec::new())),
-            version,
-            name,
-        };
-        let members = package.read_files(root, &record)?;
-        package.wheel = Arc::new(installed_wheel(file, members));
-        Ok(Some(package))
-    }
-
-    /// Reads RECORD, and the headers of the files that rules need.
-    fn read_files(&mut self, root: &Path, record: &str) -> Result<Vec<MemberFacts>> {
-        let (is_ours, mut members) = (is_ours(&self.name), Vec::new());
-        let mut rows = csv::ReaderBuilder::new();
-        let rows = rows.has_headers(false).flexible(true);
-        for row in rows.from_reader(record.as_bytes()).records() {
-            let path = row.as_ref().ok().and_then(|it| it.get(0));
-            let (Ok(row), Some(path)) = (&row, path.filter(|it| !it.contains('\0'))) else {
-                if self.is_of_rocm {
-                    self.changed.push("RECORD".to_owned());
+impl VenvSettings {
+    fn read(environment: &Path) -> Self {
+        let text = text_of(environment, "pyvenv.cfg").unwrap_or_default();
+        let mut settings = Self::default();
+        for (name, value) in text.lines().filter_map(|line| line.split_once('=')) {
+            let value = value.trim();
+            match name.trim() {
+                "home" => settings.home = Some(value.into()),
+                "version" | "version_info" => settings.version = Some(value.to_owned()),
+                "include-system-site-packages" => {
+                    settings.sees_other_sites = value.eq_ignore_ascii_case("true");
                 }
-                continue;
-            };
-            // What Python compiled is made again.
-            if Path::new(path).extension().is_some_and(|it| it == "pyc") {
-                continue;
-            }
-            let place = root.join(path);
-            let found = match fs::metadata(&place) {
-                Ok(found) => found,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    if self.is_of_rocm && !is_unpacked_archive(root, path) {
-                        self.missing.push(path.to_owned());
-                    }
-                    continue;
-                }
-                Err(_) => {
-                    if self.is_of_rocm {
-                        self.changed.push(path.to_owned());
-                    }
-                    continue;
-                }
-            };
-            let size: Option<u64> = row.get(2).and_then(|it| it.parse().ok());
-            if self.is_of_rocm && size.is_some_and(|size| size != found.len()) {
-                self.changed.push(path.to_owned());
-            }
-            if !path.contains(".dist-info/") {
-                self.files.push(path.to_owned());
-            }
-            let is_inside = !path.starts_with("..") && !Path::new(path).is_absolute();
-            if is_inside && found.is_file() && (is_ours || path.contains(".so")) {
-                #[cfg(unix)]
-                let mode = std::os::unix::fs::MetadataExt::mode(&found) & 0o7777;
-                #[cfg(not(unix))]
-                let mode = 0o644;
-                let file = FileAt::open(&place)?;
-                members.push(installed_member(path.to_owned(), mode, &file)?);
+                _ => {}
             }
         }
-        Ok(members)
+        settings
+    }
+
+    /// The directories of packages that belong to the Python of the environment.
+    fn other_sites(&self, version: Option<&str>) -> Vec<PathBuf> {
+        let (true, Some(home), Some(version)) = (self.sees_other_sites, &self.home, version) else {
+            return Vec::new();
+        };
+        let prefix = home.parent().unwrap_or(home);
+        let library = prefix.join(format!("lib/python{version}"));
+        // Debian keeps packages of the distribution and of the administrator apart.
+        vec![
+            prefix.join(format!("local/lib/python{version}/dist-packages")),
+            library.join("dist-packages"),
+            prefix.join("lib/python3/dist-packages"),
+            library.join("site-packages"),
+        ]
     }
 }
 
-/// Whether a package is one of ROCm, has device code, or requires ROCm.
-fn is_of_rocm(name: &DistName, requires: &[Requirement]) -> bool {
-    let is_meant = |name: &DistName| is_ours(name) || name.normalized().contains(DEVICE);
-    is_meant(name) || requires.iter().any(|it| is_meant(&it.name))
+impl PythonFacts {
+    fn read(environment: &Path, site: &Path, settings: &VenvSettings) -> Self {
+        let directories = site.ancestors().filter_map(Path::file_name);
+        let mut names = directories.filter_map(|name| name.to_str()?.strip_prefix("python"));
+        let of_path = names.find(|name| name.contains('.')).map(str::to_owned);
+        let minor = |version: &String| {
+            let mut numbers = version.split('.');
+            Some(format!("{}.{}", numbers.next()?, numbers.next()?))
+        };
+        let program = environment.join("bin/python");
+        let is_gone = fs::symlink_metadata(&program).is_ok() && !program.exists();
+        Self {
+            version: of_path.or_else(|| settings.version.as_ref().and_then(minor)),
+            gone: is_gone.then_some(program),
+        }
+    }
 }
 
-/// Whether a path is that of the archive with the development files, which are unpacked: `rocm-sdk init`
-/// removes the archive then, and leaves its row in RECORD.
-fn is_unpacked_archive(root: &Path, path: &str) -> bool {
-    let devel = DistNames::built_in().devel.replace('-', "_");
-    let archive = path.strip_prefix(&format!("{devel}/_devel.tar"));
-    let is_archive = archive.is_some_and(|end| end.is_empty() || end == ".xz");
-    is_archive && root.join(format!("_{devel}")).is_dir()
+impl MarkerVariables for PythonFacts {
+    fn value(&self, variable: MarkerVariable) -> Option<String> {
+        let value = match variable {
+            MarkerVariable::PythonVersion => return self.version.clone(),
+            MarkerVariable::SysPlatform if cfg!(windows) => "win32",
+            MarkerVariable::SysPlatform => "linux",
+            MarkerVariable::OsName if cfg!(windows) => "nt",
+            MarkerVariable::OsName => "posix",
+            MarkerVariable::PlatformSystem if cfg!(windows) => "Windows",
+            MarkerVariable::PlatformSystem => "Linux",
+            _ => return None,
+        };
+        Some(value.to_owned())
+    }
+}
+
+/// The directory with the packages of an environment: the first one that has a package, or else the first one that
+/// exists.
+fn own_site(environment: &Path) -> Option<PathBuf> {
+    let libraries = ["lib", "lib64"].map(|name| environment.join(name));
+    let pythons = libraries.iter().flat_map(|library| entries_of(library));
+    let sites = iter::once(environment.join("Lib/site-packages"))
+        .chain(pythons.map(|python| python.join("site-packages")))
+        .filter(|site| site.is_dir());
+    let sites: Vec<PathBuf> = sites.collect();
+    let mut all = iter::once(environment.to_owned()).chain(sites.iter().cloned());
+    all.find(|site| !infos_in(site).is_empty()).or_else(|| sites.into_iter().next())
+}
+
+/// The `.dist-info` directories of a directory of packages, sorted.
+fn infos_in(site: &Path) -> Vec<PathBuf> {
+    let is_info = |path: &PathBuf| path.extension().is_some_and(|it| it == "dist-info");
+    let mut infos: Vec<PathBuf> = entries_of(site).into_iter().filter(is_info).collect();
+    infos.sort();
+    infos
+}
+
+fn entries_of(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
+}
+
+/// The files in the directories of ROCm packages that a loader or the runtime finds by their names, and that no
+/// package has.
+fn strays(site: &Path, packages: &[InstalledPackage]) -> Vec<String> {
+    let known: BTreeSet<&str> =
+        packages.iter().flat_map(|package| &package.files).map(String::as_str).collect();
+    let devel = format!("_{}", DistNames::built_in().devel.replace('-', "_"));
+    let is_of_rocm = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with(PLATFORM) && name != devel
+    };
+    let directories = entries_of(site).into_iter().filter(is_of_rocm);
+    let files = directories.flat_map(|directory| WalkDir::new(directory).into_iter().flatten());
+    let paths = files.filter(|entry| entry.file_type().is_file()).filter_map(|entry| {
+        let path = entry.path().strip_prefix(site).ok()?.to_str()?;
+        let name = path.rsplit('/').next().unwrap_or_default();
+        let is_archive = Path::new(name).extension().is_some_and(|it| it == "kpack");
+        let is_found_by_name = is_archive || name.contains(".so");
+        (is_found_by_name && !known.contains(path)).then(|| path.to_owned())
+    });
+    let mut strays: Vec<String> = paths.collect();
+    strays.sort();
+    strays
 }
 
 impl DevelFiles {
@@ -251,33 +284,36 @@ impl DevelFiles {
     pub fn has_archive(&self) -> bool {
         let devel = DistNames::built_in().devel.replace('-', "_");
         let package = self.directory.with_file_name(devel);
-        ["_devel.tar", "_devel.tar.xz"].iter().any(|it| package.join(it).exists())
+        ["_devel.tar", "_devel.tar.xz"].iter().any(|name| package.join(name).exists())
     }
 
-    /// `None` if the development files were not unpacked, or have no manifest.
-    fn read(root: &Path) -> Result<Option<Self>> {
+    /// `None` if the development files were not unpacked.
+    fn read(site: &Path) -> Option<Self> {
         let name = DistNames::built_in().devel.replace('-', "_");
-        let directory = root.join(format!("_{name}"));
-        let manifest = text_of(&root.join(name), "_devel_manifest.json");
-        let Some(manifest) = manifest.filter(|_| directory.is_dir()) else {
-            return Ok(None);
-        };
-        // A manifest that cannot be read has another size than RECORD says.
-        let Ok(wanted) = serde_json::from_str(&manifest) else {
-            return Ok(None);
-        };
-        let mut there = DevelCount::default();
-        for entry in WalkDir::new(&directory) {
-            let entry = entry.map_err(io::Error::from)?;
-            if entry.file_type().is_file() {
-                there.files += 1;
-                there.bytes += entry.metadata().map_err(io::Error::from)?.len();
+        let directory = site.join(format!("_{name}"));
+        if !directory.is_dir() {
+            return None;
+        }
+        let manifest = text_of(&site.join(name), "_devel_manifest.json");
+        let mut present = DevelCount::default();
+        for entry in WalkDir::new(&directory).into_iter().flatten() {
+            if let Some(metadata) = entry.metadata().ok().filter(std::fs::Metadata::is_file) {
+                present.files += 1;
+                present.bytes += metadata.len();
             }
         }
-        Ok(Some(Self { directory, there, wanted }))
+        Some(Self {
+            version: version_of(&directory),
+            wanted: manifest.and_then(|text| serde_json::from_str(&text).ok()),
+            present,
+            directory,
+        })
     }
 
+    /// Whether all files are there, as far as the manifest says how many there are.
     pub fn is_complete(&self) -> bool {
-        self.there.files >= self.wanted.files && self.there.bytes >= self.wanted.bytes
+        self.wanted.is_none_or(|wanted| {
+            self.present.files >= wanted.files && self.present.bytes >= wanted.bytes
+        })
     }
 }

@@ -16,6 +16,7 @@ use itertools::Itertools as _;
 use crate::{
     console::Options,
     error::{Context as _, Error, Hint as _, Invalid, Result},
+    install::RuntimeVariables,
 };
 
 /// The variables of this process, or those of a test. A variable that is set but empty counts as not set: workflows
@@ -25,6 +26,27 @@ pub struct Variables<'a>(pub(crate) &'a dyn Fn(&str) -> Option<OsString>);
 impl Variables<'_> {
     pub fn of_this_process() -> Self {
         Self(&|name| env::var_os(name))
+    }
+
+    /// The variables that decide which files of ROCm a program uses.
+    pub fn runtime(&self) -> RuntimeVariables {
+        let directories = |name| {
+            let value = self.get(name).unwrap_or_default();
+            env::split_paths(&value).filter(|path| !path.as_os_str().is_empty()).collect()
+        };
+        let text = |name| Some(self.get(name)?.to_string_lossy().into_owned());
+        let rocm = ["ROCM_PATH", "ROCM_HOME", "HIP_PATH"];
+        let visible = ["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"];
+        RuntimeVariables {
+            library_path: directories("LD_LIBRARY_PATH"),
+            python_path: directories("PYTHONPATH"),
+            rocm: rocm
+                .into_iter()
+                .filter_map(|name| Some((name, self.get(name)?.into())))
+                .collect(),
+            gfx_override: text("HSA_OVERRIDE_GFX_VERSION"),
+            visible: visible.into_iter().filter_map(|name| Some((name, text(name)?))).collect(),
+        }
     }
 
     fn get(&self, name: &str) -> Option<OsString> {

@@ -42,6 +42,10 @@ impl Site {
         site
     }
 
+    fn empty() -> Self {
+        Self { place: tempfile::tempdir().unwrap() }
+    }
+
     fn root(&self) -> &Path {
         self.place.path()
     }
@@ -86,8 +90,16 @@ impl Site {
 
     /// What is wrong, with what to do.
     fn says(&self, targets: &str) -> String {
+        self.says_with(targets, &[])
+    }
+
+    /// The same, in a process with these variables.
+    fn says_with(&self, targets: &str, variables: &[(&str, &str)]) -> String {
         let root = text(self.root());
-        let said = rocwheel(&["doctor", root, "--target", targets, "--format=json"]);
+        let sandbox = Sandbox::new();
+        let mut command =
+            sandbox.command(&format!("doctor {root} --target {targets} --format=json"));
+        let said = sandbox.outcome(command.envs(variables.iter().copied()));
         let report: Value = serde_json::from_str(&said.stdout).unwrap();
         let checks = report["checks"].as_array().unwrap().iter();
         let problems = checks.filter(|it| it["status"] == "problem");
@@ -123,7 +135,7 @@ fn packages_without_code_for_the_gpu() {
     site.install_torch();
     insta::assert_snapshot!(site.says("gfx942") + "\n" + &site.says("gfx1201"), @"
     `torch` 2.9.0+rocm7.14.0 has no code for `gfx942`: `amd-torch-device-gfx942` is not installed
-      install `amd-torch-device-gfx942` from the index that this ROCm came from: on PyPI, packages of others have such names
+      install `amd-torch-device-gfx942` from the index that its framework came from: on PyPI, packages of others have such names
     `rocm` 0.99.1.dev0 has no code for `gfx1201`, only for gfx942, gfx1100
       install another build of `rocm`, which has `gfx1201`
     `torch` 2.9.0+rocm7.14.0 has no code for `gfx1201`, only for gfx942
@@ -163,9 +175,7 @@ fn archives_that_were_lost_on_the_way() {
     site.remove(&archive);
     insta::assert_snapshot!(site.says("gfx1100"), @"
     `rocm-sdk-device-gfx942` 0.99.1.dev0: 1 file is missing: `_rocm_sdk_libraries/.kpack/blas_lib_gfx942.kpack`
-      install `rocm-sdk-device-gfx942` 0.99.1.dev0 from the index that this ROCm came from: on PyPI, packages of others have such names
-    `rocm_sdk_device_gfx942-0.99.1.dev0-py3-none-linux_x86_64.whl`: `libhipblaslt.so.1.0` has code for `gfx942:xnack+`, but none for `gfx942` itself; `rocm_sdk_device_gfx942-0.99.1.dev0-py3-none-linux_x86_64.whl`: `librocblas.so.5.1` has code for `gfx942:xnack+`, but none for `gfx942` itself (RW314)
-      install all packages of ROCm in one version from the index that this ROCm came from: on PyPI, packages of others have such names
+      install `rocm-sdk-device-gfx942` again from the index that this ROCm came from: on PyPI, packages of others have such names
     ");
 }
 
@@ -225,9 +235,9 @@ fn a_placeholder_and_files_that_were_changed() {
     site.write(&path, b"changed");
     insta::assert_snapshot!(site.says("gfx942"), @"
     `amd-torch-device-gfx942` 0.99.1 is a stub: it has nothing of what such a package is
-      install `amd-torch-device-gfx942` from the index that this ROCm came from: on PyPI, packages of others have such names
+      install `amd-torch-device-gfx942` from the index that its framework came from: on PyPI, packages of others have such names
     `rocm-sdk-core` 0.99.1.dev0: 1 file is changed: `rocm_sdk_core/_dist_info.py`
-      install `rocm-sdk-core` 0.99.1.dev0 from the index that this ROCm came from: on PyPI, packages of others have such names
+      install `rocm-sdk-core` again from the index that this ROCm came from: on PyPI, packages of others have such names
     ");
 }
 
@@ -287,17 +297,203 @@ fn files_of_others_are_not_judged() {
     assert_eq!(site.says("gfx942"), "");
 }
 
-#[test]
-fn packages_of_two_pythons() {
-    let (site, environment) = (Site::new(), tempfile::tempdir().unwrap());
-    let config = "home = /usr/bin\ninclude-system-site-packages = true\n";
+/// A virtual environment around the site that sees the packages of `base`, a Python of its own.
+fn with_base(site: &Site, base: &Path) -> TempDir {
+    let environment = tempfile::tempdir().unwrap();
+    let home = base.join("bin");
+    let config = format!("home = {}\ninclude-system-site-packages = true\n", home.display());
     fs_err::write(environment.path().join("pyvenv.cfg"), config).unwrap();
     let lib = environment.path().join("lib/python3.13");
     fs_err::create_dir_all(&lib).unwrap();
     std::os::unix::fs::symlink(site.root(), lib.join("site-packages")).unwrap();
-    let said = rocwheel(&["doctor", text(environment.path()), "--target", "gfx942"]);
-    assert_eq!(said.code, 1);
-    assert_has!(said.stdout, "`include-system-site-packages = true`");
+    environment
+}
+
+/// The containers of ROCm are used like that. It is no problem in itself.
+#[test]
+fn the_packages_of_the_python_below_are_seen() {
+    let (site, base) = (Site::new(), Site::empty());
+    let dist_packages = "lib/python3.13/site-packages";
+    let environment = with_base(&site, base.root());
+    let says = || {
+        let said = rocwheel(&["doctor", text(environment.path()), "--target", "gfx942"]);
+        said.stdout.replace(text(site.root()), "SITE").replace(text(base.root()), "BASE")
+    };
+    assert_has!(says(), "nothing is wrong with");
+    // Of two packages of a name Python imports that of the environment.
+    let below = Site { place: tempfile::tempdir().unwrap() };
+    below.install("certifi", "1", &[], &[]);
+    below.install("torch", "2.9.0", &[], &[("torch/lib/libtorch_cuda.so", b"")]);
+    fs_err::create_dir_all(base.root().join("lib/python3.13")).unwrap();
+    copy_tree(below.root(), &base.root().join(dist_packages));
+    assert_has!(says(), "torch 2.9.0 is built for CUDA");
+    site.install_torch();
+    let device: &[(&str, &[u8])] = &[("torch/lib/gfx942.kpack", b"x")];
+    site.install("amd-torch-device-gfx942", TORCH, &[], device);
+    assert_has!(says(), "nothing is wrong with");
+    let table: &[(&str, &[u8])] = &[("rocm_sdk_other/_dist_info.py", b"")];
+    below.install("rocm-sdk-other", VERSION, &[], table);
+    fs_err::remove_dir_all(base.root().join(dist_packages)).unwrap();
+    copy_tree(below.root(), &base.root().join(dist_packages));
+    assert_has!(says(), "packages of ROCm are in 2 directories: ");
+}
+
+/// A removal that ended early, in each of its forms.
+#[test]
+fn packages_that_were_removed_in_part() {
+    let library = "rocm_sdk_libraries-0.99.1.dev0.dist-info";
+    // Without RECORD, without METADATA, without `.dist-info`, without files.
+    let site = Site::new();
+    site.remove(&format!("{library}/RECORD"));
+    insta::assert_snapshot!(site.says("gfx942"), @"
+    `rocm-sdk-libraries` was removed in part: `SITE/rocm_sdk_libraries-0.99.1.dev0.dist-info` has no RECORD
+      remove the directory `SITE/rocm_sdk_libraries-0.99.1.dev0.dist-info`, which no installer can, and then: install `rocm-sdk-libraries` from the index that this ROCm came from: on PyPI, packages of others have such names
+    ");
+    let site = Site::new();
+    site.remove(&format!("{library}/METADATA"));
+    assert_has!(site.says("gfx942"), "`rocm-sdk-libraries` was removed in part: `SITE/");
+    let site = Site::new();
+    fs_err::remove_dir_all(site.root().join(library)).unwrap();
+    insta::assert_snapshot!(site.says("gfx942"), @"
+    `rocm-sdk-devel` 0.99.1.dev0, `rocm-sdk-device-gfx1100` 0.99.1.dev0, `rocm-sdk-device-gfx942` 0.99.1.dev0 need `rocm-sdk-libraries`==0.99.1.dev0, which is not installed: only files of it are there
+      install `rocm-sdk-libraries==0.99.1.dev0` from the index that this ROCm came from: on PyPI, packages of others have such names
+    ");
+    let site = Site::new();
+    fs_err::remove_dir_all(site.root().join("_rocm_sdk_libraries")).unwrap();
+    insta::assert_snapshot!(site.says("gfx942"), @"
+    `rocm-sdk-device-gfx1100` 0.99.1.dev0: 6 files are missing: `_rocm_sdk_libraries/.kpack/blas_lib_gfx1100.kpack`, `_rocm_sdk_libraries/.kpack/rccl_lib_gfx1100.kpack`, `_rocm_sdk_libraries/lib/rocblas/library/Kernels.so-000-gfx1100.hsaco`, `_rocm_sdk_libraries/lib/rocblas/library/TensileLibrary_gfx1100.co`, `_rocm_sdk_libraries/lib/rocblas/library/TensileLibrary_gfx1100.dat`, `_rocm_sdk_libraries/.devel_links/gfx1100.json`; `rocm-sdk-device-gfx942` 0.99.1.dev0: 10 files are missing: `_rocm_sdk_libraries/.kpack/blas_lib_gfx942.kpack`, `_rocm_sdk_libraries/.kpack/blas_lib_gfx942:xnack+.kpack`, `_rocm_sdk_libraries/.kpack/rccl_lib_gfx942.kpack`, `_rocm_sdk_libraries/lib/rocblas/library/Kernels.so-000-gfx942-xnack+.hsaco`, `_rocm_sdk_libraries/lib/rocblas/library/Kernels.so-000-gfx942.hsaco`, `_rocm_sdk_libraries/lib/rocblas/library/TensileLibrary_gfx942-xnack+.co`, and 4 more; `rocm-sdk-libraries` 0.99.1.dev0: 15 files are missing: `_rocm_sdk_libraries/__init__.py`, `_rocm_sdk_libraries/lib/libMIOpen.so.1`, `_rocm_sdk_libraries/lib/libhipblas.so.3`, `_rocm_sdk_libraries/lib/libhipblaslt.so.1`, `_rocm_sdk_libraries/lib/libhipdnn_backend.so.0`, `_rocm_sdk_libraries/lib/libhipfft.so.0`, and 9 more
+      install `rocm-sdk-device-gfx1100`, `rocm-sdk-device-gfx942`, `rocm-sdk-libraries` again from the index that this ROCm came from: on PyPI, packages of others have such names
+    ");
+    // Two at once.
+    let site = Site::new();
+    let info = site.root().join(library);
+    copy_tree(&info, &site.root().join("rocm_sdk_libraries-0.99.0.dist-info"));
+    assert_has!(site.says("gfx942"), "`rocm-sdk-libraries` is there 2 times: `SITE/");
+}
+
+/// Python packages that a framework requires, and the extras that it asks for.
+#[test]
+fn requirements_that_are_not_met() {
+    let site = Site::new();
+    let lines =
+        ["rocm[extra]", "numpy>=2; python_version>='3'", "other<2", "win; sys_platform=='win32'"];
+    site.install("fw", "1", &lines, &[]);
+    site.install("numpy", "2.1", &[], &[]);
+    site.install("other", "2.0", &[], &[]);
+    let devices = ["gfx942", "gfx1100"]
+        .map(|target| format!("rocm-sdk-device-{target}=={VERSION}; extra == \"device-{target}\""));
+    let mut requires: Vec<&str> = devices.iter().map(String::as_str).collect();
+    requires.push("rocm-sdk-extra==1; extra == 'extra'");
+    requires.push("rocm-sdk-unasked==1; extra == 'unasked'");
+    site.install("rocm", VERSION, &requires, &[("rocm_sdk/__init__.py", b"")]);
+    insta::assert_snapshot!(site.says("gfx942"), @"
+    `rocm` 0.99.1.dev0 needs `rocm-sdk-extra`==1, which is not installed
+      install `rocm-sdk-extra==1` from the index that this ROCm came from: on PyPI, packages of others have such names
+    `fw` 1 needs `other`<2, and 2.0 is installed
+      install `other<2` from where this environment takes its packages
+    ");
+}
+
+/// What an older version, or somebody, has left in the directories of packages.
+#[test]
+fn files_that_no_package_has() {
+    let site = Site::new();
+    site.write("_rocm_sdk_libraries/.kpack/blas_lib_gfx942:xnack-.kpack", b"KPAK");
+    site.write("_rocm_sdk_libraries/share/notes.txt", b"of the user");
+    insta::assert_snapshot!(site.says("gfx942"), @"
+    1 file is of no installed package: `_rocm_sdk_libraries/.kpack/blas_lib_gfx942:xnack-.kpack`, and the loader or the runtime may find them
+      remove what no package has from `SITE/_rocm_sdk_libraries`
+    ");
+}
+
+#[test]
+fn development_files_of_another_version() {
+    let site = Site::new();
+    site.write("_rocm_sdk_devel/.info/version", b"0.98.0-12");
+    for number in 0..40 {
+        site.write(&format!("_rocm_sdk_devel/include/{number}.h"), &[b'x'; 4000]);
+    }
+    assert_has!(
+        site.says("gfx942"),
+        "the development files are of ROCm 0.98.0, and `rocm-sdk-devel` is 0.99.1.dev0\n  rocm-sdk init"
+    );
+    fs_err::remove_dir_all(site.root().join("rocm_sdk_devel-0.99.1.dev0.dist-info")).unwrap();
+    assert_has!(
+        site.says("gfx942"),
+        "has development files, and `rocm-sdk-devel` is not installed"
+    );
+}
+
+/// A library of the host is no matter of packages.
+#[test]
+fn libraries_that_the_host_lacks() {
+    let library = |needs| SharedObject::new("librocnew.so.1").needs(needs).build();
+    let site = Site::new();
+    let files = |needs| vec![("_rocm_sdk_core/lib/librocnew.so.1", library(needs))];
+    for (needs, is_there) in [("libnosuch.so.1", false), ("libstdc++.so.6", true)] {
+        let files = files(needs);
+        let files: Vec<(&str, &[u8])> =
+            files.iter().map(|(path, bytes)| (*path, &bytes[..])).collect();
+        site.install("rocm-sdk-new", VERSION, &[], &files);
+        let said = site.says("gfx942");
+        assert_eq!(said.is_empty(), is_there, "{said}");
+        if !is_there {
+            insta::assert_snapshot!(said, @"
+            this machine does not have `libnosuch.so.1`, which `_rocm_sdk_core/lib/librocnew.so.1` loads
+              install the package of this machine's system that has `libnosuch.so.1`
+            ");
+        }
+    }
+}
+
+#[test]
+fn variables_that_lead_to_another_rocm() {
+    let site = Site::new();
+    let other = Site::empty();
+    other.write("lib/libamdhip64.so.7", b"");
+    other.write(".info/version", b"6.4.1-83");
+    let says = |name: &str, value: &str| {
+        let said = site.says_with("gfx942", &[(name, value)]);
+        said.replace(text(other.root()), "OTHER")
+    };
+    let root = text(other.root());
+    let all = [
+        says("LD_LIBRARY_PATH", &format!("/nowhere:{root}/lib")),
+        says("ROCM_PATH", root),
+        says("HIP_PATH", &format!("{root}/gone")),
+        says("HSA_OVERRIDE_GFX_VERSION", "11.0.0"),
+    ];
+    insta::assert_snapshot!(all.join("\n"), @"
+    `LD_LIBRARY_PATH` has `OTHER/lib`, from where programs may load `libamdhip64.so.7` instead of those of this environment
+      remove `OTHER/lib` from `LD_LIBRARY_PATH`
+    `ROCM_PATH` names `OTHER` with ROCm 6.4.1, and this environment has 0.99.1.dev0
+      unset `ROCM_PATH`
+    `HIP_PATH` names `OTHER/gone`, which is not there
+      unset `HIP_PATH`
+    `HSA_OVERRIDE_GFX_VERSION=11.0.0` makes each GPU act as `gfx1100`, and the code for `gfx942` is not used
+      unset `HSA_OVERRIDE_GFX_VERSION`
+    ");
+    // These change nothing.
+    for (name, value) in [
+        ("LD_LIBRARY_PATH", "/nowhere".to_owned()),
+        ("LD_LIBRARY_PATH", format!("{}/_rocm_sdk_core/lib", text(site.root()))),
+        ("ROCM_PATH", format!("{}/_rocm_sdk_core", text(site.root()))),
+        ("HSA_OVERRIDE_GFX_VERSION", "9.4.2".to_owned()),
+        ("ROCR_VISIBLE_DEVICES", "5".to_owned()),
+    ] {
+        assert_eq!(says(name, &value), "", "{name}={value}");
+    }
+}
+
+#[test]
+fn a_python_that_is_gone() {
+    let site = Site::new();
+    let environment = with_base(&site, Site::empty().root());
+    fs_err::create_dir_all(environment.path().join("bin")).unwrap();
+    let program = environment.path().join("bin/python");
+    std::os::unix::fs::symlink("/nowhere/python3", program).unwrap();
+    let said = rocwheel(&["doctor", text(environment.path()), "--target", "gfx942"]).stdout;
+    assert_has!(said, "/bin/python` leads to a Python that is gone");
 }
 
 #[test]

@@ -1,0 +1,261 @@
+//! Files that disagree: libraries that are not found, archives that hide others, development files of another
+//! version.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use itertools::Itertools as _;
+
+use super::{Diagnosis, Repair, files_are};
+use crate::{
+    check::{
+        CheckOptions, Finding, Rule, RuleSelection, SetFacts, installed as installed_tree, judge,
+    },
+    console::{few, shell_word},
+    index::is_ours,
+    install::{
+        installed_package::InstalledPackage, runtime::RuntimeFacts, site_packages::SitePackages,
+    },
+    loader::missing_libraries,
+    policy::DistNames,
+};
+
+/// The rules of `check` that make sense for installed packages: device code that is not found or cannot be used, and
+/// run paths that lead elsewhere.
+const RULES: [&str; 5] = ["RW306", "RW308", "RW314", "RW601", "RW602"];
+/// Packages of two versions. Everything else may follow from that.
+const VERSIONS: &str = "RW204";
+/// More findings of one kind are counted.
+const MOST: usize = 5;
+
+/// What the rules of `check` say about the ROCm packages. If files of ROCm are missing, only whether versions differ.
+pub(super) fn findings(site: &SitePackages, is_whole: bool, repair: &Repair<'_>) -> Vec<Diagnosis> {
+    let rules = RULES.iter().filter(|_| is_whole).chain([&VERSIONS]);
+    let options = CheckOptions {
+        selection: RuleSelection {
+            select: rules.filter_map(|rule| rule.parse().ok()).collect(),
+            ..RuleSelection::default()
+        },
+        ..CheckOptions::default()
+    };
+    let (report, _) = judge(&set_of(site), &options, Vec::new());
+    let by_rule = report.by_rule().into_iter();
+    by_rule.map(|(rule, findings)| of_rule(rule, &findings, site, repair)).collect()
+}
+
+fn of_rule(
+    rule: &Rule,
+    findings: &[&Finding],
+    site: &SitePackages,
+    repair: &Repair<'_>,
+) -> Diagnosis {
+    let shown = findings.iter().take(MOST).map(|finding| {
+        let file = finding.file.as_ref().map(|file| package_of(site, file));
+        let place = finding.member.clone().or(file);
+        let place = place.map_or(String::new(), |place| format!("`{place}`: "));
+        format!("{place}{}", finding.fact)
+    });
+    let more = findings.len().saturating_sub(MOST);
+    let more = (more > 0).then(|| format!("and {more} more"));
+    let text = format!("{} ({})", shown.chain(more).join("; "), rule.id);
+    // Files that are as they were installed are the same after the next install.
+    let fix = if rule.id == VERSIONS {
+        repair.install("all packages of ROCm in one version", None)
+    } else {
+        let files = findings.iter().filter_map(|finding| finding.file.as_ref());
+        let packages =
+            files.map(|file| format!("`{}`", package_of(site, file))).unique().join(", ");
+        format!(
+            "no install of the same packages mends this, because it is in the files of {packages}: install another build of it"
+        )
+    };
+    Diagnosis::new(text, fix)
+}
+
+/// The name of an installed package. Facts have the name of its wheel.
+fn package_of(site: &SitePackages, file: &str) -> String {
+    let package = site.packages.iter().find(|package| package.wheel.package.file == file);
+    package.map_or_else(|| file.to_owned(), |package| package.name.to_string())
+}
+
+fn set_of(site: &SitePackages) -> SetFacts {
+    let ours = site.packages.iter().filter(|package| is_ours(&package.name));
+    SetFacts {
+        wheels: ours.map(|package| Arc::clone(&package.wheel)).collect(),
+        ..SetFacts::default()
+    }
+}
+
+/// Libraries that packages of ROCm need, and that neither they nor this machine have.
+pub(super) fn host_libraries(site: &SitePackages, runtime: &RuntimeFacts) -> Vec<Diagnosis> {
+    let set = set_of(site);
+    let names: BTreeSet<&str> = set
+        .wheels
+        .iter()
+        .flat_map(|wheel| &wheel.members)
+        .filter_map(|member| member.path.rsplit('/').next())
+        .collect();
+    let mut needed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for library in missing_libraries(&installed_tree(&set)) {
+        // What a package has may be found once another library is loaded.
+        let is_known = library.is_found_with_others || names.contains(library.name.as_str());
+        if !is_known && !runtime.has_library(&library.name) {
+            needed.entry(library.name).or_default().insert(library.path);
+        }
+    }
+    let diagnosis = |(name, files): (String, BTreeSet<String>)| {
+        let files = few(files.iter().map(|file| format!("`{file}`")));
+        Diagnosis::new(
+            format!("this machine does not have `{name}`, which {files} loads"),
+            format!("install the package of this machine's system that has `{name}`"),
+        )
+    };
+    needed.into_iter().map(diagnosis).collect()
+}
+
+/// Libraries and archives that no package has, in the directories of packages: of an older version, or of a copy by
+/// hand.
+pub(super) fn strays(site: &SitePackages) -> Vec<Diagnosis> {
+    let mut directories: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for path in &site.strays {
+        let top = path.split('/').next().unwrap_or_default();
+        directories.entry(top).or_default().push(path.clone());
+    }
+    // Files of a package of which only the `.dist-info` is gone are the subject of the packages that need it.
+    let is_needed = |top: &str| {
+        let mut lines = site.packages.iter().flat_map(|package| &package.requires);
+        lines.any(|line| {
+            let is_installed = site.find(line.name.normalized()).is_some();
+            !is_installed && format!("_{}", line.name.filename_form()) == top
+        })
+    };
+    let remains = |top: &str| {
+        site.remains.iter().any(|remains| format!("_{}", remains.name.filename_form()) == top)
+    };
+    let left = directories.into_iter().filter(|(top, _)| !is_needed(top) && !remains(top));
+    let diagnosis = |(top, files): (&str, Vec<String>)| {
+        let place = site.root.join(top);
+        Diagnosis::new(
+            format!(
+                "{}, and the loader or the runtime may find them",
+                files_are("of no installed package", &files)
+            ),
+            format!("remove what no package has from `{}`", place.display()),
+        )
+    };
+    left.map(diagnosis).collect()
+}
+
+/// The development files, if they are not complete, or of another version than their package. `rocm-sdk init` unpacks
+/// the archive that an install brings.
+pub(super) fn development_files(site: &SitePackages, repair: &Repair<'_>) -> Option<Diagnosis> {
+    let devel = site.devel.as_ref()?;
+    let name = &DistNames::built_in().devel;
+    let directory = devel.directory.display();
+    let Some(package) = site.find(name) else {
+        return Some(Diagnosis::new(
+            format!("`{directory}` has development files, and `{name}` is not installed"),
+            format!(
+                "remove `{directory}`, or install `{name}` from the index that this ROCm came from"
+            ),
+        ));
+    };
+    let other = devel.version.as_ref().filter(|version| {
+        // `7.14.0rc1` has files of 7.14.0.
+        !package.version.to_string().starts_with(&version.to_string())
+    });
+    let found = match other {
+        Some(version) => format!(
+            "the development files are of ROCm {version}, and `{name}` is {}",
+            package.version
+        ),
+        None if devel.is_complete() => return None,
+        None => {
+            let wanted = devel.wanted.unwrap_or_default();
+            format!(
+                "the development files are not complete: {} of {} files, {} of {} bytes",
+                devel.present.files, wanted.files, devel.present.bytes, wanted.bytes
+            )
+        }
+    };
+    let init = match repair.environment() {
+        Some(environment) => {
+            let program = if cfg!(windows) { "Scripts/rocm-sdk" } else { "bin/rocm-sdk" };
+            format!("{} init", shell_word(&environment.join(program).to_string_lossy()))
+        }
+        None => "rocm-sdk init".to_owned(),
+    };
+    Some(match (devel.has_archive(), repair.environment()) {
+        (true, _) => Diagnosis::new(found, init),
+        (false, Some(_)) => {
+            Diagnosis::new(found, format!("{} && {init}", repair.install(name, None)))
+        }
+        (false, None) => {
+            let install = repair.install(&format!("`{name}` again"), None);
+            Diagnosis::new(found, format!("{install}; then `{init}` unpacks them"))
+        }
+    })
+}
+
+/// Libraries of others with run paths of the machine that built them, which do not find a library that
+/// a ROCm package has.
+pub(super) fn lost_libraries(site: &SitePackages) -> Vec<Diagnosis> {
+    let (ours, others): (Vec<_>, Vec<_>) =
+        site.packages.iter().partition(|package| is_ours(&package.name));
+    let provided: BTreeSet<&str> =
+        ours.iter().flat_map(|package| &package.files).map(String::as_str).collect();
+    let diagnosis = |package: &InstalledPackage| {
+        let lost = lost_in(package, &provided);
+        let (name, version) = (&package.name, &package.version);
+        (!lost.is_empty()).then(|| {
+            Diagnosis::new(
+                format!("`{name}` {version}: {}", few(lost.into_iter())),
+                format!("tie the wheel of `{name}` to this ROCm with `rocwheel framework tie`, and install that"),
+            )
+        })
+    };
+    others.into_iter().filter_map(diagnosis).collect()
+}
+
+/// What the libraries of a package look for in a directory of another machine, although `provided` has it.
+fn lost_in(package: &InstalledPackage, provided: &BTreeSet<&str>) -> Vec<String> {
+    let names: BTreeSet<&str> =
+        provided.iter().filter_map(|path| path.rsplit('/').next()).collect();
+    let mut lost = Vec::new();
+    for member in &package.wheel.members {
+        let elf = member.content.as_ref().ok().and_then(|content| content.elf());
+        let Some((elf, run_path)) = elf.and_then(|elf| Some((elf, elf.facts.run_path()?))) else {
+            continue;
+        };
+        let Some(absolute) = run_path.split(':').find(|entry| entry.starts_with('/')) else {
+            continue;
+        };
+        let directory = member.path.rsplit_once('/').map_or("", |(directory, _)| directory);
+        let is_reached = |name: &str| {
+            let relative = run_path.split(':').filter_map(|entry| entry.strip_prefix("$ORIGIN"));
+            let mut places = relative.map(|entry| normal(&format!("{directory}{entry}/{name}")));
+            places.any(|place| provided.contains(place.as_str()))
+        };
+        let needed = elf.facts.needed.iter().map(|name| &**name);
+        let needed = needed.filter(|name| names.contains(name) && !is_reached(name));
+        lost.extend(
+            needed.map(|name| format!("`{}` looks for `{name}` in `{absolute}`", member.path)),
+        );
+    }
+    lost
+}
+
+/// A path without `.` and `..`.
+fn normal(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}

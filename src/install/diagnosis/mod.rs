@@ -1,0 +1,102 @@
+//! What is wrong with an installed environment: pure, from what was read of it. A [`Diagnosis`] is one cause with its
+//! evidence, and what to do about it. What follows from a cause is no diagnosis of its own.
+//!
+//! Only packages of ROCm are judged, packages with device code, and packages that require ROCm.
+
+mod files;
+mod packages;
+mod repair;
+mod runtime;
+
+use std::collections::BTreeSet;
+
+use itertools::Itertools as _;
+
+use self::repair::Repair;
+use super::{
+    installed_package::InstalledPackage,
+    runtime::RuntimeFacts,
+    site_packages::{DevelFiles, SitePackages},
+};
+use crate::{console::few, index::is_ours, policy::DistNames, target::Target, wheel::DistName};
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnosis {
+    pub found: String,
+    /// What to do: a command that mends it, or a sentence.
+    pub fix: String,
+}
+
+impl Diagnosis {
+    fn new(found: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { found: found.into(), fix: fix.into() }
+    }
+}
+
+/// What is wrong with an environment whose code should run on GPUs of these targets. `gpus` is how many GPUs this
+/// machine has.
+pub fn diagnose(
+    site: &SitePackages,
+    runtime: &RuntimeFacts,
+    targets: &[Target],
+    gpus: usize,
+) -> Vec<Diagnosis> {
+    let repair = Repair::new(site);
+    let mut all = Vec::new();
+    all.extend(runtime::interpreter(site, &repair));
+    all.extend(packages::remains(site, &repair));
+    all.extend(packages::twice(site, &repair));
+    all.extend(packages::stubs(site, &repair));
+    all.extend(packages::unmet_requirements(site, &repair));
+    all.extend(packages::torch(site));
+    for target in targets {
+        all.extend(packages::device_gaps(site, target, &repair));
+    }
+    all.extend(packages::damage(site, &repair));
+    // Without files of ROCm, rules find in the others what follows from that.
+    let is_whole = packages::has_all_of_rocm(site);
+    all.extend(files::findings(site, is_whole, &repair));
+    all.extend(is_whole.then(|| files::host_libraries(site, runtime)).into_iter().flatten());
+    all.extend(files::strays(site));
+    all.extend(files::lost_libraries(site));
+    all.extend(files::development_files(site, &repair));
+    all.extend(runtime::two_sites(site));
+    if site.packages.iter().any(|package| is_ours(&package.name)) {
+        all.extend(runtime::variables(site, runtime, targets, gpus));
+    }
+    all
+}
+
+/// The packages that are not as they were installed, or are not what their name says. An installer leaves them
+/// alone, because their version is right.
+pub fn broken(site: &SitePackages) -> Vec<DistName> {
+    let is_broken = |package: &&InstalledPackage| {
+        let is_devel = package.name.normalized() == DistNames::built_in().devel;
+        let needs_archive = |devel: &DevelFiles| !devel.is_complete() && !devel.has_archive();
+        let lacks_files = is_devel && site.devel.as_ref().is_some_and(needs_archive);
+        packages::is_stub(package) || package.is_damaged() || lacks_files
+    };
+    site.packages.iter().filter(is_broken).map(|package| package.name.clone()).collect()
+}
+
+/// `` `a`, `b` and 3 more``
+fn quoted<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let names: BTreeSet<&str> = names.into_iter().collect();
+    few(names.into_iter().map(|name| format!("`{name}`")))
+}
+
+/// ``1 file is missing: `a` ``, or `2 files are missing: …`.
+fn files_are(what: &str, files: &[String]) -> String {
+    let names = few(files.iter().map(|file| format!("`{file}`")));
+    match files.len() {
+        1 => format!("1 file is {what}: {names}"),
+        count => format!("{count} files are {what}: {names}"),
+    }
+}
+
+/// `a needs`, `a and b need`.
+fn need(names: &BTreeSet<String>) -> String {
+    let verb = if names.len() == 1 { "needs" } else { "need" };
+    format!("{} {verb}", names.iter().join(", "))
+}

@@ -1,0 +1,296 @@
+//! Packages that are missing, not what their name says, not whole, or in a wrong version.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use itertools::Itertools as _;
+
+use super::{Diagnosis, Repair, files_are, need, quoted};
+use crate::{
+    console::few,
+    index::is_ours,
+    install::{
+        installed_package::{DEVICE, InstalledPackage, PackageRemains},
+        site_packages::{PLATFORM, SitePackages},
+    },
+    policy::DistNames,
+    target::Target,
+    wheel::{DistName, Requirement},
+};
+
+/// The beginning of an extra for the device code of a target: `device-gfx942`.
+const DEVICE_EXTRA: &str = "device-";
+
+/// `.dist-info` directories that a removal has left. No installer can remove them, and some fail at them.
+pub(super) fn remains(site: &SitePackages, repair: &Repair<'_>) -> Vec<Diagnosis> {
+    let diagnosis = |remains: &PackageRemains| {
+        let (name, lacks) = (&remains.name, remains.lacks);
+        let info = remains.info.display();
+        let install = repair.install_one(name, &format!("`{name}`"), None);
+        Diagnosis::new(
+            format!("`{name}` was removed in part: `{info}` has no {lacks}"),
+            format!("remove the directory `{info}`, which no installer can, and then: {install}"),
+        )
+    };
+    site.remains.iter().map(diagnosis).collect()
+}
+
+/// Packages that are there in two versions: each program sees one of them by accident.
+pub(super) fn twice(site: &SitePackages, repair: &Repair<'_>) -> Vec<Diagnosis> {
+    let judged = site.packages.iter().filter(|package| package.is_of_rocm);
+    let by_name =
+        judged.into_group_map_by(|package| &package.name).into_iter().sorted_by_key(|it| it.0);
+    let diagnosis = |(name, packages): (&DistName, Vec<&InstalledPackage>)| {
+        let infos =
+            packages.iter().map(|package| format!("`{}`", package.info.display())).join(" and ");
+        let install = repair.install_one(name, &format!("`{name}`"), None);
+        (packages.len() > 1).then(|| {
+            Diagnosis::new(
+                format!("`{name}` is there {} times: {infos}", packages.len()),
+                format!("remove these directories, and then: {install}"),
+            )
+        })
+    };
+    by_name.filter_map(diagnosis).collect()
+}
+
+/// Packages with the name of one of ours, or of a device package, that have nothing of what such a package is.
+/// Strangers have uploaded such stubs to PyPI.
+pub(super) fn stubs(site: &SitePackages, repair: &Repair<'_>) -> Vec<Diagnosis> {
+    let stubs = site.packages.iter().filter(|package| is_stub(package) && !is_emptied(package));
+    let diagnosis = |package: &InstalledPackage| {
+        let (name, version) = (&package.name, &package.version);
+        Diagnosis::new(
+            format!("`{name}` {version} is a stub: it has nothing of what such a package is"),
+            repair.install_one(name, &format!("`{name}`"), None),
+        )
+    };
+    stubs.map(diagnosis).collect()
+}
+
+/// Whether a package lacks what our builder, and TheRock's scripts, put into each package of that name.
+pub(super) fn is_stub(package: &InstalledPackage) -> bool {
+    let name = package.name.normalized();
+    let module = format!("{}/", package.name.filename_form());
+    let mut files = package.files.iter().chain(&package.missing);
+    if name == DistNames::built_in().selector {
+        return !files.any(|path| path == "rocm_sdk/__init__.py");
+    }
+    if is_ours(&package.name) {
+        let tables = format!("{module}_dist_info.py");
+        return !files.any(|path| path.starts_with(PLATFORM) || *path == tables);
+    }
+    // A device package of a framework has files beside those of the framework.
+    let is_payload = |path: &String| !path.starts_with(&module) && !path.contains(".dist-info/");
+    name.contains(DEVICE) && !files.any(is_payload)
+}
+
+/// Whether nothing is left of a package: its files were removed, and it is no stub of a stranger.
+fn is_emptied(package: &InstalledPackage) -> bool {
+    package.files.is_empty() && !package.missing.is_empty()
+}
+
+/// Requirements that are not installed, or in another version. Of an extra they are asked for if a package that is
+/// judged asks for the extra, or if `install` did. Extras for GPUs are the subject of [`device_gaps`].
+pub(super) fn unmet_requirements(site: &SitePackages, repair: &Repair<'_>) -> Vec<Diagnosis> {
+    let mut missing: BTreeMap<&DistName, Unmet> = BTreeMap::new();
+    let mut wrong: BTreeMap<(String, String), Unmet<'_>> = BTreeMap::new();
+    let extras = asked_extras(site);
+    for package in site.packages.iter().filter(|package| package.is_of_rocm) {
+        let asked: Vec<&str> = extras
+            .get(package.name.normalized())
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
+            .collect();
+        for line in &package.requires {
+            // What the environment does not say, such as the release of its kernel, is not held against it.
+            let holds = line.marker.evaluate(&site.python, &asked).unwrap_or(false);
+            let is_for_gpu =
+                line.marker.extras().iter().any(|extra| extra.starts_with(DEVICE_EXTRA));
+            if !holds || is_for_gpu {
+                continue;
+            }
+            let by = format!("`{}` {}", package.name, package.version);
+            match site.find(line.name.normalized()) {
+                None => {
+                    let entry = missing.entry(&line.name).or_default();
+                    entry.by.insert(by);
+                    entry.line = Some(line);
+                }
+                // Packages of ROCm in two versions have a rule of `check`.
+                Some(found) if is_ours(&package.name) && is_ours(&found.name) => {}
+                Some(found) if line.allows(&found.version) == Some(false) => {
+                    let installed = found.version.to_string();
+                    let entry = wrong.entry((installed, line.to_string())).or_default();
+                    entry.by.insert(by);
+                    entry.line = Some(line);
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    let missing = missing
+        .into_iter()
+        .filter(|(name, _)| !site.remains.iter().any(|remains| remains.name == **name));
+    let missing = missing.map(|(name, Unmet { by, line })| {
+        let specifier = line.map(Requirement::specifier).unwrap_or_default();
+        let directory = format!("_{}/", name.filename_form());
+        // Its `.dist-info` was removed, and its files were not.
+        let has_files = site.strays.iter().any(|path| path.starts_with(&directory));
+        let but = if has_files { ": only files of it are there" } else { "" };
+        Diagnosis::new(
+            format!("{} `{name}`{specifier}, which is not installed{but}", need(&by)),
+            repair.install_one(name, &format!("`{name}{specifier}`"), None),
+        )
+    });
+    let wrong = wrong.into_iter().filter_map(|((installed, _), Unmet { by, line })| {
+        let (name, specifier) = (&line?.name, line?.specifier());
+        Some(Diagnosis::new(
+            format!("{} `{name}`{specifier}, and {installed} is installed", need(&by)),
+            repair.install_one(name, &format!("`{name}{specifier}`"), None),
+        ))
+    });
+    missing.chain(wrong).collect()
+}
+
+/// A requirement that is not met: who needs it, and the line that says so.
+#[derive(Default)]
+struct Unmet<'a> {
+    by: BTreeSet<String>,
+    line: Option<&'a Requirement>,
+}
+
+/// Whether the environment has all packages of ROCm that these require, and all their files.
+pub(super) fn has_all_of_rocm(site: &SitePackages) -> bool {
+    let mut ours = site.packages.iter().filter(|package| is_ours(&package.name));
+    let is_whole = |package: &InstalledPackage| {
+        let plain = package.requires.iter().filter(|line| line.marker.is_empty());
+        let mut required = plain.filter(|line| is_ours(&line.name));
+        !is_stub(package)
+            && !package.is_damaged()
+            && required.all(|line| site.find(line.name.normalized()).is_some())
+    };
+    site.remains.is_empty() && ours.all(is_whole)
+}
+
+/// The extras that are asked for, of each package by its name.
+fn asked_extras(site: &SitePackages) -> BTreeMap<&str, BTreeSet<String>> {
+    let mut asked: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    if let Some((_, origin)) = &site.origin {
+        let selector = DistNames::built_in().selector.as_str();
+        asked.entry(selector).or_default().extend(origin.extras.iter().cloned());
+    }
+    for package in site.packages.iter().filter(|package| package.is_of_rocm) {
+        for line in package.requires.iter().filter(|line| !line.marker.needs_extra()) {
+            let extras = line.extras.iter().map(|extra| extra.normalized().to_owned());
+            asked.entry(line.name.normalized()).or_default().extend(extras);
+        }
+    }
+    asked
+}
+
+/// torch without ROCm in an environment that has ROCm.
+pub(super) fn torch(site: &SitePackages) -> Option<Diagnosis> {
+    let torch = site.find("torch")?;
+    let has = |name: &str| torch.files.iter().any(|path| path.contains(name));
+    let is_rocm = torch.version.to_string().contains("rocm") || has("libtorch_hip");
+    if is_rocm || !site.packages.iter().any(|package| is_ours(&package.name)) {
+        return None;
+    }
+    let version = &torch.version;
+    let kind = if has("libtorch_cuda") { "CUDA" } else { "CPUs" };
+    Some(Diagnosis::new(
+        format!("torch {version} is built for {kind}, and not for ROCm"),
+        "install a torch that is built for ROCm, from the index of its packages: PyPI has the other one",
+    ))
+}
+
+/// The packages with device code for a target that packages name, and that are not installed, or in another
+/// version. Such packages are behind an extra for each target, `device-gfx942`, which may need several: AMD's
+/// torch has one package for the target itself, and one for its family.
+pub(super) fn device_gaps(
+    site: &SitePackages,
+    target: &Target,
+    repair: &Repair<'_>,
+) -> Vec<Diagnosis> {
+    let wanted = target.base().to_string();
+    let gaps = |package| gaps_of(site, package, &wanted, repair);
+    site.packages.iter().flat_map(gaps).collect()
+}
+
+fn gaps_of(
+    site: &SitePackages,
+    package: &InstalledPackage,
+    wanted: &str,
+    repair: &Repair<'_>,
+) -> Vec<Diagnosis> {
+    let name = &package.name;
+    let version = &package.version;
+    let lines = package.requires.iter().flat_map(|line| {
+        let extras = line.marker.extras().into_iter();
+        let targets = extras.filter_map(|extra| extra.strip_prefix(DEVICE_EXTRA));
+        targets.filter(|target| target.starts_with("gfx")).map(move |target| (target, line))
+    });
+    let (lines, others): (Vec<_>, Vec<_>) = lines.partition(|(target, _)| *target == wanted);
+    if lines.is_empty() && !others.is_empty() {
+        let others = few(others.into_iter().map(|(target, _)| target.to_owned()).unique());
+        return vec![Diagnosis::new(
+            format!("`{name}` {version} has no code for `{wanted}`, only for {others}"),
+            format!("install another build of `{name}`, which has `{wanted}`"),
+        )];
+    }
+    let gap = |line: &Requirement| {
+        let device = &line.name;
+        let target: Option<Target> = wanted.parse().ok();
+        let fix = || repair.install_one(device, &format!("`{device}`"), target.as_ref());
+        if site.remains.iter().any(|remains| remains.name == *device) {
+            return None;
+        }
+        let Some(installed) = site.find(device.normalized()).map(|package| &package.version) else {
+            let found = format!(
+                "`{name}` {version} has no code for `{wanted}`: `{device}` is not installed"
+            );
+            return Some(Diagnosis::new(found, fix()));
+        };
+        let is_refused = line.allows(installed) == Some(false);
+        let needs = line.pin().map_or_else(|| line.specifier().to_owned(), |pin| pin.to_string());
+        let found =
+            format!("`{name}` {version} needs `{device}` {needs}, and {installed} is installed");
+        is_refused.then(|| Diagnosis::new(found, fix()))
+    };
+    lines.iter().filter_map(|(_, line)| gap(line)).collect()
+}
+
+/// Files that RECORD has and the environment has not, or with another size. Packages of ROCm have one command, so
+/// they are one diagnosis.
+pub(super) fn damage(site: &SitePackages, repair: &Repair<'_>) -> Vec<Diagnosis> {
+    let damaged = site
+        .packages
+        .iter()
+        .filter(|package| package.is_damaged() && (is_emptied(package) || !is_stub(package)));
+    let (ours, others): (Vec<_>, Vec<_>) = damaged.partition(|package| is_ours(&package.name));
+    let found = |package: &InstalledPackage| {
+        let lists = [(&package.missing, "missing"), (&package.changed, "changed")];
+        let lists = lists.iter().filter(|(files, _)| !files.is_empty());
+        let lists = lists.map(|(files, what)| files_are(what, files)).join("; ");
+        format!("`{}` {}: {lists}", package.name, package.version)
+    };
+    let mut all = Vec::new();
+    if !ours.is_empty() {
+        let names = quoted(ours.iter().map(|package| package.name.normalized()));
+        let fix = repair.install(&format!("{names} again"), None);
+        all.push(Diagnosis::new(ours.iter().map(|package| found(package)).join("; "), fix));
+    }
+    all.extend(others.into_iter().map(|package| {
+        let what = format!("`{}` {}", package.name, package.version);
+        Diagnosis::new(found(package), repair.install_one(&package.name, &what, None))
+    }));
+    all
+}
+
+impl InstalledPackage {
+    /// Whether it has not all files of RECORD as they were installed.
+    pub(super) fn is_damaged(&self) -> bool {
+        !self.missing.is_empty() || !self.changed.is_empty()
+    }
+}

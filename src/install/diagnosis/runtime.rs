@@ -1,0 +1,172 @@
+//! What decides at run time: the Python of the environment, the other directories that it imports from, and the
+//! variables of the process.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
+
+use itertools::Itertools as _;
+
+use super::{Diagnosis, Repair, quoted};
+use crate::{
+    console::many,
+    index::is_ours,
+    install::{
+        runtime::{NamedRocm, RuntimeFacts},
+        site_packages::SitePackages,
+    },
+    policy::DistNames,
+    target::Target,
+};
+
+/// The Python that the environment was made with is gone.
+pub(super) fn interpreter(site: &SitePackages, repair: &Repair<'_>) -> Option<Diagnosis> {
+    let program = site.python.gone.as_ref()?.display();
+    let install = repair.environment().map(|_| repair.install("its packages", None));
+    let again = install.map_or_else(String::new, |command| format!(", and then: {command}"));
+    Some(Diagnosis::new(
+        format!("`{program}` leads to a Python that is gone"),
+        format!("remove the environment, make it again{again}"),
+    ))
+}
+
+/// Packages of ROCm in two directories. Their files find each other by relative paths, so only in one of them.
+pub(super) fn two_sites(site: &SitePackages) -> Option<Diagnosis> {
+    let mut sites: BTreeMap<&Path, Vec<&str>> = BTreeMap::new();
+    for package in site.packages.iter().filter(|package| is_ours(&package.name)) {
+        sites.entry(package.site()).or_default().push(package.name.normalized());
+    }
+    if sites.len() < 2 {
+        return None;
+    }
+    let mut parts = sites.iter().map(|(place, names)| {
+        format!("{} in `{}`", quoted(names.iter().copied()), place.display())
+    });
+    Some(Diagnosis::new(
+        format!("packages of ROCm are in {} directories: {}", sites.len(), parts.join("; ")),
+        "keep them in one: make the environment again without `--system-site-packages`, or unset `PYTHONPATH`",
+    ))
+}
+
+/// Variables that lead programs to another ROCm, or hide GPUs.
+pub(super) fn variables(
+    site: &SitePackages,
+    runtime: &RuntimeFacts,
+    targets: &[Target],
+    gpus: usize,
+) -> Vec<Diagnosis> {
+    let mut all = Vec::new();
+    all.extend(library_path(site, runtime));
+    all.extend(named_rocm(site, runtime));
+    all.extend(gfx_override(runtime, targets));
+    all.extend(hidden_gpus(runtime, gpus));
+    all
+}
+
+/// `LD_LIBRARY_PATH` has libraries of the names that packages of ROCm have. The loader looks there first, except for
+/// files with `DT_RPATH`, and for libraries that are loaded already.
+fn library_path(site: &SitePackages, runtime: &RuntimeFacts) -> Vec<Diagnosis> {
+    let ours = site.packages.iter().filter(|package| is_ours(&package.name));
+    let files = ours.flat_map(|package| &package.files);
+    let names: BTreeSet<&str> = files
+        .filter_map(|path| path.rsplit('/').next())
+        .filter(|name| name.contains(".so"))
+        .collect();
+    let diagnosis = |(directory, present): &(PathBuf, BTreeSet<String>)| {
+        let is_own = std::path::absolute(directory).is_ok_and(|it| it.starts_with(&site.root));
+        let same: Vec<&str> =
+            present.iter().map(String::as_str).filter(|name| names.contains(name)).collect();
+        (!is_own && !same.is_empty()).then(|| {
+            let shown = directory.display();
+            Diagnosis::new(
+                format!(
+                    "`LD_LIBRARY_PATH` has `{shown}`, from where programs may load {} instead of those of this environment",
+                    quoted(same)
+                ),
+                format!("remove `{shown}` from `LD_LIBRARY_PATH`"),
+            )
+        })
+    };
+    runtime.library_path.iter().filter_map(diagnosis).collect()
+}
+
+/// A variable names another ROCm, or one that is not there. hipcc, CMake and some libraries look there.
+fn named_rocm(site: &SitePackages, runtime: &RuntimeFacts) -> Vec<Diagnosis> {
+    let core = site.find(&DistNames::built_in().core).map(|package| package.version.to_string());
+    let diagnosis = |named: &NamedRocm| {
+        let shown = named.directory.display();
+        let variable = named.variable;
+        let found = if !named.exists {
+            format!("`{variable}` names `{shown}`, which is not there")
+        } else if named.directory.starts_with(&site.root) {
+            return None;
+        } else {
+            let version = named.version.as_ref()?.to_string();
+            let core = core.as_ref().filter(|core| !core.starts_with(&version))?;
+            format!(
+                "`{variable}` names `{shown}` with ROCm {version}, and this environment has {core}"
+            )
+        };
+        Some(Diagnosis::new(found, format!("unset `{variable}`")))
+    };
+    runtime.rocm.iter().filter_map(diagnosis).collect()
+}
+
+/// `HSA_OVERRIDE_GFX_VERSION` makes each GPU another one, whose code is used.
+fn gfx_override(runtime: &RuntimeFacts, targets: &[Target]) -> Option<Diagnosis> {
+    let value = runtime.variables.gfx_override.as_ref()?;
+    let stands_for = overridden(value);
+    let is_meant = |target: &Target| Some(target.base().to_string()) == stands_for;
+    if targets.is_empty() || targets.iter().all(is_meant) {
+        return None;
+    }
+    let instead = targets.iter().map(|target| format!("`{target}`")).unique().join(", ");
+    let acts = stands_for.map_or_else(|| "another GPU".to_owned(), |target| format!("`{target}`"));
+    Some(Diagnosis::new(
+        format!(
+            "`HSA_OVERRIDE_GFX_VERSION={value}` makes each GPU act as {acts}, and the code for {instead} is not used"
+        ),
+        "unset `HSA_OVERRIDE_GFX_VERSION`",
+    ))
+}
+
+/// The target that the value stands for: `gfx90a` for `9.0.10`.
+fn overridden(value: &str) -> Option<String> {
+    let numbers: Vec<u32> = value.split('.').map(|it| it.parse().ok()).collect::<Option<_>>()?;
+    let [major, minor, stepping] = numbers[..] else {
+        return None;
+    };
+    Some(format!("gfx{major}{minor:x}{stepping:x}"))
+}
+
+/// A variable names only GPUs that this machine has not.
+fn hidden_gpus(runtime: &RuntimeFacts, gpus: usize) -> Vec<Diagnosis> {
+    let diagnosis = |(variable, value): &(&'static str, String)| {
+        let is_there = |item: &str| match item.trim().parse::<i64>() {
+            Ok(number) => usize::try_from(number).is_ok_and(|number| number < gpus),
+            // `GPU-…`, the identity of one.
+            Err(_) => true,
+        };
+        let hides = gpus > 0 && !value.split(',').any(is_there);
+        hides.then(|| {
+            Diagnosis::new(
+                format!("`{variable}={value}` hides {} of this machine", many(gpus, "GPU")),
+                format!("unset `{variable}`, or name one of 0 to {}", gpus - 1),
+            )
+        })
+    };
+    runtime.variables.visible.iter().filter_map(diagnosis).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_stands_for_a_target() {
+        let all = ["11.0.0", "9.0.10", "9.4.2", "10.3.0", "x", "11.0"].map(overridden);
+        let shown = all.map(|target| target.unwrap_or("none".to_owned()));
+        assert_eq!(shown, ["gfx1100", "gfx90a", "gfx942", "gfx1030", "none", "none"]);
+    }
+}

@@ -1,0 +1,215 @@
+//! [`InstalledPackage`]: a package as its `.dist-info` directory and its files say it. What cannot be read is
+//! said, and never ends the reading: an environment has files of many programs.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use fs_err as fs;
+
+use crate::{
+    check::{
+        facts::{MemberFacts, WheelFile},
+        observe::{installed_member, installed_wheel},
+    },
+    index::is_ours,
+    io::{FileAt, read_small},
+    policy::DistNames,
+    version::Version,
+    wheel::{DistName, Headers, Metadata, Requirement},
+};
+
+/// A part of the name of each package with device code: `rocm-sdk-device-gfx942`, `amd-torch-device-gfx942`.
+pub(super) const DEVICE: &str = "-device-gfx";
+
+/// An installed package.
+#[derive(Debug)]
+pub struct InstalledPackage {
+    pub name: DistName,
+    pub version: Version,
+    /// Its `.dist-info` directory.
+    pub info: PathBuf,
+    /// Whether it is a package of ROCm, one with device code, or one that requires ROCm. The files of other
+    /// packages are not judged: a distribution or a company may have changed them on purpose.
+    pub is_of_rocm: bool,
+    /// The requirements of its METADATA that can be read.
+    pub requires: Vec<Requirement>,
+    /// The files of RECORD outside of `.dist-info` that exist.
+    pub files: Vec<String>,
+    /// The files of RECORD that do not exist, of a package that is judged.
+    pub missing: Vec<String>,
+    /// The files that have another size than in RECORD, of a package that is judged.
+    pub changed: Vec<String>,
+    /// The facts of its files. Only of ROCm packages, and of the libraries of others.
+    pub wheel: Arc<WheelFile>,
+}
+
+/// What a `.dist-info` directory is.
+#[derive(Debug)]
+pub(super) enum InfoDirectory {
+    Package(Box<InstalledPackage>),
+    /// A package of ROCm, or one with device code, without the files that say what is installed.
+    Remains(PackageRemains),
+    /// Another program's: distributions of Linux write no RECORD.
+    Other,
+}
+
+/// What a removal that was interrupted has left of a package: a `.dist-info` directory without METADATA or RECORD.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PackageRemains {
+    pub name: DistName,
+    pub info: PathBuf,
+    /// The file that cannot be read: `RECORD`.
+    pub lacks: &'static str,
+}
+
+impl InfoDirectory {
+    /// Reads a `.dist-info` directory of `site`.
+    pub(super) fn read(site: &Path, info: &Path) -> Self {
+        match (metadata_of(info), text_of(info, "RECORD")) {
+            (Some(metadata), Some(record)) => {
+                Self::Package(Box::new(InstalledPackage::read(site, info, metadata, &record)))
+            }
+            (Some(metadata), None) => Self::remains(metadata.name, info, "RECORD"),
+            (None, _) => {
+                let file_name = info.file_name().unwrap_or_default().to_string_lossy();
+                let name = file_name.split('-').next().unwrap_or_default().parse();
+                name.map_or(Self::Other, |name| Self::remains(name, info, "METADATA"))
+            }
+        }
+    }
+
+    fn remains(name: DistName, info: &Path, lacks: &'static str) -> Self {
+        if !is_of_rocm(&name) {
+            return Self::Other;
+        }
+        Self::Remains(PackageRemains { name, info: info.to_owned(), lacks })
+    }
+}
+
+impl InstalledPackage {
+    /// The directory that it is installed in.
+    pub fn site(&self) -> &Path {
+        self.info.parent().unwrap_or(&self.info)
+    }
+
+    fn read(site: &Path, info: &Path, metadata: Metadata, record: &str) -> Self {
+        let requires: Vec<Requirement> = metadata.requirements().collect();
+        let (name, version) = (metadata.name, metadata.version);
+        let wheel: Option<Headers> = text_of(info, "WHEEL").and_then(|text| text.parse().ok());
+        let tag = wheel.as_ref().and_then(|headers| headers.get("Tag")).unwrap_or("py3-none-any");
+        let file = format!("{}-{version}-{tag}.whl", name.filename_form());
+        let requires_rocm = requires.iter().any(|requirement| is_of_rocm(&requirement.name));
+        let mut package = Self {
+            is_of_rocm: is_of_rocm(&name) || requires_rocm,
+            info: info.to_owned(),
+            requires,
+            files: Vec::new(),
+            missing: Vec::new(),
+            changed: Vec::new(),
+            wheel: Arc::new(installed_wheel(file.clone(), Vec::new())),
+            version,
+            name,
+        };
+        let members = package.read_files(site, record);
+        package.wheel = Arc::new(installed_wheel(file, members));
+        package
+    }
+
+    /// Reads RECORD, and the headers of the files that rules need.
+    fn read_files(&mut self, site: &Path, record: &str) -> Vec<MemberFacts> {
+        let is_ours = is_ours(&self.name);
+        let mut members = Vec::new();
+        let mut reader = csv::ReaderBuilder::new();
+        let rows = reader.has_headers(false).flexible(true).from_reader(record.as_bytes());
+        for row in rows.into_records() {
+            let path = row.as_ref().ok().and_then(|row| row.get(0));
+            let (Ok(row), Some(path)) = (&row, path.filter(|path| !path.contains('\0'))) else {
+                self.is_changed("RECORD");
+                continue;
+            };
+            // What Python compiled is made again.
+            if Path::new(path).extension().is_some_and(|it| it == "pyc") {
+                continue;
+            }
+            let place = site.join(path);
+            let metadata = match fs::metadata(&place) {
+                Ok(metadata) => metadata,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    if self.is_of_rocm && !is_unpacked_archive(site, path) {
+                        self.missing.push(path.to_owned());
+                    }
+                    continue;
+                }
+                Err(_) => {
+                    self.is_changed(path);
+                    continue;
+                }
+            };
+            let recorded: Option<u64> = row.get(2).and_then(|size| size.parse().ok());
+            if recorded.is_some_and(|size| size != metadata.len()) {
+                self.is_changed(path);
+            }
+            if !path.contains(".dist-info/") {
+                self.files.push(path.to_owned());
+            }
+            let is_inside = !path.starts_with("..") && !Path::new(path).is_absolute();
+            if is_inside && metadata.is_file() && (is_ours || path.contains(".so")) {
+                match member(path, &place, &metadata) {
+                    Ok(member) => members.push(member),
+                    Err(_) => self.is_changed(path),
+                }
+            }
+        }
+        members
+    }
+
+    /// Remembers a file that is not as it was installed, or cannot be read.
+    fn is_changed(&mut self, path: &str) {
+        if self.is_of_rocm && self.changed.last().is_none_or(|last| last != path) {
+            self.changed.push(path.to_owned());
+        }
+    }
+}
+
+fn member(path: &str, place: &Path, metadata: &std::fs::Metadata) -> io::Result<MemberFacts> {
+    #[cfg(unix)]
+    let mode = std::os::unix::fs::MetadataExt::mode(metadata) & 0o7777;
+    #[cfg(not(unix))]
+    let mode = 0o644;
+    installed_member(path.to_owned(), mode, &FileAt::open(place)?)
+}
+
+/// Whether a package is one of ROCm, or has device code.
+fn is_of_rocm(name: &DistName) -> bool {
+    is_ours(name) || name.normalized().contains(DEVICE)
+}
+
+/// Whether a path is that of the archive with the development files, which are unpacked: `rocm-sdk init`
+/// removes the archive then, and leaves its row in RECORD.
+fn is_unpacked_archive(site: &Path, path: &str) -> bool {
+    let devel = DistNames::built_in().devel.replace('-', "_");
+    let end = path.strip_prefix(&format!("{devel}/_devel.tar"));
+    let is_archive = end.is_some_and(|end| end.is_empty() || end == ".xz");
+    is_archive && site.join(format!("_{devel}")).is_dir()
+}
+
+/// The text of a small file. `None` if it cannot be read.
+pub(super) fn text_of(directory: &Path, name: &str) -> Option<String> {
+    let bytes = read_small(&directory.join(name)).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The metadata of an installed package. `None` without a name or a version.
+pub(super) fn metadata_of(info: &Path) -> Option<Metadata> {
+    let headers: Headers = text_of(info, "METADATA")?.parse().ok()?;
+    Some(Metadata {
+        name: headers.get("Name")?.parse().ok()?,
+        version: headers.get("Version")?.parse().ok()?,
+        requires_python: None,
+        requires_dist: headers.all("Requires-Dist").map(str::to_owned).collect(),
+        provides_extra: Vec::new(),
+    })
+}
