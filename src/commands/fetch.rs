@@ -101,7 +101,7 @@ struct IdleFlags {
 }
 
 pub fn run(args: &FetchArgs, world: &World) -> Result<()> {
-    args.choice.ensure_readable()?;
+    args.choice.run.ensure_readable()?;
     let wish = Wish {
         include: args.include.clone(),
         exclude: args.exclude.clone(),
@@ -161,24 +161,22 @@ impl FetchArgs {
 }
 
 /// The artifacts of a run.
-#[derive(Debug, derive_more::Deref, clap::Args)]
+#[derive(Debug, clap::Args)]
 pub struct ChoiceArgs {
     #[command(flatten)]
     pub selection: SelectionArgs,
     /// Fetch even if artifacts that the packages need are missing
     #[arg(long)]
     allow_incomplete: bool,
-    #[deref]
     #[command(flatten)]
-    run: RunChoice,
+    pub run: RunChoice,
 }
 
 /// Which run, and where its outputs are read.
-#[derive(Debug, derive_more::Deref, clap::Args)]
+#[derive(Debug, clap::Args)]
 pub struct RunChoice {
-    #[deref]
     #[command(flatten)]
-    run: RunArgs,
+    pub args: RunArgs,
     #[command(flatten)]
     search: SearchArgs,
     /// How long to wait for what the run has not uploaded yet: `90s`, `30m`, `2h`
@@ -311,7 +309,7 @@ impl ChoiceArgs {
 
 impl RunChoice {
     pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
-        self.run.read_variables(variables)
+        self.args.read_variables(variables)
     }
 
     fn request<'a>(
@@ -321,20 +319,20 @@ impl RunChoice {
         settings: &'a FetchSettings,
     ) -> Result<FetchRequest<'a>> {
         let search = self.search.get();
-        let run = self.run.run().ok().cloned();
+        let run = self.args.run().ok().cloned();
         ensure!(
             self.input_dir.is_none() || settings.source_kind != SourceKind::GitHub,
             "`--source github` cannot be used with `--input-dir`"
         );
         if let Some(search) = &search {
             let flag = search.flag();
-            ensure!(!self.run.names_a_run(), "`--run-id` cannot be used with `{flag}`");
+            ensure!(!self.args.names_a_run(), "`--run-id` cannot be used with `{flag}`");
         }
         // A search asks the default server, even if the environment names another one for this run.
         let named = run.clone().filter(|_| search.is_none());
         let server = named.and_then(|run| run.server);
         let github = move || {
-            self.run.ensure_online("asking GitHub")?;
+            self.args.ensure_online("asking GitHub")?;
             settings.github.settings(server.as_deref())
         };
         Ok(FetchRequest {
@@ -343,8 +341,8 @@ impl RunChoice {
             workflow: settings.workflow.clone(),
             most_runs: settings.max_commits.into(),
             needs_success: settings.require_successful_run,
-            context: self.run.context()?,
-            platform: self.run.platform(),
+            context: self.args.context()?,
+            platform: self.args.platform(),
             wait: self.wait,
             input_dir: self.input_dir.clone(),
             source_kind: settings.source_kind,
@@ -367,7 +365,7 @@ impl RunChoice {
 
     /// Whether a flag says which run to use.
     pub fn names_a_run(&self) -> bool {
-        self.run.names_a_run() || self.search_flag().is_some()
+        self.args.names_a_run() || self.search_flag().is_some()
     }
 
     /// The run that the arguments name, or the newest of a search for which `has` succeeds.
@@ -378,8 +376,8 @@ impl RunChoice {
         has: &dyn Fn(&Run) -> Result<()>,
     ) -> Result<Run> {
         if self.search_flag().is_none() {
-            let run = self.run.run()?;
-            return self.run.resolve(run, &settings.github, world);
+            let run = self.args.run()?;
+            return self.args.resolve(run, &settings.github, world);
         }
         let request = self.request(Wish::default(), false, settings)?;
         request.search_run(world, has)
@@ -390,7 +388,7 @@ impl RunChoice {
         if self.input_dir.is_some() {
             return Ok(());
         }
-        self.run.ensure_online("fetching from a bucket or from GitHub").hint(
+        self.args.ensure_online("fetching from a bucket or from GitHub").hint(
             "fetch from `--input-dir`, or ask `rocwheel place` where a run keeps its packages",
         )
     }
@@ -403,13 +401,13 @@ impl RunChoice {
     /// The run that the arguments name; without one, a local run. Does not search for a run.
     pub fn named_run(&self, settings: &FetchSettings, world: &World) -> Result<Run> {
         let local = RunId::local().into();
-        let run = self.run.run().unwrap_or(&local);
-        self.run.resolve(run, &settings.github, world)
+        let run = self.args.run().unwrap_or(&local);
+        self.args.resolve(run, &settings.github, world)
     }
 
     /// Whether the arguments or the environment say which run to use.
     pub fn knows_a_run(&self) -> bool {
-        self.run.run().is_ok() || self.search_flag().is_some() || self.input_dir.is_some()
+        self.args.run().is_ok() || self.search_flag().is_some() || self.input_dir.is_some()
     }
 }
 

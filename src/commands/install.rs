@@ -186,7 +186,7 @@ impl InstallArgs {
             packages: self.package.clone(),
             dependencies: dependencies.context("failed to read `--deps`")?.map(|it| it.to_string()),
             no_check: self.no_check,
-            platform: self.run.platform(),
+            platform: self.run.args.platform(),
         })
     }
 

@@ -192,7 +192,7 @@ impl PipelineArgs {
             return Ok(SetPlace::below(&self.output_dir, &key, &world.stop));
         };
         let choice = &self.origin.choice;
-        let online = choice.ensure_online(format!("an upload to `{to}`"));
+        let online = choice.run.args.ensure_online(format!("an upload to `{to}`"));
         online.hint("add `--dry-run`, or publish in the output directory")?;
         let access = &origin.settings.access;
         let mut place = access.destination(&PlaceArg::Bucket(to), &world.stop)?;
@@ -286,12 +286,12 @@ impl OriginArgs {
                 ("--artifact-dir", Artifacts::Directory(directory))
             }
             None => {
-                if !choice.knows_a_run() {
+                if !choice.run.knows_a_run() {
                     return Err(anyhow!("no artifacts and no run were given")).hint(
                         "pass `--run-id`, `--commit`, `--pr`, `--branch`, `--latest`, `--artifact-dir` or `--sample`",
                     );
                 }
-                choice.ensure_readable()?;
+                choice.run.ensure_readable()?;
                 let request = choice.request(Wish::default(), settings, world)?;
                 let job = request.decide(unpacked, OutputForm::Unpacked, is_dry_run, world)?;
                 return Ok(ArtifactsOrigin {
@@ -303,7 +303,7 @@ impl OriginArgs {
             }
         };
         // To say where the packages belong, the run must be named.
-        if let Some(search) = choice.search_flag() {
+        if let Some(search) = choice.run.search_flag() {
             return Err(anyhow!("`{search}` cannot be used with `{flag}`")).hint(format!(
                 "name the run that the packages are for with `--run-id`, or leave out `{flag}`"
             ));
@@ -316,7 +316,12 @@ impl OriginArgs {
                 "leave out `{selection}`; `--linux-amdgpu-families` says which families `rocm` offers"
             ));
         }
-        Ok(ArtifactsOrigin { artifacts, run: choice.named_run(settings, world)?, choice, settings })
+        Ok(ArtifactsOrigin {
+            artifacts,
+            run: choice.run.named_run(settings, world)?,
+            choice,
+            settings,
+        })
     }
 }
 
@@ -342,9 +347,9 @@ impl<'a> ArtifactsOrigin<'a> {
         // The bucket says more about the run than `RELEASE_TYPE`, which is that of this workflow.
         let kind = match Buckets::builtin().release_types(&self.run.bucket)[..] {
             [kind] => Some(kind),
-            _ => self.choice.release_type(),
+            _ => self.choice.run.args.release_type(),
         };
-        let platform = self.choice.platform();
+        let platform = self.choice.run.args.platform();
         args.what.options(&args.settings, platform, kind)
     }
 

@@ -50,7 +50,7 @@ impl InstallArgs {
             return Err(anyhow!("{version} is a version of the stream `{own}`"))
                 .hint(format!("pass `--stream {own}`"));
         }
-        self.run.ensure_online("reading a stream")?;
+        self.run.args.ensure_online("reading a stream")?;
         let places = stream.places(self.version.as_ref());
         let places = places.into_iter().map(|place| match &self.mirror {
             Some(mirror) => place.mirrored(&mirror.to_string()),
@@ -65,7 +65,7 @@ impl InstallArgs {
         let mut others = Vec::new();
         for place in &places {
             let index = self.settings.access.place(&place.index.parse()?, &world.stop)?;
-            let Some(offered) = index.offered_as_index(self.run.platform())? else {
+            let Some(offered) = index.offered_as_index(self.run.args.platform())? else {
                 continue;
             };
             let versions = install::versions_of(&offered, Some(stream));
@@ -115,7 +115,7 @@ impl InstallArgs {
         if let Some(directory) = self.run.input_dir() {
             return Ok(SetPlace::below(directory, &place.key, &world.stop));
         }
-        let online = self.run.ensure_online("reading the packages of a run");
+        let online = self.run.args.ensure_online("reading the packages of a run");
         online.hint("name a directory, or one like the bucket with `--input-dir`")?;
         self.settings.access.bucket(&place, &world.stop)
     }
@@ -123,14 +123,14 @@ impl InstallArgs {
     /// Fails if a run has no packages.
     fn has_packages(&self, run: &Run, world: &World) -> Result<()> {
         let place = self.place_of(run, world)?;
-        let has = place.is_whole()? || place.offered(self.run.platform())?.is_some();
+        let has = place.is_whole()? || place.offered(self.run.args.platform())?.is_some();
         ensure!(has, No(format!("no packages at `{place}`")));
         Ok(())
     }
 
     /// What the place offers; with `--wait`, once it is whole.
     fn offered(&self, place: &SetPlace, world: &World) -> Result<OfferedSet> {
-        let platform = self.run.platform();
+        let platform = self.run.args.platform();
         if let Some(wait) = self.run.wait() {
             wait_until_whole(place, wait, world)?;
         }
