@@ -58,7 +58,7 @@ pub struct DoctorArgs {
     /// machine's access to GitHub and buckets
     #[arg(value_name = "ENVIRONMENT")]
     environment: Option<PathBuf>,
-    /// Targets or families that the environment is for, comma-separated [default: those of the GPUs here]
+    /// Targets or families that the environment is for, comma-separated [default: those of the GPUs here, or else those that it was installed for]
     #[arg(long = "target", value_name = "LIST", requires = "environment")]
     targets: Vec<TargetPattern>,
     /// Bucket to read [default: that of TheRock's CI runs]
@@ -174,8 +174,11 @@ impl DoctorArgs {
         let variables = Variables::of_this_process().runtime();
         let site = SitePackages::read(root, &variables.python_path, World::jobs(), &world.stop)?;
         let runtime = RuntimeFacts::read(variables);
+        let detected = gpus.iter().filter_map(|gpu| gpu.target.clone());
         let targets: Vec<Target> = match self.targets.as_slice() {
-            [] => gpus.iter().filter_map(|gpu| gpu.target.clone()).unique().collect(),
+            // A machine without GPUs prepares the environment for others.
+            [] if gpus.is_empty() => site.installed_targets(),
+            [] => detected.unique().collect(),
             patterns => TargetTable::builtin().select_with_newer(patterns)?,
         };
         let found = install::diagnose(&site, &runtime, &targets, gpus.len());

@@ -21,6 +21,7 @@ use crate::{
     error::{Context as _, Hint as _, Result, Stop, anyhow},
     parallel,
     policy::DistNames,
+    target::Target,
     version::BaseVersion,
     wheel::{MarkerVariable, MarkerVariables, Metadata},
 };
@@ -92,7 +93,9 @@ impl SitePackages {
     ) -> Result<Self> {
         let shown = environment.display();
         let nothing = || format!("no packages are installed in `{shown}`");
-        let root = own_site(environment).with_context(nothing).hint(PASS_AN_ENVIRONMENT)?;
+        let site = own_site(environment).with_context(nothing).hint(PASS_AN_ENVIRONMENT)?;
+        // Paths are printed, and a reader may be elsewhere.
+        let root = std::path::absolute(site)?;
         let settings = VenvSettings::read(environment);
         let python = PythonFacts::read(environment, &root, &settings);
         // The order is that of `sys.path`.
@@ -128,6 +131,12 @@ impl SitePackages {
             remains,
             root,
         })
+    }
+
+    /// The targets that `install` was asked for.
+    pub fn installed_targets(&self) -> Vec<Target> {
+        let targets = self.origin.iter().flat_map(|(_, origin)| &origin.targets);
+        targets.filter_map(|target| target.parse().ok()).collect()
     }
 
     pub fn find(&self, name: &str) -> Option<&InstalledPackage> {
@@ -205,6 +214,7 @@ impl PythonFacts {
             Some(format!("{}.{}", numbers.next()?, numbers.next()?))
         };
         let program = environment.join("bin/python");
+        let program = std::path::absolute(&program).unwrap_or(program);
         let is_gone = fs::symlink_metadata(&program).is_ok() && !program.exists();
         Self {
             version: of_path.or_else(|| settings.version.as_ref().and_then(minor)),

@@ -50,7 +50,7 @@ fn replace_in(file: &Path, from: &str, to: &str) {
 /// What somebody does to an environment.
 type Damage = fn(&Sandbox, &str);
 
-const DAMAGES: [(&str, Damage); 6] = [
+const DAMAGES: [(&str, Damage); 14] = [
     ("`rocm-sdk-device-gfx942` is not installed", |t, environment| {
         let python = t.path(environment).join("bin/python");
         let mut uninstall = t.shell(&format!(
@@ -99,7 +99,62 @@ const DAMAGES: [(&str, Damage); 6] = [
         let mut files = files.filter(|it| fs_err::symlink_metadata(it).unwrap().is_file());
         fs_err::remove_file(files.find(|it| *it != header).unwrap()).unwrap();
     }),
+    ("has no RECORD", |t, environment| {
+        fs_err::remove_file(info(t, environment, "rocm_sdk_libraries").join("RECORD")).unwrap();
+    }),
+    ("has no METADATA", |t, environment| {
+        fs_err::remove_file(info(t, environment, "rocm_sdk_libraries").join("METADATA")).unwrap();
+    }),
+    ("only files of it are there", |t, environment| {
+        fs_err::remove_dir_all(info(t, environment, "rocm_sdk_libraries")).unwrap();
+    }),
+    ("files are missing", |t, environment| {
+        let module = file(t, environment, "_rocm_sdk_libraries/__init__.py");
+        fs_err::remove_dir_all(module.parent().unwrap()).unwrap();
+    }),
+    ("`rocm-sdk-core` is there 2 times", |t, environment| {
+        let info = info(t, environment, "rocm_sdk_core");
+        let other = info.with_file_name("rocm_sdk_core-0.98.0.dist-info");
+        copy_tree(&info, &other);
+        replace_in(&other.join("METADATA"), "Version: 0.99.1.dev0", "Version: 0.98.0");
+    }),
+    ("`rocm` 0.99.1.dev0, which was installed here, is gone", |t, environment| {
+        let uninstall = format!("uv pip uninstall -q --python '{environment}/bin/python' rocm");
+        succeed(&mut t.shell(&uninstall));
+    }),
+    ("the development files are of ROCm 0.1.0", |t, environment| {
+        let module = file(t, environment, "rocm_sdk_devel/__init__.py");
+        let tree = module.parent().unwrap().with_file_name("_rocm_sdk_devel");
+        let _ = fs_err::remove_dir_all(&tree);
+        fs_err::create_dir_all(tree.join(".info")).unwrap();
+        fs_err::write(tree.join(".info/version"), "0.1.0").unwrap();
+    }),
+    ("leads to a Python that is gone", |t, environment| {
+        let python = t.path(environment).join("bin/python");
+        fs_err::remove_file(&python).unwrap();
+        std::os::unix::fs::symlink("/nowhere/python3", python).unwrap();
+    }),
 ];
+
+/// The `.dist-info` directory of a package.
+fn info(t: &Sandbox, environment: &str, package: &str) -> PathBuf {
+    file(t, environment, &format!("{package}-{VERSION}.dist-info/RECORD")).with_file_name("")
+}
+
+/// Does what an advice says: removes what it names, and pastes the command after it.
+fn follow(t: &Sandbox, advice: &str) {
+    let command = match advice.split_once(", and then: ") {
+        Some((removal, command)) => {
+            assert!(removal.starts_with("remove "), "{advice}");
+            for path in removal.split('`').filter(|part| part.starts_with('/')) {
+                fs_err::remove_dir_all(path).unwrap();
+            }
+            command
+        }
+        None => advice,
+    };
+    paste(t, command);
+}
 
 /// The environment has a name that a shell would take apart.
 #[test]
@@ -117,14 +172,14 @@ fn each_command_of_doctor_mends_what_it_was_printed_for() {
         damage(&t, environment);
         let found = problems(&t, environment);
         assert!(found.iter().any(|it| it.0.contains(wanted)), "{wanted}: {found:?}");
-        let is_command =
-            |it: &str| it.starts_with("rocwheel install ") || it.ends_with("rocm-sdk' init");
-        let commands: Vec<&String> =
-            found.iter().map(|it| &it.1).filter(|it| is_command(it)).collect();
-        assert!(!commands.is_empty(), "{found:?}");
-        for command in commands {
-            paste(&t, command);
-        }
+        let is_command = |advice: &str| {
+            advice.contains("rocwheel install ") || advice.ends_with("rocm-sdk' init")
+        };
+        let advices: Vec<&String> =
+            found.iter().map(|it| &it.1).filter(|advice| is_command(advice)).collect();
+        // What follows from a cause is not said again.
+        assert_eq!(advices.len(), 1, "{found:?}");
+        follow(&t, advices[0]);
         assert_eq!(problems(&t, environment), [], "{wanted}");
     }
     assert!(!t.path("evil").exists());

@@ -8,7 +8,7 @@ use std::{
 
 use itertools::Itertools as _;
 
-use super::{Diagnosis, Repair, files_are};
+use super::{Diagnosis, Repair, files_are, packages::is_twice};
 use crate::{
     check::{
         CheckOptions, Finding, Rule, RuleSelection, SetFacts, installed as installed_tree, judge,
@@ -41,8 +41,18 @@ pub(super) fn findings(site: &SitePackages, is_whole: bool, repair: &Repair<'_>)
         ..CheckOptions::default()
     };
     let (report, _) = judge(&set_of(site), &options, Vec::new());
-    let by_rule = report.by_rule().into_iter();
-    by_rule.map(|(rule, findings)| of_rule(rule, &findings, site, repair)).collect()
+    let mut all = Vec::new();
+    for (rule, mut findings) in report.by_rule() {
+        // That a package is there in two versions is a cause of its own.
+        findings.retain(|finding| {
+            let package = finding.file.as_ref().and_then(|file| package_of(site, file));
+            rule.id != VERSIONS || package.is_none_or(|package| !is_twice(site, &package.name))
+        });
+        if !findings.is_empty() {
+            all.push(of_rule(rule, &findings, site, repair));
+        }
+    }
+    all
 }
 
 fn of_rule(
@@ -52,7 +62,7 @@ fn of_rule(
     repair: &Repair<'_>,
 ) -> Diagnosis {
     let shown = findings.iter().take(MOST).map(|finding| {
-        let file = finding.file.as_ref().map(|file| package_of(site, file));
+        let file = finding.file.as_ref().map(|file| name_of(site, file));
         let place = finding.member.clone().or(file);
         let place = place.map_or(String::new(), |place| format!("`{place}`: "));
         format!("{place}{}", finding.fact)
@@ -65,8 +75,7 @@ fn of_rule(
         repair.install("all packages of ROCm in one version", None)
     } else {
         let files = findings.iter().filter_map(|finding| finding.file.as_ref());
-        let packages =
-            files.map(|file| format!("`{}`", package_of(site, file))).unique().join(", ");
+        let packages = files.map(|file| format!("`{}`", name_of(site, file))).unique().join(", ");
         format!(
             "no install of the same packages mends this, because it is in the files of {packages}: install another build of it"
         )
@@ -74,10 +83,13 @@ fn of_rule(
     Diagnosis::new(text, fix)
 }
 
-/// The name of an installed package. Facts have the name of its wheel.
-fn package_of(site: &SitePackages, file: &str) -> String {
-    let package = site.packages.iter().find(|package| package.wheel.package.file == file);
-    package.map_or_else(|| file.to_owned(), |package| package.name.to_string())
+/// The installed package of which facts have the name of the wheel.
+fn package_of<'a>(site: &'a SitePackages, file: &str) -> Option<&'a InstalledPackage> {
+    site.packages.iter().find(|package| package.wheel.package.file == file)
+}
+
+fn name_of(site: &SitePackages, file: &str) -> String {
+    package_of(site, file).map_or_else(|| file.to_owned(), |package| package.name.to_string())
 }
 
 fn set_of(site: &SitePackages) -> SetFacts {
@@ -152,6 +164,10 @@ pub(super) fn strays(site: &SitePackages) -> Vec<Diagnosis> {
 /// the archive that an install brings.
 pub(super) fn development_files(site: &SitePackages, repair: &Repair<'_>) -> Option<Diagnosis> {
     let devel = site.devel.as_ref()?;
+    if devel.present.files == 0 && devel.has_archive() {
+        // An installer has left directories. The first program that needs the files unpacks them.
+        return None;
+    }
     let name = &DistNames::built_in().devel;
     let directory = devel.directory.display();
     let Some(package) = site.find(name) else {

@@ -47,18 +47,21 @@ pub fn diagnose(
     all.extend(runtime::interpreter(site, &repair));
     all.extend(packages::remains(site, &repair));
     all.extend(packages::twice(site, &repair));
+    all.extend(packages::lost_selector(site, &repair));
     all.extend(packages::stubs(site, &repair));
     all.extend(packages::unmet_requirements(site, &repair));
     all.extend(packages::torch(site));
-    for target in targets {
-        all.extend(packages::device_gaps(site, target, &repair));
-    }
+    let gaps: Vec<Diagnosis> =
+        targets.iter().flat_map(|target| packages::device_gaps(site, target, &repair)).collect();
+    // Files of a package that is not installed any more are not said again.
+    let is_whole = packages::has_all_of_rocm(site);
+    let has_all = is_whole && gaps.is_empty();
+    all.extend(gaps);
     all.extend(packages::damage(site, &repair));
     // Without files of ROCm, rules find in the others what follows from that.
-    let is_whole = packages::has_all_of_rocm(site);
     all.extend(files::findings(site, is_whole, &repair));
     all.extend(is_whole.then(|| files::host_libraries(site, runtime)).into_iter().flatten());
-    all.extend(files::strays(site));
+    all.extend(has_all.then(|| files::strays(site)).into_iter().flatten());
     all.extend(files::lost_libraries(site));
     all.extend(files::development_files(site, &repair));
     all.extend(runtime::two_sites(site));

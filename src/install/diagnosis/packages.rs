@@ -28,7 +28,7 @@ pub(super) fn remains(site: &SitePackages, repair: &Repair<'_>) -> Vec<Diagnosis
         let install = repair.install_one(name, &format!("`{name}`"), None);
         Diagnosis::new(
             format!("`{name}` was removed in part: `{info}` has no {lacks}"),
-            format!("remove the directory `{info}`, which no installer can, and then: {install}"),
+            format!("remove the directory `{info}`, and then: {install}"),
         )
     };
     site.remains.iter().map(diagnosis).collect()
@@ -40,17 +40,32 @@ pub(super) fn twice(site: &SitePackages, repair: &Repair<'_>) -> Vec<Diagnosis> 
     let by_name =
         judged.into_group_map_by(|package| &package.name).into_iter().sorted_by_key(|it| it.0);
     let diagnosis = |(name, packages): (&DistName, Vec<&InstalledPackage>)| {
-        let infos =
-            packages.iter().map(|package| format!("`{}`", package.info.display())).join(" and ");
+        let infos = packages.iter().map(|package| format!("`{}`", package.info.display()));
+        let versions = packages.iter().map(|package| &package.version).join(" and ");
         let install = repair.install_one(name, &format!("`{name}`"), None);
         (packages.len() > 1).then(|| {
             Diagnosis::new(
-                format!("`{name}` is there {} times: {infos}", packages.len()),
-                format!("remove these directories, and then: {install}"),
+                format!("`{name}` is there {} times, as {versions}", packages.len()),
+                format!("remove {}, and then: {install}", infos.collect::<Vec<_>>().join(" and ")),
             )
         })
     };
     by_name.filter_map(diagnosis).collect()
+}
+
+/// `rocm` itself was installed here, and is not any more.
+pub(super) fn lost_selector(site: &SitePackages, repair: &Repair<'_>) -> Option<Diagnosis> {
+    let selector = &DistNames::built_in().selector;
+    let version = repair.version().filter(|_| site.find(selector).is_none())?;
+    Some(Diagnosis::new(
+        format!("`{selector}` {version}, which was installed here, is gone"),
+        repair.install(&format!("`{selector}`"), None),
+    ))
+}
+
+/// Whether a package is there more than once.
+pub(super) fn is_twice(site: &SitePackages, name: &DistName) -> bool {
+    site.packages.iter().filter(|package| package.name == *name).count() > 1
 }
 
 /// Packages with the name of one of ours, or of a device package, that have nothing of what such a package is.

@@ -7,6 +7,7 @@ use crate::{
     install::{installed_package::DEVICE, origin::InstallOrigin, site_packages::SitePackages},
     policy::DistNames,
     target::Target,
+    version::Version,
     wheel::{DistName, Requirement},
 };
 
@@ -44,6 +45,11 @@ impl<'a> Repair<'a> {
     /// The environment, if `install` has filled it.
     pub(super) fn environment(&self) -> Option<&Path> {
         self.origin.map(|(environment, _)| environment)
+    }
+
+    /// The version of ROCm that `install` has put there.
+    pub(super) fn version(&self) -> Option<&Version> {
+        self.origin.and_then(|(_, origin)| origin.version.as_ref())
     }
 
     /// What brings packages of ROCm again, and device code for one more target: the command that installs the whole

@@ -23,12 +23,15 @@ use crate::{
 /// The Python that the environment was made with is gone.
 pub(super) fn interpreter(site: &SitePackages, repair: &Repair<'_>) -> Option<Diagnosis> {
     let program = site.python.gone.as_ref()?.display();
-    let install = repair.environment().map(|_| repair.install("its packages", None));
-    let again = install.map_or_else(String::new, |command| format!(", and then: {command}"));
-    Some(Diagnosis::new(
-        format!("`{program}` leads to a Python that is gone"),
-        format!("remove the environment, make it again{again}"),
-    ))
+    let fix = match repair.environment() {
+        Some(environment) => format!(
+            "remove the directory `{}`, and then: {}",
+            environment.display(),
+            repair.install("its packages", None)
+        ),
+        None => "remove the environment, and make it again".to_owned(),
+    };
+    Some(Diagnosis::new(format!("`{program}` leads to a Python that is gone"), fix))
 }
 
 /// Packages of ROCm in two directories. Their files find each other by relative paths, so only in one of them.
