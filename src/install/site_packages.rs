@@ -118,7 +118,8 @@ impl SitePackages {
             }
         }
         hide_others(&mut packages);
-        if infos.is_empty() {
+        // A new virtual environment has none, and nothing is wrong with it.
+        if infos.is_empty() && !environment.join("pyvenv.cfg").is_file() {
             return Err(anyhow!("{}", nothing())).hint(PASS_AN_ENVIRONMENT);
         }
         let origin = InstallOrigin::environment_of(&root);
