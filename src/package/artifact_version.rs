@@ -6,39 +6,47 @@ use crate::{
     version::{BaseVersion, ReleaseType, Version, undated},
 };
 
-/// The version of the artifacts, and a note if it is not the one in their manifest.
+/// The version of the artifacts.
+pub(super) struct ArtifactVersion {
+    pub(super) version: Version,
+    /// How the version was made, if it is not the version in their manifest.
+    pub(super) note: Option<String>,
+}
+
+/// Finds the version of the artifacts in their manifest, or makes one.
 ///
 /// A build outside of CI has the version `git` (the default of `THEROCK_PACKAGE_VERSION`), and the
-/// manifests of runs before 2026-03-13 have none. Then it is a version of the same form as those of
-/// CI, for which the base version and the commit suffice.
-pub(super) fn find(
+/// manifests of runs before 2026-03-13 have none. For these, the base version and the commit make a
+/// version of the form that CI uses.
+pub(super) fn find_version(
     manifest: &TherockManifest,
     kind: ReleaseType,
-) -> Result<(Version, Vec<String>)> {
-    let said = manifest.package_version.as_deref().map(str::trim);
-    let said = said.filter(|text| !text.is_empty());
-    let is_known = |text: &&str| *text != "git";
-    let (key, path) = ("rocm_package_version", TherockManifest::PATH);
-    if let Some(version) = said.filter(is_known) {
+) -> Result<ArtifactVersion> {
+    let in_manifest =
+        manifest.package_version.as_deref().map(str::trim).filter(|version| !version.is_empty());
+    let key = "rocm_package_version";
+    let path = TherockManifest::PATH;
+    if let Some(version) = in_manifest.filter(|version| *version != "git") {
         let version = version
             .parse()
             .with_context(|| format!("failed to read the version of the build: {version}"))
             .hint("pass `--version`")?;
-        return Ok((version, Vec::new()));
+        return Ok(ArtifactVersion { version, note: None });
     }
-    let lack = match said {
+    let lack = match in_manifest {
         None => format!("`{path}` has no `{key}`"),
-        Some(said) => format!("`{key}` in `{path}` is `{said}`"),
+        Some(placeholder) => format!("`{key}` in `{path}` is `{placeholder}`"),
     };
     let file = BaseVersion::FILE;
-    let text = manifest.base_version.as_deref();
-    let base = text
+    let file_content = manifest
+        .base_version
+        .as_deref()
         .with_context(|| {
             let artifact = TherockManifest::ARTIFACT;
             format!("no version in the artifact `{artifact}`: {lack}, and there is no `{file}`")
         })
         .hint("pass `--version`")?;
-    let base = BaseVersion::of_install_tree(base)
+    let base = BaseVersion::of_install_tree(file_content)
         .with_context(|| format!("failed to read `{file}`, which is needed because {lack}"))
         .hint("pass `--version`")?;
     let number = if kind == ReleaseType::Prerelease { " --rc 1" } else { "" };
@@ -51,7 +59,7 @@ pub(super) fn find(
     let has_commit = version.to_string().contains('+');
     let and = if has_commit { " and the commit" } else { "" };
     let note = format!("version {version}: {lack}, so it is made of `{file}`{and}");
-    Ok((version, vec![note]))
+    Ok(ArtifactVersion { version, note: Some(note) })
 }
 
 #[cfg(test)]
@@ -65,9 +73,10 @@ mod tests {
         let of = |kind, manifest: &str, base: Option<&str>| {
             let mut manifest = TherockManifest::parse(manifest.as_bytes()).unwrap();
             manifest.base_version = base.map(str::to_owned);
-            match find(&manifest, kind) {
-                Ok((version, notes)) if notes.is_empty() => version.to_string(),
-                Ok((_, notes)) => notes.join("\n"),
+            match find_version(&manifest, kind) {
+                Ok(ArtifactVersion { version, note }) => {
+                    note.unwrap_or_else(|| version.to_string())
+                }
                 Err(error) => error::render(&error),
             }
         };

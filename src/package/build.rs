@@ -46,8 +46,8 @@ pub struct Build<'a> {
 }
 
 impl<'a> Build<'a> {
-    /// Plans the set, without writing anything. `make` will write archives of device code that it
-    /// splits out of binaries below `dest`.
+    /// Plans the set, without writing anything. [`make`](Self::make) will write the archives of device code
+    /// that it splits out of binaries below `dest`.
     pub fn plan(
         tree: &'a ArtifactTree,
         options: &'a BuildOptions,
@@ -55,7 +55,8 @@ impl<'a> Build<'a> {
         dest: &Path,
         world: &World,
     ) -> Result<Self> {
-        let (staging, jobs) = (dest.join("kpack.part"), options.settings.jobs);
+        let staging = dest.join("kpack.part");
+        let jobs = options.settings.jobs;
         let tree = SplitTree::new(tree, options.kpack, &staging, jobs, world)?;
         let mut request = options.request(&tree.tree.therock_manifest()?)?;
         if let BuildSelection::Subset(subset) = selection {
@@ -65,7 +66,7 @@ impl<'a> Build<'a> {
             ensure_fit(&tree.tree.artifacts, jobs, &world.stop)?;
         }
         let mut plan = planner::plan(&tree.tree, &request, &same_content)?;
-        say(&plan, world);
+        print_summary(&plan, world);
         match selection {
             BuildSelection::All => {}
             BuildSelection::Named(names) => plan.keep(names)?,
@@ -77,30 +78,34 @@ impl<'a> Build<'a> {
     /// Fails if the plan lacks a file that the Python code of its packages finds by name. The error
     /// names the artifacts that should have it.
     pub fn ensure_complete(&self) -> Result<()> {
-        let (catalog, plan) = (&self.options.catalog, &self.plan);
+        let catalog = &self.options.catalog;
+        let plan = &self.plan;
         let mut missing = Vec::new();
-        let mut of_kept = BTreeSet::new();
+        let mut present_artifacts = BTreeSet::new();
         for package in &plan.packages {
             let Some(spec) = catalog.get(&package.label.package) else {
                 continue;
             };
-            let (kept, broken) = required_files(spec, plan, package);
-            of_kept.extend(kept.into_iter().filter_map(|it| Some(it.artifact?.name)));
-            missing.extend(broken.into_iter().map(|it| Missing::file(it, plan, package)));
+            let required = RequiredFiles::find(spec, plan, package);
+            present_artifacts
+                .extend(required.present.into_iter().filter_map(|file| Some(file.artifact?.name)));
+            let missing_files = required.missing.into_iter();
+            missing.extend(missing_files.map(|file| MissingPart::of_file(file, plan, package)));
         }
-        for one in &mut missing {
-            one.suggest_artifact(&of_kept);
+        for part in &mut missing {
+            part.suggest_artifact(&present_artifacts);
         }
+        // A build of some packages leaves out the others on purpose.
         if matches!(self.selection, BuildSelection::All) {
-            missing.extend(packages(catalog, plan));
+            missing.extend(find_missing_packages(catalog, plan));
         }
         if missing.is_empty() {
             return Ok(());
         }
-        let names: BTreeSet<&str> = missing.iter().map(|one| one.without.as_str()).collect();
-        let names = names.iter().join(",");
+        let names = missing.iter().map(|part| &part.without).collect::<BTreeSet<_>>();
+        let names = names.into_iter().join(",");
         Err(hinted(
-            anyhow!("{}", sentence(&missing)),
+            anyhow!("{}", describe_missing(&missing)),
             format!(
                 "add the artifacts, or leave out on purpose what this run does not build: `--without {names}`"
             ),
@@ -121,10 +126,9 @@ impl<'a> Build<'a> {
         let manifest = self.tree.tree.therock_manifest()?;
         let plan = &self.plan;
         let Provenance { run_id, foreign_code } = provenance;
-        let foreign = foreign_code.as_ref();
-        let foreign_run = foreign.map(|code| code.run_id.clone());
+        let foreign_run = foreign_code.as_ref().map(|code| code.run_id.clone());
         Ok(Identity {
-            repository: foreign.map(|code| code.repository.clone()),
+            repository: foreign_code.as_ref().map(|code| code.repository.clone()),
             run_id: foreign_run.or(run_id).or(manifest.run_id),
             run_attempt: None,
             platform: Some(plan.platform),
@@ -140,7 +144,8 @@ impl<'a> Build<'a> {
     }
 }
 
-fn say(plan: &BuildPlan, world: &World) {
+/// Prints the notes of a plan, and how many packages it has.
+fn print_summary(plan: &BuildPlan, world: &World) {
     for note in &plan.notes {
         world.console.note(note);
     }
@@ -149,59 +154,65 @@ fn say(plan: &BuildPlan, world: &World) {
         DistributionMode::Legacy => "with fat libraries",
     };
     let packages = many(plan.packages.len(), "package");
-    let (version, platform) = (&plan.version, plan.platform);
-    let facts = format!("{packages} of ROCm {version} for {platform}, {form}");
-    world.console.status("Planned", facts);
+    let BuildPlan { version, platform, .. } = plan;
+    world.console.status("Planned", format!("{packages} of ROCm {version} for {platform}, {form}"));
 }
 
-/// Something that a plan lacks, and the `--without` argument that accepts that.
-struct Missing {
-    what: String,
+/// A file or a package that a plan lacks.
+struct MissingPart {
+    /// What the error calls it.
+    title: String,
     /// The artifact that should have it.
     artifact: Option<String>,
     /// The name of this artifact, in all its components.
     project: Option<String>,
+    /// The argument of `--without` that accepts that it is missing.
     without: String,
 }
 
-impl Missing {
-    fn file(file: RequiredFile, plan: &BuildPlan, package: &PackagePlan) -> Self {
+impl MissingPart {
+    fn of_file(file: RequiredFile, plan: &BuildPlan, package: &PackagePlan) -> Self {
+        // In a legacy set, the artifacts of a family have the files of its packages.
         let scope = match &package.label.scope {
             Some(scope) if plan.mode == DistributionMode::Legacy => scope.to_string(),
             _ => "generic".to_owned(),
         };
-        let artifact = file.artifact.as_ref();
         Self {
-            what: file.to_string(),
-            artifact: artifact.map(|part| format!("{part}_{scope}")),
+            title: file.to_string(),
+            artifact: file.artifact.as_ref().map(|part| format!("{part}_{scope}")),
             without: file.name().to_owned(),
             project: file.artifact.map(|part| part.name),
         }
     }
 
-    /// Suggests the whole artifact for `--without`, but only if the set has nothing else of it: without the
-    /// headers of HIP its runtime is of use.
-    fn suggest_artifact(&mut self, of_kept: &BTreeSet<String>) {
-        if let Some(project) = self.project.take_if(|it| !of_kept.contains(it)) {
+    /// Suggests the whole artifact for `--without`, but only if the set has no other file of this artifact:
+    /// without the headers of HIP its runtime is of use.
+    fn suggest_artifact(&mut self, present_artifacts: &BTreeSet<String>) {
+        if let Some(project) = self.project.take_if(|it| !present_artifacts.contains(it)) {
             self.without = project;
         }
     }
 }
 
-/// The required files that a package has, and those that it lacks.
-fn required_files(
-    spec: &PackageSpec,
-    plan: &BuildPlan,
-    package: &PackagePlan,
-) -> (Vec<RequiredFile>, Vec<RequiredFile>) {
-    let paths = paths(package);
-    let is_kept = |file: &RequiredFile| paths.iter().any(|path| file.pattern.matches(path));
-    spec.required_files(plan.platform).into_iter().partition(is_kept)
+/// The files that the Python code of a package finds by name.
+struct RequiredFiles {
+    present: Vec<RequiredFile>,
+    missing: Vec<RequiredFile>,
+}
+
+impl RequiredFiles {
+    fn find(spec: &PackageSpec, plan: &BuildPlan, package: &PackagePlan) -> Self {
+        let paths = list_paths(package);
+        let is_present = |file: &RequiredFile| paths.iter().any(|path| file.pattern.matches(path));
+        let (present, missing) =
+            spec.required_files(plan.platform).into_iter().partition(is_present);
+        Self { present, missing }
+    }
 }
 
 /// Paths of a wheel's files, relative to the directory of the package, or to the root of the SDK
 /// tree.
-fn paths(package: &PackagePlan) -> Vec<&str> {
+fn list_paths(package: &PackagePlan) -> Vec<&str> {
     let mut paths = Vec::new();
     for (path, member) in &package.members {
         match member {
@@ -214,38 +225,42 @@ fn paths(package: &PackagePlan) -> Vec<&str> {
     paths
 }
 
-/// Optional packages of the policy that the plan lacks.
-fn packages(catalog: &Catalog, plan: &BuildPlan) -> Vec<Missing> {
-    let has = |name: &str| plan.packages.iter().any(|it| it.label.package == name);
-    let missing = catalog.packages().iter().filter(|package| {
-        matches!(package.kind, PackageKind::Runtime | PackageKind::Devel)
-            && package.is_made_for(plan.platform)
-            && !has(&package.name)
-    });
-    let missing = missing.map(|package| Missing {
-        what: format!("package `{}` (`{}`)", package.name, package.artifacts().join("`, `")),
-        artifact: None,
-        project: None,
-        without: package.name.clone(),
-    });
-    missing.collect()
+/// Finds optional packages of the policy that the plan lacks.
+fn find_missing_packages(catalog: &Catalog, plan: &BuildPlan) -> Vec<MissingPart> {
+    let is_planned = |name: &str| plan.packages.iter().any(|it| it.label.package == name);
+    catalog
+        .packages()
+        .iter()
+        .filter(|package| {
+            matches!(package.kind, PackageKind::Runtime | PackageKind::Devel)
+                && package.is_made_for(plan.platform)
+                && !is_planned(&package.name)
+        })
+        .map(|package| MissingPart {
+            title: format!("package `{}` (`{}`)", package.name, package.artifacts().join("`, `")),
+            artifact: None,
+            project: None,
+            without: package.name.clone(),
+        })
+        .collect()
 }
 
 /// The error message: `` `a` and 2 more are missing: artifact `x` has them; … ``.
-fn sentence(missing: &[Missing]) -> String {
-    let mut by_artifact: BTreeMap<&Option<String>, Vec<&str>> = BTreeMap::new();
-    for one in missing {
-        let of_it = by_artifact.entry(&one.artifact).or_default();
-        of_it.push(&one.what);
+fn describe_missing(missing: &[MissingPart]) -> String {
+    let mut titles_by_artifact: BTreeMap<&Option<String>, Vec<&str>> = BTreeMap::new();
+    for part in missing {
+        titles_by_artifact.entry(&part.artifact).or_default().push(&part.title);
     }
-    let clauses = by_artifact.into_iter().map(|(artifact, what)| {
-        let (more, them) = match what.len() - 1 {
+    let clauses = titles_by_artifact.into_iter().map(|(artifact, titles)| {
+        let (are, them) = match titles.len() - 1 {
             0 => (" is".to_owned(), "it"),
             more => (format!(" and {more} more are"), "them"),
         };
-        let artifact = artifact.as_ref();
-        let artifact = artifact.map(|name| format!(": artifact `{name}` has {them}"));
-        format!("{}{more} missing{}", what[0], artifact.unwrap_or_default())
+        let source = match artifact {
+            Some(name) => format!(": artifact `{name}` has {them}"),
+            None => String::new(),
+        };
+        format!("{}{are} missing{source}", titles[0])
     });
     clauses.collect::<Vec<_>>().join("; ")
 }

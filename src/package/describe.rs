@@ -20,7 +20,7 @@ use crate::{
         },
         planner::Same,
         request::Request,
-        runtime::{Claim, origin},
+        runtime::Claim,
     },
     policy::{
         catalog::{PackageKind, PackageSpec},
@@ -59,14 +59,15 @@ impl Describer<'_> {
     /// Plans the wheel of a runtime or device package.
     pub(super) fn wheel(&self, claim: Claim<'_>) -> Result<PackagePlan> {
         let label = Label::of(claim.spec, self.info.mode, claim.scope.as_ref());
-        let has = |file: &str| claim.members.contains(file);
-        let scripts = claim.spec.scripts(self.request.options.platform, has)?;
-        let (mut members, mut requires) = (Members::default(), Vec::new());
+        let ships = |file: &str| claim.members.contains(file);
+        let scripts = claim.spec.scripts(self.request.options.platform, ships)?;
+        let mut members = Members::default();
+        let mut requires = Vec::new();
+        // The files of a device package are laid over the files of the libraries.
         if claim.spec.kind == PackageKind::Device {
-            let (path, links) = device_links(&claim, &self.request.version)?;
-            members.insert(path, links)?;
-            let overlaid = self.info.catalog.overlaid()?;
-            requires.push(overlaid.dist_name(self.info.mode, None));
+            members.insert(links_path(&claim)?, plan_links(&claim, &self.request.version)?)?;
+            let libraries = self.info.catalog.overlaid()?;
+            requires.push(libraries.dist_name(self.info.mode, None));
         }
         self.add_python(claim.spec, claim.scope.as_ref(), &mut members)?;
         for (path, member) in claim.members {
@@ -129,18 +130,21 @@ impl Describer<'_> {
         scope: Option<&Scope>,
         members: &mut Members,
     ) -> Result<()> {
-        let is_for_one = spec.dist_template(self.info.mode).is_for_one_scope();
-        let import = match scope.filter(|_| is_for_one) {
-            Some(scope) => format!("{}_{}", spec.python, scope.to_string().replace('-', "_")),
-            None => spec.python.clone(),
+        let is_for_one_scope = spec.dist_template(self.info.mode).is_for_one_scope();
+        let import_name = match scope {
+            Some(scope) if is_for_one_scope => {
+                format!("{}_{}", spec.python, scope.to_string().replace('-', "_"))
+            }
+            _ => spec.python.clone(),
         };
-        for (name, text) in templates::files(&self.info, spec, scope)? {
-            let text = MemberSource::Text(text);
-            members.insert(format!("{import}/{name}").parse()?, text)?;
+        for (name, content) in templates::files(&self.info, spec, scope)? {
+            let path = format!("{import_name}/{name}").parse()?;
+            members.insert(path, MemberSource::Text(content))?;
         }
         Ok(())
     }
 
+    /// Adds `.dist-info` to the members of a wheel.
     fn finish(
         &self,
         spec: &PackageSpec,
@@ -149,10 +153,12 @@ impl Describer<'_> {
         scripts: &[String],
         requires: &[String],
     ) -> Result<PackagePlan> {
-        let (version, options) = (&self.request.version, self.request.options);
-        let (tag, compression) = (&options.tag, options.settings.compression);
+        let version = &self.request.version;
+        let options = self.request.options;
+        let tag = &options.tag;
+        let compression = options.settings.compression;
         let filename = PackageFilename::new(label.dist.parse()?, version, Some(tag));
-        let in_directory = |name: &str| format!("{}/{name}", filename.dist_info()).parse();
+        let in_dist_info = |name: &str| format!("{}/{name}", filename.dist_info()).parse();
         let licenses = self.licenses(&members)?;
         let mut texts = vec![
             ("METADATA", self.metadata(spec, &label, &members, requires, licenses.keys())),
@@ -160,35 +166,38 @@ impl Describer<'_> {
             ("top_level.txt", wheel::top_level_text(members.paths())),
         ];
         if !scripts.is_empty() {
-            let text = format!("[console_scripts]\n{}\n", scripts.join("\n"));
-            texts.push(("entry_points.txt", text));
+            let entry_points = format!("[console_scripts]\n{}\n", scripts.join("\n"));
+            texts.push(("entry_points.txt", entry_points));
         }
         texts.sort_unstable();
         for (path, origin) in licenses {
             let member = MemberSource::File(origin, None);
-            members.insert(in_directory(&format!("licenses/{path}"))?, member)?;
+            members.insert(in_dist_info(&format!("licenses/{path}"))?, member)?;
         }
-        let texts = texts.into_iter();
-        let texts = texts.map(|(name, text)| Ok((in_directory(name)?, text)));
         Ok(PackagePlan {
             label,
             file_name: filename.to_string(),
-            form: PackageForm::Wheel(in_directory("RECORD")?),
+            form: PackageForm::Wheel(in_dist_info("RECORD")?),
             members,
-            texts: texts.collect::<Result<_>>()?,
+            texts: texts
+                .into_iter()
+                .map(|(name, content)| Ok((in_dist_info(name)?, content)))
+                .collect::<Result<_>>()?,
         })
     }
 
     /// The licence texts of the artifacts that a package has files of, by their paths in the install
-    /// tree, each text once. Those of an artifact may be in its documentation, or in the generic one
-    /// beside it. A build of one package from fewer artifacts has all of these, see
-    /// [`Subset::needs`](super::Subset::needs).
+    /// tree, each text once. The texts of an artifact may also be in its documentation, or in the generic
+    /// artifact of the same name. A build of one package from fewer artifacts has all of these, see
+    /// [`Subset::needs`](crate::policy::Subset::needs).
     fn licenses(&self, members: &Members) -> Result<BTreeMap<&RelPath, BuildOrigin>> {
         let used = members.artifacts();
-        // Generic artifacts that are like those, and their documentation.
+        // The generic artifacts of the same names, and their documentation.
         let beside: BTreeSet<(&str, Component)> = used
             .iter()
-            .flat_map(|it| [it.component, Component::Doc].map(|component| (&*it.name, component)))
+            .flat_map(|artifact| {
+                [artifact.component, Component::Doc].map(|component| (&*artifact.name, component))
+            })
             .collect();
         let patterns = &self.info.catalog.metadata.license_files;
         let mut texts: BTreeMap<&RelPath, (Owned<'_>, &FileFacts)> = BTreeMap::new();
@@ -208,21 +217,21 @@ impl Describer<'_> {
                     continue;
                 }
                 let mut is_known = texts.contains_key(&file.path);
-                for (other, of_other) in texts.values() {
+                for (other, other_facts) in texts.values() {
+                    // Files of different lengths are not read to compare them.
                     is_known =
-                        is_known || of_other.len == facts.len && (self.same)(other.file, file)?;
+                        is_known || other_facts.len == facts.len && (self.same)(other.file, file)?;
                 }
                 if !is_known {
                     texts.insert(&file.path, (Owned { artifact, file }, facts));
                 }
             }
         }
-        let texts = texts.into_iter().map(|(path, (owned, facts))| {
-            let origin =
-                BuildOrigin { executable: false, ..origin(&owned, &owned.file.source, facts) };
-            (path, origin)
+        let origins = texts.into_iter().map(|(path, (owned, facts))| {
+            let origin = BuildOrigin::of(&owned, &owned.file.source, facts);
+            (path, BuildOrigin { executable: false, ..origin })
         });
-        Ok(texts.collect())
+        Ok(origins.collect())
     }
 
     /// METADATA ([core
@@ -235,70 +244,74 @@ impl Describer<'_> {
         requires: &[String],
         license_files: impl Iterator<Item = &'p &'p RelPath>,
     ) -> String {
-        let (common, version) = (&self.info.catalog.metadata, &self.request.version);
+        let common = &self.info.catalog.metadata;
+        let version = &self.request.version;
         let artifacts = members.artifacts();
         let license = self.info.catalog.license(artifacts.iter().map(|it| &*it.name));
-        let files = license_files.map(|path| format!("License-File: {path}\n"));
-        let urls = common.urls.iter();
-        let urls = urls.map(|(label, url)| format!("Project-URL: {label}, {url}\n"));
-        let requires = requires.iter();
-        let requires = requires.map(|other| format!("Requires-Dist: {other}=={version}\n"));
+        let license_lines = license_files.map(|path| format!("License-File: {path}\n")).join("");
+        let url_lines = common
+            .urls
+            .iter()
+            .map(|(label, url)| format!("Project-URL: {label}, {url}\n"))
+            .join("");
+        let requirement_lines =
+            requires.iter().map(|dist| format!("Requires-Dist: {dist}=={version}\n")).join("");
         format!(
             "Metadata-Version: 2.4\n\
              Name: {}\n\
              Version: {version}\n\
              Summary: {}\n\
              License-Expression: {license}\n\
-             {}\
-             {}\
+             {license_lines}\
+             {url_lines}\
              Requires-Python: {}\n\
-             {}",
+             {requirement_lines}",
             label.dist,
             spec.summary(label.scope.as_ref()),
-            files.collect::<String>(),
-            urls.collect::<String>(),
             common.requires_python,
-            requires.collect::<String>(),
         )
     }
 }
 
-/// `.devel_links/gfx942.json`: the symlinks that the devel tree needs for the files of this
-/// package.
+/// The path of [`plan_links`] in a device package: `_rocm_sdk_libraries/.devel_links/gfx942.json`.
+fn links_path(claim: &Claim<'_>) -> Result<RelPath> {
+    let target = claim.scope.iter().map(Scope::base).join("");
+    Ok(format!("{}/{DEVEL_LINKS}/{target}.json", claim.directory).parse()?)
+}
+
+/// Lists the symlinks that the devel tree needs for the files of this device package.
 ///
 /// The text of a symlink is relative to its directory, so it begins with one `../` for each
 /// component of the symlink's path. Names of libraries that the wheel leaves out are symlinks to
 /// the name that it ships.
-fn device_links(claim: &Claim<'_>, version: &Version) -> Result<(RelPath, MemberSource)> {
+fn plan_links(claim: &Claim<'_>, version: &Version) -> Result<MemberSource> {
     let shipped = claim.members.paths().map(|path| (path, path));
-    let mut all: Vec<(&RelPath, &RelPath)> = shipped.chain(&claim.aliases).collect();
-    all.sort_unstable();
-    let links: Vec<_> = all
-        .into_iter()
+    let links: Vec<_> = shipped
+        .chain(&claim.aliases)
+        .sorted_unstable()
         .map(|(path, file)| {
             let up = "../".repeat(path.depth());
             json!({ "relpath": path.as_str(), "target": format!("{up}{}/{file}", claim.directory) })
         })
         .collect();
     let document = json!({ "version": version.to_string(), "links": links });
-    let text = serde_json::to_string_pretty(&document)?;
-    let target = claim.scope.iter().map(Scope::base).join("");
-    let path = format!("{}/{DEVEL_LINKS}/{target}.json", claim.directory).parse()?;
-    Ok((path, MemberSource::Text(escaped(&text))))
+    let rendered = serde_json::to_string_pretty(&document)?;
+    Ok(MemberSource::Text(escape_non_ascii(&rendered)))
 }
 
 /// Escapes non-ASCII characters of JSON. Its readers have always been given plain ASCII.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_ascii() && c != '\x7f' {
-            out.push(c);
+fn escape_non_ascii(json: &str) -> String {
+    let mut escaped = String::with_capacity(json.len());
+    for character in json.chars() {
+        if character.is_ascii() && character != '\x7f' {
+            escaped.push(character);
         } else {
+            // JSON escapes a character beyond U+FFFF as two UTF-16 units.
             let mut units = [0; 2];
-            for unit in c.encode_utf16(&mut units) {
-                let _ = write!(out, "\\u{unit:04x}");
+            for unit in character.encode_utf16(&mut units) {
+                let _ = write!(escaped, "\\u{unit:04x}");
             }
         }
     }
-    out
+    escaped
 }

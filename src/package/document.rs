@@ -62,11 +62,11 @@ impl fmt::Display for BuildPlan {
 
 impl PackagePlan {
     fn document(&self) -> Value {
-        let members = self.members.ordered().into_iter();
-        let members = members
-            .map(|(path, source)| member(path, source.is_executable(), source_document(source)));
-        let texts = self.texts.iter();
-        let texts = texts.map(|(path, text)| member(path, false, text_document(text)));
+        let members = self.members.ordered().into_iter().map(|(path, source)| {
+            describe_member(path, source.is_executable(), describe_source(source))
+        });
+        let texts =
+            self.texts.iter().map(|(path, text)| describe_member(path, false, describe_text(text)));
         json!({
             "path": self.path(),
             "package": self.label.package,
@@ -82,18 +82,18 @@ impl fmt::Display for PackagePlan {
         f.write_str(&self.path())?;
         for (path, source) in self.members.ordered() {
             let mark = if source.is_executable() { "*" } else { "" };
-            let path = format!("{}{mark}", on_one_line(path.as_str()));
-            write!(f, "\n  {}", source_line(&path, source))?;
+            let marked_path = format!("{}{mark}", escape_controls(path.as_str()));
+            write!(f, "\n  {}", print_source(&marked_path, source))?;
         }
         for (path, text) in &self.texts {
-            write!(f, "\n  {}", text_line(&on_one_line(path.as_str()), text))?;
+            write!(f, "\n  {}", print_text(&escape_controls(path.as_str()), text))?;
         }
         Ok(())
     }
 }
 
-/// A member with its path, and with the source of its bytes.
-fn member(path: &RelPath, executable: bool, source: Value) -> Value {
+/// A member as JSON: its path, and the fields of `source`, which say where its bytes come from.
+fn describe_member(path: &RelPath, executable: bool, source: Value) -> Value {
     let mut member = json!({ "path": path.as_str(), "executable": executable });
     if let (Value::Object(member), Value::Object(source)) = (&mut member, source) {
         member.extend(source);
@@ -101,41 +101,46 @@ fn member(path: &RelPath, executable: bool, source: Value) -> Value {
     member
 }
 
-fn source_document(source: &MemberSource) -> Value {
+fn describe_source(source: &MemberSource) -> Value {
     match source {
-        MemberSource::File(origin, rpath) => file_document(origin, rpath.as_ref()),
+        MemberSource::File(origin, rpath) => describe_file(origin, rpath.as_ref()),
         MemberSource::Launcher(target) => json!({ "source": "launcher", "target": target }),
-        MemberSource::Text(text) => text_document(text),
+        MemberSource::Text(text) => describe_text(text),
         MemberSource::Sdk(tree, _) => {
-            let members = tree.ordered().into_iter().map(|(path, entry)| match entry {
-                SdkEntry::Directory => member(path, false, json!({ "source": "directory" })),
-                SdkEntry::Empty => member(path, false, text_document("")),
-                SdkEntry::File(origin, rpath) => {
-                    let document = file_document(origin, rpath.as_ref());
-                    member(path, origin.executable, document)
-                }
-                SdkEntry::Shipped(target) | SdkEntry::Link(target) => {
-                    member(path, false, json!({ "source": "link", "target": target }))
-                }
-            });
-            let members: Vec<Value> = members.collect();
+            let members: Vec<Value> = tree
+                .ordered()
+                .into_iter()
+                .map(|(path, entry)| match entry {
+                    SdkEntry::Directory => {
+                        describe_member(path, false, json!({ "source": "directory" }))
+                    }
+                    SdkEntry::Empty => describe_member(path, false, describe_text("")),
+                    SdkEntry::File(origin, rpath) => {
+                        let file = describe_file(origin, rpath.as_ref());
+                        describe_member(path, origin.executable, file)
+                    }
+                    SdkEntry::Shipped(target) | SdkEntry::Link(target) => {
+                        describe_member(path, false, json!({ "source": "link", "target": target }))
+                    }
+                })
+                .collect();
             json!({ "source": "tree", "top": tree.top.as_str(), "members": members })
         }
         MemberSource::SdkManifest(_) => json!({ "source": "tree-manifest" }),
     }
 }
 
-fn text_document(text: &str) -> Value {
+fn describe_text(text: &str) -> Value {
     json!({ "source": "text", "size": text.len(), "sha256": Sha256::of(text.as_bytes()) })
 }
 
-fn file_document(origin: &BuildOrigin, rpath: Option<&Rpath>) -> Value {
+fn describe_file(origin: &BuildOrigin, rpath: Option<&Rpath>) -> Value {
     let mut document = json!({
         "source": if rpath.is_some() { "relink" } else { "copy" },
         "artifact": origin.artifact.to_string(),
         "file": origin.path.to_string_lossy(),
     });
-    // The build itself has yet to write an archive of device code.
+    // The build has yet to write an archive of device code, so its size is not known.
     if origin.form != TreeForm::ToCome {
         document["size"] = json!(origin.len);
     }
@@ -145,21 +150,23 @@ fn file_document(origin: &BuildOrigin, rpath: Option<&Rpath>) -> Value {
     document
 }
 
-/// A member on one line, and the members of the tree that it packs on lines of their own.
-fn source_line(path: &str, source: &MemberSource) -> String {
+/// A member on one line. If it packs a tree, a line for each member of the tree follows.
+fn print_source(path: &str, source: &MemberSource) -> String {
     match source {
-        MemberSource::File(origin, rpath) => file_line(path, origin, rpath.as_ref()),
-        MemberSource::Launcher(target) => format!("launch {path} -> {}", on_one_line(target)),
-        MemberSource::Text(text) => text_line(path, text),
+        MemberSource::File(origin, rpath) => print_file(path, origin, rpath.as_ref()),
+        MemberSource::Launcher(target) => format!("launch {path} -> {}", escape_controls(target)),
+        MemberSource::Text(text) => print_text(path, text),
         MemberSource::Sdk(tree, _) => {
-            let members = tree.ordered().into_iter().map(|(path, entry)| {
-                let path = on_one_line(path.as_str());
+            let members = tree.ordered().into_iter().map(|(member_path, entry)| {
+                let member_path = escape_controls(member_path.as_str());
                 let line = match entry {
-                    SdkEntry::Directory => format!("mkdir  {path}"),
-                    SdkEntry::Empty => format!("empty  {path}"),
-                    SdkEntry::File(origin, rpath) => file_line(&path, origin, rpath.as_ref()),
+                    SdkEntry::Directory => format!("mkdir  {member_path}"),
+                    SdkEntry::Empty => format!("empty  {member_path}"),
+                    SdkEntry::File(origin, rpath) => {
+                        print_file(&member_path, origin, rpath.as_ref())
+                    }
                     SdkEntry::Shipped(target) | SdkEntry::Link(target) => {
-                        format!("link   {path} -> {}", on_one_line(target))
+                        format!("link   {member_path} -> {}", escape_controls(target))
                     }
                 };
                 format!("\n    {line}")
@@ -170,11 +177,11 @@ fn source_line(path: &str, source: &MemberSource) -> String {
     }
 }
 
-fn text_line(path: &str, text: &str) -> String {
+fn print_text(path: &str, text: &str) -> String {
     format!("text   {path} ({} bytes)", text.len())
 }
 
-fn file_line(path: &str, origin: &BuildOrigin, rpath: Option<&Rpath>) -> String {
+fn print_file(path: &str, origin: &BuildOrigin, rpath: Option<&Rpath>) -> String {
     let artifact = &origin.artifact;
     match rpath {
         None => format!("copy   {path} < {artifact}"),
@@ -182,8 +189,8 @@ fn file_line(path: &str, origin: &BuildOrigin, rpath: Option<&Rpath>) -> String 
     }
 }
 
-/// A name with line breaks and other control characters escaped.
-fn on_one_line(name: &str) -> String {
+/// Escapes line breaks and other control characters of a name, so that it stays on one line.
+fn escape_controls(name: &str) -> String {
     if name.contains(char::is_control) { format!("{name:?}") } else { name.to_owned() }
 }
 
@@ -199,8 +206,8 @@ impl BuildAnswer<'_> {
     /// The size and the path of each package, for people.
     pub fn sized(&self, dist: &Path) -> String {
         let lines = self.packages.iter().map(|package| {
-            let (size, path) =
-                (size(package.file.size).to_string(), dist.join(package.file.below()));
+            let size = size(package.file.size).to_string();
+            let path = dist.join(package.file.below());
             format!("{size:>10}  {}\n", path.display())
         });
         lines.collect()

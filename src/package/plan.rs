@@ -106,7 +106,8 @@ impl MemberSource {
     pub fn is_executable(&self) -> bool {
         match self {
             Self::File(origin, _) => origin.executable,
-            it => matches!(it, Self::Launcher(_)),
+            Self::Launcher(_) => true,
+            Self::Text(_) | Self::Sdk(..) | Self::SdkManifest(_) => false,
         }
     }
 }
@@ -131,8 +132,7 @@ impl Members {
 
     /// The members in the order of the wheel.
     pub fn ordered(&self) -> Vec<(&RelPath, &MemberSource)> {
-        let members = self.0.iter();
-        members.sorted_by_cached_key(|(path, _)| sort_key(path)).collect()
+        self.0.iter().sorted_by_cached_key(|(path, _)| sort_key(path)).collect()
     }
 
     /// The artifacts whose files are among the members.
@@ -140,7 +140,9 @@ impl Members {
         let mut names = BTreeSet::new();
         for member in self.0.values() {
             match member {
-                MemberSource::File(origin, _) => _ = names.insert(&origin.artifact),
+                MemberSource::File(origin, _) => {
+                    names.insert(&origin.artifact);
+                }
                 MemberSource::Sdk(tree, _) => {
                     names.extend(tree.entries.values().filter_map(|entry| match entry {
                         SdkEntry::File(origin, _) => Some(&origin.artifact),
@@ -153,22 +155,26 @@ impl Members {
         names
     }
 
+    /// Adds a member. Fails if the path has one already, because two sources for one path are a
+    /// mistake of the plan.
     pub fn insert(&mut self, path: RelPath, member: MemberSource) -> Result<()> {
         match self.0.entry(path) {
-            Entry::Vacant(place) => drop(place.insert(member)),
-            Entry::Occupied(taken) => bail!("two sources for one member `{}`", taken.key()),
+            Entry::Vacant(entry) => {
+                entry.insert(member);
+                Ok(())
+            }
+            Entry::Occupied(entry) => bail!("two sources for one member `{}`", entry.key()),
         }
-        Ok(())
     }
 }
 
 impl BuildPlan {
     /// Removes every package that is not named. The contents of the others do not change.
     ///
-    /// A name is that of a package (`core`; `device` stands for all device packages), of the
+    /// A name is the name of a package (`core`; `device` stands for all device packages), of the
     /// package for one target (`device-gfx942`), or of a distribution (`rocm-sdk-device-gfx942`).
     pub fn keep(&mut self, names: &[String]) -> Result<()> {
-        let labels: Vec<&Label> = self.packages.iter().map(|it| &it.label).collect();
+        let labels: Vec<&Label> = self.packages.iter().map(|package| &package.label).collect();
         let is_wanted = wanted(&labels, names)?;
         self.packages.retain(|package| is_wanted(&package.label));
         Ok(())
@@ -178,11 +184,10 @@ impl BuildPlan {
     /// the artifacts have no files may be missing; the plan has a note about each.
     pub fn keep_subset(&mut self, subset: &Subset) -> Result<()> {
         self.packages.retain(|package| subset.makes(&package.label));
-        let names = subset.labels.iter().map(|label| format!("`{}`", label.dist));
         ensure!(
             !self.packages.is_empty(),
             "none of these packages is in this set: {}",
-            names.collect::<Vec<_>>().join(", ")
+            subset.labels.iter().map(|label| format!("`{}`", label.dist)).join(", ")
         );
         Ok(())
     }
@@ -196,8 +201,7 @@ impl BuildPlan {
 impl PackagePlan {
     /// Its path below `dist/`.
     pub fn path(&self) -> String {
-        let directory = self.label.directory.iter();
-        directory.chain([&self.file_name]).join("/")
+        self.label.directory.iter().chain([&self.file_name]).join("/")
     }
 }
 
@@ -216,12 +220,20 @@ pub struct BuildOrigin {
     pub scanned: Option<Box<FileIdentity>>,
 }
 
-/// The tree. Paths are relative to its top directory.
+/// The SDK tree: the development files, as one member packs them. Paths are relative to its top
+/// directory.
 #[derive(Clone, Debug)]
 pub struct SdkTree {
     /// `_rocm_sdk_devel`.
     pub top: RelPath,
     entries: BTreeMap<RelPath, SdkEntry>,
+}
+
+/// A path of a tree that is no directory, and a path below it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contradiction<'a> {
+    pub file: RelPath,
+    pub below: &'a RelPath,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -252,11 +264,11 @@ impl SdkTree {
     }
 
     /// Finds a path that is no directory but has another path below it.
-    pub fn contradiction(&self) -> Option<(RelPath, &RelPath)> {
-        self.entries.keys().find_map(|path| {
-            let not_a_directory =
-                |above: &RelPath| self.entries.get(above) != Some(&SdkEntry::Directory);
-            path.ancestors().find(not_a_directory).map(|above| (above, path))
+    pub fn find_contradiction(&self) -> Option<Contradiction<'_>> {
+        let is_directory = |path: &RelPath| self.entries.get(path) == Some(&SdkEntry::Directory);
+        self.entries.keys().find_map(|below| {
+            let file = below.ancestors().find(|above| !is_directory(above))?;
+            Some(Contradiction { file, below })
         })
     }
 
@@ -267,7 +279,7 @@ impl SdkTree {
             let SdkEntry::Link(_) = entry else {
                 return None;
             };
-            let end = self.real(path)?;
+            let end = self.resolve(path)?;
             let is_file =
                 matches!(self.entries.get(&end), Some(SdkEntry::File(..) | SdkEntry::Shipped(_)));
             is_file.then(|| (path.clone(), end))
@@ -283,7 +295,7 @@ impl SdkTree {
     }
 
     /// Resolves all symlinks in a path; `None` if it leads out of the tree, or into a loop.
-    fn real(&self, path: &RelPath) -> Option<RelPath> {
+    fn resolve(&self, path: &RelPath) -> Option<RelPath> {
         let link = |path: &str| match self.entries.get(path)? {
             SdkEntry::Link(text) => Some(text.as_str()),
             _ => None,
@@ -300,11 +312,12 @@ impl SdkTree {
     pub fn ordered(&self) -> Vec<(&RelPath, &SdkEntry)> {
         let mut ordered = self.entries.iter().collect_vec();
         ordered.sort_by_cached_key(|&(path, entry)| {
-            // First the entries of a directory, then those of its subdirectories.
+            // The entries of a directory sort before the entries of its subdirectories.
             let last = path.depth() - 1;
-            let steps = path.components().enumerate();
-            let steps =
-                steps.map(|(at, step)| (at < last, (at == last).then(|| entry.turn()), step));
+            let steps = path.components().enumerate().map(|(depth, name)| {
+                let turn = (depth == last).then(|| entry.turn());
+                (depth < last, turn, name)
+            });
             steps.collect_vec()
         });
         ordered
@@ -313,14 +326,16 @@ impl SdkTree {
 
 /// The text of a symlink at `from` that leads to `to`: `../lib/libx.so`.
 pub(super) fn relative_path(from: &RelPath, to: &RelPath) -> String {
-    let (directory, name) = relpath::split(to.as_str());
-    match &*relpath::between(relpath::split(from.as_str()).0, directory) {
+    let (from_directory, _) = relpath::split(from.as_str());
+    let (to_directory, name) = relpath::split(to.as_str());
+    match &*relpath::between(from_directory, to_directory) {
         "" => name.to_owned(),
-        way => format!("{way}/{name}"),
+        directory => format!("{directory}/{name}"),
     }
 }
 
 impl SdkEntry {
+    /// Its place among the entries of one directory, see [`SdkTree::ordered`].
     fn turn(&self) -> u8 {
         match self {
             Self::Empty => 0,

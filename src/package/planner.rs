@@ -18,7 +18,7 @@ use crate::{
         describe::{Describer, Devel},
         plan::{BuildPlan, Members},
         request::{OnCollision, Request},
-        runtime::{Claim, Claims},
+        runtime::{Claim, Claims, Shipped},
     },
     policy::{
         catalog::{Catalog, PackageKind, PackageSpec},
@@ -54,16 +54,19 @@ struct Planner<'a> {
 /// Plans the packages of a set.
 pub fn plan(tree: &ArtifactTree, request: &Request<'_>, same: Same<'_>) -> Result<BuildPlan> {
     let catalog = &request.options.catalog;
-    check::platform(tree, request.options.platform)?;
+    check::ensure_platform(tree, request.options.platform)?;
     let core = request.import_name(&catalog.core()?.dist_name(request.mode, None));
-    let artifacts = tree.artifacts.iter().filter(|it| !it.basedirs.is_empty());
-    let mut scopes = catalog.scopes_with_code(artifacts.map(|it| &it.name), request.mode)?;
-    let mut devices = scopes.clone();
-    if let Some(subset) = &request.subset {
-        check::subset(subset, &scopes, request.mode)?;
-        devices = subset.devices().cloned().collect();
-        scopes.clone_from(&subset.targets);
-    }
+    let artifacts = tree.artifacts.iter().filter(|artifact| !artifact.basedirs.is_empty());
+    let scopes_of_artifacts =
+        catalog.scopes_with_code(artifacts.map(|artifact| &artifact.name), request.mode)?;
+    let (scopes, devices) = match &request.subset {
+        None => (scopes_of_artifacts.clone(), scopes_of_artifacts),
+        // Other jobs build the device packages of the other targets. The metadata names all of them.
+        Some(subset) => {
+            check::ensure_subset(subset, &scopes_of_artifacts, request.mode)?;
+            (subset.targets.clone(), subset.devices().cloned().collect())
+        }
+    };
     let planner = Planner {
         catalog,
         tree,
@@ -72,44 +75,45 @@ pub fn plan(tree: &ArtifactTree, request: &Request<'_>, same: Same<'_>) -> Resul
         core: &core,
         scopes,
         devices,
-        needed: needed(tree),
+        needed: collect_needed(tree),
         absent: Vec::new(),
         notes: [
             &request.notes[..],
-            check::untaken(catalog, tree).as_slice(),
-            check::without_archives(request, tree).as_slice(),
+            check::note_unknown_artifacts(catalog, tree).as_slice(),
+            check::note_missing_archives(request, tree).as_slice(),
         ]
         .concat(),
     };
-    planner.whole()
+    planner.plan_set()
 }
 
 impl<'a> Planner<'a> {
     /// Plans which files each package takes, then the metadata, in which packages name each other.
-    fn whole(mut self) -> Result<BuildPlan> {
-        let unshipped = check::unshipped(self.catalog, self.tree);
-        let not_in_run = check::not_in_run(self.catalog, self.tree, self.request);
-        let mut claims = self.claims()?;
-        let is_made = |kind| -> Result<bool> {
+    fn plan_set(mut self) -> Result<BuildPlan> {
+        let unshipped = check::find_unshipped(self.catalog, self.tree);
+        let not_in_run = check::find_missing_artifacts(self.catalog, self.tree, self.request);
+        let mut claims = self.plan_claims()?;
+        let is_built = |kind| -> Result<bool> {
             let package = self.catalog.only(kind)?;
-            Ok(!package.is_omitted && self.is_made(|subset| subset.has(package)))
+            Ok(!package.is_omitted && self.includes(|subset| subset.has(package)))
         };
-        let has_devel = is_made(PackageKind::Devel)?;
-        let has_selector = is_made(PackageKind::Selector)?;
+        let has_devel = is_built(PackageKind::Devel)?;
+        let has_selector = is_built(PackageKind::Selector)?;
         // Symlinks of the devel tree extend run paths of libraries in other packages. So the tree
         // is planned even if the devel package is not built: those packages must have the same
         // bytes either way. Notes about the tree are dropped then.
-        let notes = self.notes.len();
+        let notes_before = self.notes.len();
         let mut devels = Vec::new();
         for family in self.families() {
-            devels.push(self.devel(&claims, family)?);
+            devels.push(self.plan_devel(&claims, family)?);
         }
         if !has_devel {
-            self.notes.truncate(notes);
+            self.notes.truncate(notes_before);
         }
         devel::extend_run_paths(&mut claims, &mut devels);
         let describer = self.describer(devels.len() > 1);
-        let (mut packages, mut sdists) = (Vec::new(), Vec::new());
+        let mut packages = Vec::new();
+        let mut sdists = Vec::new();
         for mut claim in claims.0 {
             self.notes.append(&mut claim.notes);
             packages.push(describer.wheel(claim)?);
@@ -145,18 +149,18 @@ impl<'a> Planner<'a> {
         self.scopes.iter().cloned().map(Some).collect()
     }
 
-    /// Claims of the runtime packages, and of the device packages that a split set has. A legacy set
-    /// has one libraries package for each family, with its device code inside.
-    fn claims(&mut self) -> Result<Claims<'a>> {
+    /// Plans the files of the runtime packages, and of the device packages that a split set has. A legacy
+    /// set has one libraries package for each family, with its device code inside.
+    fn plan_claims(&mut self) -> Result<Claims<'a>> {
         let mode = self.request.mode;
         match mode {
             DistributionMode::Split => {
-                check::is_apart(self.catalog, self.tree, &self.scopes)?;
-                check::runs_without_xnack(self.catalog, self.tree)?;
-                check::targets(self.request, &self.scopes)?;
+                check::ensure_no_family(self.catalog, self.tree, &self.scopes)?;
+                check::ensure_code_without_xnack(self.catalog, self.tree)?;
+                check::ensure_targets(self.request, &self.scopes)?;
             }
             DistributionMode::Legacy => {
-                check::is_legacy(self.catalog, self.tree, &self.scopes)?;
+                check::ensure_fat(self.catalog, self.tree, &self.scopes)?;
                 let device = self.catalog.only(PackageKind::Device)?.name.clone();
                 self.absent.push(device);
             }
@@ -165,13 +169,16 @@ impl<'a> Planner<'a> {
         for spec in self.catalog.packages() {
             let is_runtime = spec.kind == PackageKind::Runtime
                 && spec.is_made_for(self.request.options.platform);
-            if !is_runtime || !self.is_made(|subset| subset.must_know_files(spec)) {
+            if !is_runtime || !self.includes(|subset| subset.must_know_files(spec)) {
                 continue;
             }
-            let mut families = vec![None];
-            if mode == DistributionMode::Legacy && spec.dist_template(mode).is_for_one_scope() {
-                families = self.scopes.iter().cloned().map(Some).collect();
-            }
+            let is_for_each_family =
+                mode == DistributionMode::Legacy && spec.dist_template(mode).is_for_one_scope();
+            let families: Vec<Option<Scope>> = if is_for_each_family {
+                self.scopes.iter().cloned().map(Some).collect()
+            } else {
+                vec![None]
+            };
             if families.is_empty() {
                 self.notes.push(format!(
                     "no artifact is for a GPU family: package `{}`, which there is one of for each \
@@ -181,7 +188,7 @@ impl<'a> Planner<'a> {
             }
             let before = claims.0.len();
             for family in families {
-                claims.0.extend(self.runtime(spec, family.as_ref())?);
+                claims.0.extend(self.plan_runtime(spec, family.as_ref())?);
             }
             if claims.0.len() == before {
                 self.absent.push(spec.name.clone());
@@ -195,20 +202,20 @@ impl<'a> Planner<'a> {
 
     /// Adds the claims of the device packages, which install into the directory of the libraries.
     fn add_devices(&mut self, claims: &mut Claims<'a>) -> Result<()> {
-        let below = self.catalog.overlaid()?;
-        if !self.scopes.is_empty() && self.absent.contains(&below.name) {
+        let libraries = self.catalog.overlaid()?;
+        if !self.scopes.is_empty() && self.absent.contains(&libraries.name) {
             return Err(hinted(
                 anyhow!(
                     "device code for {}, and no files for package `{}`, which it is laid over",
-                    check::listed(&self.scopes),
-                    below.name
+                    check::list_quoted(&self.scopes),
+                    libraries.name
                 ),
                 "fetch the `generic` artifacts of the same run",
             ));
         }
         let device = self.catalog.only(PackageKind::Device)?;
         for scope in self.devices.clone() {
-            let claim = self.claim(device, Some(&scope))?;
+            let claim = self.plan_claim(device, Some(&scope))?;
             ensure!(
                 !claim.members.is_empty(),
                 "failed to plan `{}`: its artifacts hold no files",
@@ -217,22 +224,24 @@ impl<'a> Planner<'a> {
             claims.0.push(claim);
         }
         let in_one_directory = claims.0.iter().filter(|claim| {
-            claim.spec.kind == PackageKind::Device || claim.spec.name == below.name
+            claim.spec.kind == PackageKind::Device || claim.spec.name == libraries.name
         });
         let on_collision = self.request.options.on_collision;
-        let notes = check::overlaid(in_one_directory, on_collision, self.same)?;
+        let notes = check::compare_overlaid(in_one_directory, on_collision, self.same)?;
         self.notes.extend(notes);
         Ok(())
     }
 
-    /// Whether the request includes something. Without a subset it includes everything.
-    fn is_made(&self, of: impl Fn(&Subset) -> bool) -> bool {
-        self.request.subset.as_ref().is_none_or(of)
+    /// Whether the request includes what `is_in_subset` asks a subset for. Without a subset the request
+    /// includes everything.
+    fn includes(&self, is_in_subset: impl Fn(&Subset) -> bool) -> bool {
+        self.request.subset.as_ref().is_none_or(is_in_subset)
     }
 
     fn describer(&self, has_directories: bool) -> Describer<'a> {
         let options = &self.request.options;
         let is_split = self.request.mode == DistributionMode::Split;
+        // The options name targets, and a legacy set is for families.
         let (linux, windows) = match self.request.mode {
             DistributionMode::Split => (options.linux.as_deref(), options.windows.as_deref()),
             DistributionMode::Legacy => (None, None),
@@ -241,10 +250,11 @@ impl<'a> Planner<'a> {
         // Without targets there are no device packages. The mode alone does not say this: a split
         // release may have device code for one platform only.
         let has_no_device = is_split && view.available.is_empty();
-        let is_lacking =
-            |it: &&PackageSpec| it.is_omitted || (has_no_device && it.kind == PackageKind::Device);
-        let lacking = self.catalog.packages().iter().filter(is_lacking);
-        let absent = self.absent.iter().chain(lacking.map(|it| &it.name));
+        let is_absent = |package: &&PackageSpec| {
+            package.is_omitted || (has_no_device && package.kind == PackageKind::Device)
+        };
+        let absent_by_policy =
+            self.catalog.packages().iter().filter(is_absent).map(|package| &package.name);
         Describer {
             info: DistInfo {
                 catalog: self.catalog,
@@ -252,7 +262,7 @@ impl<'a> Planner<'a> {
                 version: self.request.version.to_string(),
                 suffix: self.request.options.suffix.to_string(),
                 view,
-                absent: absent.unique().cloned().collect(),
+                absent: self.absent.iter().chain(absent_by_policy).unique().cloned().collect(),
                 only: None,
             },
             request: self.request,
@@ -263,127 +273,135 @@ impl<'a> Planner<'a> {
     }
 
     /// Plans a runtime package; `None` if the artifacts have no files for it.
-    fn runtime(
+    fn plan_runtime(
         &mut self,
         spec: &'a PackageSpec,
         scope: Option<&Scope>,
     ) -> Result<Option<Claim<'a>>> {
-        let mut claim = self.claim(spec, scope)?;
+        let mut claim = self.plan_claim(spec, scope)?;
         if !claim.members.is_empty() {
             claim.add_empty_module()?;
             return Ok(Some(claim));
         }
         let dist = spec.dist_name(self.request.mode, scope);
-        let why = if claim.artifacts.is_empty() { "no artifacts" } else { "no files" };
+        let lack = if claim.artifacts.is_empty() { "no artifacts" } else { "no files" };
         if spec.required {
             return Err(hinted(
-                anyhow!("{why} for `{dist}`, which every set has"),
+                anyhow!("{lack} for `{dist}`, which every set has"),
                 format!("look at what `{}` holds", self.tree.directory.display()),
             ));
         }
-        self.notes.push(format!("{why} for `{dist}`: it is left out"));
+        self.notes.push(format!("{lack} for `{dist}`: it is left out"));
         Ok(None)
     }
 
     /// Plans the files of a runtime or device package.
-    fn claim(&mut self, spec: &'a PackageSpec, scope: Option<&Scope>) -> Result<Claim<'a>> {
+    fn plan_claim(&mut self, spec: &'a PackageSpec, scope: Option<&Scope>) -> Result<Claim<'a>> {
         let mode = self.request.mode;
-        let selected = self.select(|name| spec.takes(name, mode, scope));
+        let selected = self.select_artifacts(|name| spec.takes(name, mode, scope));
         let filter = spec.filter();
-        let merged = self.merge(&selected, |path| filter.accepts(path.as_str()))?;
+        let merged = self.merge_artifacts(&selected, |path| filter.accepts(path.as_str()))?;
         let dist = spec.dist_name(mode, scope);
         // Device code is installed into the directory of the libraries.
-        let directory = match spec.kind {
+        let dist_of_directory = match spec.kind {
             PackageKind::Device => self.catalog.overlaid()?.dist_name(mode, None),
             _ => dist.clone(),
         };
-        let artifacts = selected.iter().map(|artifact| artifact.name.name.clone());
         let mut claim = Claim {
             spec,
             scope: scope.cloned(),
-            directory: self.request.import_name(&directory),
+            directory: self.request.import_name(&dist_of_directory),
             files: merged.files,
             members: Members::default(),
             aliases: BTreeMap::new(),
-            artifacts: artifacts.collect(),
+            artifacts: selected.iter().map(|artifact| artifact.name.name.clone()).collect(),
             notes: Vec::new(),
             platform: self.request.options.platform,
             core: self.core,
-            searched: self.searched(&spec.rpath)?,
+            searched: self.find_directories(&spec.rpath)?,
         };
-        claim.place_all().with_context(|| format!("failed to plan `{dist}`"))?;
+        claim.add_members().with_context(|| format!("failed to plan `{dist}`"))?;
         Ok(claim)
     }
 
-    /// The directories of the core package that these entries of `rpath` name. A pattern stands for
+    /// Finds the directories of the core package that these entries of `rpath` name. A pattern stands for
     /// each directory with libraries that the artifacts of the core package have, if any.
     ///
     /// LLVM puts its runtimes into `lib/llvm/lib/x86_64-unknown-linux-gnu` since ROCm 10.1, and into
     /// `lib/llvm/lib` before. An entry without a pattern is added in any case.
-    fn searched(&self, entries: &[RelPath]) -> Result<Vec<RelPath>> {
-        let is_pattern = |entry: &&RelPath| entry.as_str().contains('*');
-        if !entries.iter().any(|it| is_pattern(&it)) {
+    fn find_directories(&self, entries: &[RelPath]) -> Result<Vec<RelPath>> {
+        let is_pattern = |entry: &RelPath| entry.as_str().contains('*');
+        if !entries.iter().any(is_pattern) {
             return Ok(entries.to_vec());
         }
-        let (core, mode) = (self.catalog.core()?, self.request.mode);
-        let selected = self.select(|name| core.takes(name, mode, None));
-        let paths = selected.iter().flat_map(|it| it.files.iter().map(|file| &file.path));
-        let libraries = paths.filter(|it| it.file_name().contains(".so"));
-        let directories: BTreeSet<RelPath> = libraries.filter_map(RelPath::parent).collect();
-        let of_entry = |entry: &RelPath| {
-            if !is_pattern(&entry) {
-                return vec![entry.clone()];
+        let core = self.catalog.core()?;
+        let mode = self.request.mode;
+        let selected = self.select_artifacts(|name| core.takes(name, mode, None));
+        let library_directories: BTreeSet<RelPath> = selected
+            .iter()
+            .flat_map(|artifact| &artifact.files)
+            .filter(|file| file.path.file_name().contains(".so"))
+            .filter_map(|file| file.path.parent())
+            .collect();
+        let mut directories = Vec::new();
+        for entry in entries {
+            if is_pattern(entry) {
+                let pattern = Glob::new(entry.as_str());
+                let matching = library_directories.iter().filter(|it| pattern.matches(it.as_str()));
+                directories.extend(matching.cloned());
+            } else {
+                directories.push(entry.clone());
             }
-            let pattern = Glob::new(entry.as_str());
-            let found = directories.iter().filter(|it| pattern.matches(it.as_str()));
-            found.cloned().collect()
-        };
-        Ok(entries.iter().flat_map(of_entry).collect())
+        }
+        Ok(directories)
     }
 
-    fn devel(&mut self, claims: &Claims<'_>, family: Option<Scope>) -> Result<Devel> {
+    /// Plans the tree of the devel package for a family, or for the whole set.
+    fn plan_devel(&mut self, claims: &Claims<'_>, family: Option<Scope>) -> Result<Devel> {
         let spec = self.catalog.only(PackageKind::Devel)?;
-        let (mode, scope) = (self.request.mode, family.as_ref());
-        let runtime: BTreeSet<&String> = claims.0.iter().flat_map(|it| &it.artifacts).collect();
-        let selected = self.select(|name| {
+        let mode = self.request.mode;
+        let scope = family.as_ref();
+        let runtime: BTreeSet<&String> =
+            claims.0.iter().flat_map(|claim| &claim.artifacts).collect();
+        let selected = self.select_artifacts(|name| {
             let is_named = runtime.contains(&name.name) || spec.names_artifact(&name.name, mode);
             is_named && !spec.excludes(name, mode) && spec.scope_fits(name, mode, scope)
         });
-        let merged = self.merge(&selected, |_| true)?;
+        let merged = self.merge_artifacts(&selected, |_| true)?;
         let mut owners = BTreeSet::new();
         for (path, owned) in &merged.files {
-            let owner = claims.find(path, scope);
-            owners.extend(owner.map(|(index, _)| index));
+            let owner = claims.find_shipped(path, scope).map(|Shipped { claim, .. }| claim);
+            owners.extend(owner);
+            // A damaged file of a runtime package is an error. The devel tree copies a file as it is.
             if let TreeContent::File(facts) = &owned.file.content
                 && let Some(damage) = &facts.damage
                 && owner.is_none()
             {
                 let artifact = &owned.artifact.name;
-                let note = format!("`{path}` of artifact `{artifact}` ships as it is: {damage}");
-                self.note(note);
+                self.note(format!("`{path}` of artifact `{artifact}` ships as it is: {damage}"));
             }
         }
-        let owners = owners.into_iter().filter_map(|index| claims.0.get(index));
-        let requires = owners.map(|claim| claim.spec.dist_name(mode, claim.scope.as_ref()));
+        let requires = owners
+            .into_iter()
+            .filter_map(|index| claims.0.get(index))
+            .map(|claim| claim.spec.dist_name(mode, claim.scope.as_ref()))
+            .collect();
         let dist = spec.dist_name(mode, scope);
         let top = self.request.import_name(&dist).parse()?;
-        let tree = devel::tree(top, &merged.files, claims, scope, self.request.options.platform);
-        Ok(Devel {
-            tree: tree.with_context(|| format!("failed to plan `{dist}`"))?,
-            requires: requires.collect(),
-            family,
-        })
+        let platform = self.request.options.platform;
+        let tree = devel::plan_tree(top, &merged.files, claims, scope, platform)
+            .with_context(|| format!("failed to plan `{dist}`"))?;
+        Ok(Devel { family, tree, requires })
     }
 
-    fn select(&self, wanted: impl Fn(&ArtifactName) -> bool) -> Vec<&'a Artifact> {
-        let artifacts = self.tree.artifacts.iter();
-        artifacts.filter(|it| wanted(&it.name)).collect()
+    fn select_artifacts(&self, is_wanted: impl Fn(&ArtifactName) -> bool) -> Vec<&'a Artifact> {
+        self.tree.artifacts.iter().filter(|artifact| is_wanted(&artifact.name)).collect()
     }
 
     /// Merges artifacts into one install tree.
     ///
     /// `counts` says which paths matter to the package. Collisions at other paths are ignored.
-    fn merge(
+    fn merge_artifacts(
         &mut self,
         selected: &[&'a Artifact],
         counts: impl Fn(&RelPath) -> bool,
@@ -407,7 +425,7 @@ impl<'a> Planner<'a> {
                 continue;
             }
             match self.request.options.on_collision {
-                OnCollision::Refuse => return Err(check::collision(collision)),
+                OnCollision::Refuse => return Err(check::refuse_collision(collision)),
                 OnCollision::Last => self.note(format!("{collision}: used the last")),
             }
         }
@@ -422,13 +440,17 @@ impl<'a> Planner<'a> {
     }
 }
 
-fn needed(tree: &ArtifactTree) -> BTreeSet<&str> {
-    let files = tree.artifacts.iter().flat_map(|artifact| &artifact.files);
-    let loaded = files.filter_map(|file| match &file.content {
-        TreeContent::File(facts) => facts.elf.as_deref(),
-        _ => None,
-    });
-    loaded.flat_map(|elf| elf.needed.iter().map(AsRef::as_ref)).collect()
+/// The `DT_NEEDED` entries of all ELF files of a tree.
+fn collect_needed(tree: &ArtifactTree) -> BTreeSet<&str> {
+    tree.artifacts
+        .iter()
+        .flat_map(|artifact| &artifact.files)
+        .filter_map(|file| match &file.content {
+            TreeContent::File(facts) => facts.elf.as_deref(),
+            TreeContent::Directory | TreeContent::Link { .. } => None,
+        })
+        .flat_map(|elf| elf.needed.iter().map(AsRef::as_ref))
+        .collect()
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! [`BuildOptions`] and [`Request`]: how to build a set. From the names of the artifacts, a request
-//! predicts the packages, before anything is unpacked. Reads and writes no files.
+//! predicts the packages before anything is unpacked. Reads and writes no files.
 
 use std::num::NonZeroUsize;
 
@@ -7,7 +7,7 @@ use crate::{
     artifact::{ArtifactName, TherockManifest},
     error::Result,
     package::{
-        artifact_version,
+        artifact_version::{ArtifactVersion, find_version},
         plan::{BuildPlan, PackageForm, SdkTreePacking},
         split_tree::Kpack,
     },
@@ -51,7 +51,7 @@ pub struct Request<'a> {
     pub options: &'a BuildOptions,
     pub version: Version,
     pub mode: DistributionMode,
-    /// The packages to build if the artifacts are only some of those of the run.
+    /// The packages to build, if the run has more artifacts than these.
     pub subset: Option<Subset>,
     /// What a user should know about these decisions.
     pub notes: Vec<String>,
@@ -88,14 +88,14 @@ impl BuildOptions {
 
     /// The request for a plan. What the options do not say comes from the build's manifest.
     pub fn request(&self, manifest: &TherockManifest) -> Result<Request<'_>> {
-        let (version, about_version) = match self.version.clone() {
-            Some(version) => (version, Vec::new()),
-            None => artifact_version::find(manifest, self.release_type)?,
+        let ArtifactVersion { version, note } = match self.version.clone() {
+            Some(version) => ArtifactVersion { version, note: None },
+            None => find_version(manifest, self.release_type)?,
         };
         Ok(Request {
             options: self,
             version,
-            notes: [&manifest.notes[..], &about_version].concat(),
+            notes: [&manifest.notes[..], note.as_slice()].concat(),
             mode: if manifest.kpack_split || self.kpack == Kpack::Split {
                 DistributionMode::Split
             } else {
@@ -113,7 +113,7 @@ pub struct Expected {
     pub version: Version,
     pub filename: String,
     pub is_wheel: bool,
-    /// The subdirectory of `dist/` for it, in a set with one for each family.
+    /// The subdirectory of `dist/` that has it, in a set with a subdirectory for each family.
     pub directory: Option<String>,
 }
 
@@ -130,29 +130,36 @@ impl Request<'_> {
     /// have a package that the build leaves out later, because no files are left for it.
     pub fn expected(&self, artifacts: &[ArtifactName]) -> Result<Vec<Expected>> {
         let catalog = &self.options.catalog;
-        let (mode, version) = (self.mode, &self.version);
+        let mode = self.mode;
+        let version = &self.version;
         let scopes = catalog.scopes_with_code(artifacts.iter(), mode)?;
-        let mut families: Vec<Option<&Scope>> = scopes.iter().map(Some).collect();
-        if mode == DistributionMode::Split || families.is_empty() {
-            families = vec![None];
-        }
+        // A split set has one selector and one devel package; a legacy set has both for each family.
+        let families: Vec<Option<&Scope>> = if mode == DistributionMode::Split || scopes.is_empty()
+        {
+            vec![None]
+        } else {
+            scopes.iter().map(Some).collect()
+        };
         let mut all = Vec::new();
         for spec in catalog.packages() {
             if !spec.is_made_for(self.options.platform) {
                 continue;
             }
-            let of_each = match (spec.kind, mode) {
+            let package_scopes = match (spec.kind, mode) {
+                // The device code of a legacy set is in its libraries packages.
                 (PackageKind::Device, DistributionMode::Legacy) => continue,
-                (PackageKind::Device, _) => scopes.iter().map(Some).collect(),
+                (PackageKind::Device, DistributionMode::Split) => scopes.iter().map(Some).collect(),
                 (PackageKind::Runtime, _) if !spec.dist_template(mode).is_for_one_scope() => {
                     vec![None]
                 }
                 _ => families.clone(),
             };
-            let is_apart = families.len() > 1
+            // Several families would have these packages under the same file names.
+            let has_directory = families.len() > 1
                 && matches!(spec.kind, PackageKind::Devel | PackageKind::Selector);
-            for scope in of_each {
+            for scope in package_scopes {
                 let takes = |name| spec.takes(name, mode, scope);
+                // A build leaves out a runtime package that takes none of the artifacts.
                 if spec.kind == PackageKind::Runtime && !artifacts.iter().any(takes) {
                     continue;
                 }
@@ -164,7 +171,7 @@ impl Request<'_> {
                     dist,
                     version: version.clone(),
                     is_wheel,
-                    directory: scope.filter(|_| is_apart).map(Scope::to_string),
+                    directory: scope.filter(|_| has_directory).map(Scope::to_string),
                 });
             }
         }
@@ -175,14 +182,16 @@ impl Request<'_> {
 impl BuildPlan {
     /// The packages of the plan.
     pub fn expected(&self) -> Vec<Expected> {
-        let packages = self.packages.iter().map(|package| Expected {
-            dist: package.label.dist.clone(),
-            version: self.version.clone(),
-            filename: package.file_name.clone(),
-            is_wheel: matches!(package.form, PackageForm::Wheel(_)),
-            directory: package.label.directory.clone(),
-        });
-        packages.collect()
+        self.packages
+            .iter()
+            .map(|package| Expected {
+                dist: package.label.dist.clone(),
+                version: self.version.clone(),
+                filename: package.file_name.clone(),
+                is_wheel: matches!(package.form, PackageForm::Wheel(_)),
+                directory: package.label.directory.clone(),
+            })
+            .collect()
     }
 }
 

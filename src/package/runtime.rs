@@ -32,7 +32,7 @@ pub(super) struct Claim<'a> {
     pub(super) scope: Option<Scope>,
     /// The import name of the directory with its files: `_rocm_sdk_core`.
     pub(super) directory: String,
-    /// The merged files of its artifacts, of which it may not take all.
+    /// The merged files of its artifacts. The package may take only some of them.
     pub(super) files: Files<'a>,
     pub(super) members: Members,
     /// Names of libraries that do not ship because they are not the SONAME, each with the path that
@@ -52,6 +52,39 @@ pub(super) struct Claim<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Claims<'a>(pub(super) Vec<Claim<'a>>);
 
+/// The file that ships for a path of the devel tree.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shipped<'a> {
+    /// The index of the claim that ships it.
+    pub(super) claim: usize,
+    /// Its path in that claim: another path, if the path of the tree is an alias.
+    pub(super) path: &'a RelPath,
+}
+
+/// The file of an artifact that an entry stands for: the entry itself, or the end of a symlink.
+struct EntryFile<'a> {
+    path: &'a RelPath,
+    facts: &'a FileFacts,
+    origin: BuildOrigin,
+}
+
+/// A symlink to a program, which becomes a launcher if the program ships too.
+struct ProgramLink<'a> {
+    path: &'a RelPath,
+    program: &'a RelPath,
+    /// The copy of the program that ships instead if the program does not.
+    copy: MemberSource,
+}
+
+/// A name of a library that is not its SONAME.
+struct LibraryName<'a> {
+    name: &'a RelPath,
+    /// The path of the library itself. The name may be a symlink to it.
+    file: &'a RelPath,
+    soname: RelPath,
+    library: MemberSource,
+}
+
 impl Claim<'_> {
     /// Whether the devel tree for `scope` links to the files of this package.
     ///
@@ -59,8 +92,9 @@ impl Claim<'_> {
     /// trees ignore device packages: users install and uninstall them later, and their files are
     /// linked into the tree then.
     fn is_seen(&self, scope: Option<&Scope>) -> bool {
-        let is_of_another = scope.is_some() && self.scope.is_some() && scope != self.scope.as_ref();
-        !is_of_another && self.spec.kind == PackageKind::Runtime
+        let is_for_another_family =
+            scope.is_some() && self.scope.is_some() && scope != self.scope.as_ref();
+        !is_for_another_family && self.spec.kind == PackageKind::Runtime
     }
 
     /// Adds an empty `__init__.py`, which makes the directory a Python package, unless the
@@ -74,13 +108,14 @@ impl Claim<'_> {
     }
 
     /// Plans all files of the package.
-    pub(super) fn place_all(&mut self) -> Result<()> {
-        let (spec, filter) = (self.spec, self.spec.filter());
+    pub(super) fn add_members(&mut self) -> Result<()> {
+        let spec = self.spec;
+        let filter = spec.filter();
         let mut accepted = self.files.clone();
         accepted.retain(|path, owned| {
             filter.accepts(path.as_str()) && spec.takes_file(&owned.artifact.name, path)
         });
-        self.place(&accepted)?;
+        self.add_files(&accepted)?;
         for pattern in &spec.also_without_version {
             self.add_shorter_names(pattern)?;
         }
@@ -88,7 +123,7 @@ impl Claim<'_> {
         for (command, target) in &spec.also_as {
             let content = accepted.get(target).map(|owned| &owned.file.content);
             if let Some(TreeContent::File(facts)) = content
-                && self.is_run(facts)
+                && self.is_program(facts)
                 && !self.members.contains(command)
             {
                 let launcher = MemberSource::Launcher(relative_path(command, target));
@@ -98,37 +133,48 @@ impl Claim<'_> {
         Ok(())
     }
 
-    fn place(&mut self, files: &Files<'_>) -> Result<()> {
+    fn add_files(&mut self, files: &Files<'_>) -> Result<()> {
         // Launchers and library names are decided after all other paths: they depend on what ships.
-        let (mut launchers, mut names) = (Vec::new(), Vec::new());
-        for (path, owned) in files {
-            let path = *path;
-            let Some((at, facts, origin)) = find(self.spec.kind, path, owned)? else {
+        let mut program_links = Vec::new();
+        let mut library_names = Vec::new();
+        for (&path, owned) in files {
+            let Some(file) = find_file(self.spec.kind, path, owned)? else {
                 continue;
             };
-            if at != path && is_for_programs(path) && self.is_run(facts) {
-                launchers.push((path, at, self.member(path, facts, origin)?));
+            let facts = file.facts;
+            if file.path != path && is_for_programs(path) && self.is_program(facts) {
+                let copy = self.plan_member(path, facts, file.origin)?;
+                program_links.push(ProgramLink { path, program: file.path, copy });
                 continue;
             }
             match self.soname(facts) {
                 Some(soname) if soname.as_str() != path.file_name() => {
-                    let library = self.member(at, facts, origin)?;
-                    names.push((path, at, soname, library));
+                    // If it is this name that makes the library ship, it ships beside its file, so its
+                    // run path is planned for that directory.
+                    let library = self.plan_member(file.path, facts, file.origin)?;
+                    library_names.push(LibraryName {
+                        name: path,
+                        file: file.path,
+                        soname,
+                        library,
+                    });
                 }
                 _ => {
-                    let member = self.member(path, facts, origin)?;
+                    let member = self.plan_member(path, facts, file.origin)?;
                     self.members.insert(path.clone(), member)?;
                 }
             }
         }
-        for (path, at, mut member) in launchers {
-            if self.members.contains(at) {
-                member = MemberSource::Launcher(relative_path(path, at));
-            }
+        for ProgramLink { path, program, copy } in program_links {
+            let member = if self.members.contains(program) {
+                MemberSource::Launcher(relative_path(path, program))
+            } else {
+                copy
+            };
             self.members.insert(path.clone(), member)?;
         }
-        for (path, at, soname, library) in names {
-            self.settle(path.clone(), at, &soname, library)?;
+        for library_name in library_names {
+            self.add_library_name(library_name)?;
         }
         Ok(())
     }
@@ -141,25 +187,26 @@ impl Claim<'_> {
         }
     }
 
-    /// The SONAME of a library. The loader searches directories only for names without a slash. A
-    /// SONAME with one, or an empty one, is ignored.
+    /// The SONAME of a library. The loader searches directories only for names without a slash, so a
+    /// SONAME with a slash is ignored, and so is an empty SONAME.
     fn soname(&self, facts: &FileFacts) -> Option<RelPath> {
-        let elf = facts.elf.as_ref();
-        let library = elf.filter(|_| self.kind(facts) == FileKind::SharedObject)?;
-        let soname: Option<RelPath> = library.soname.as_deref()?.parse().ok();
-        soname.filter(|soname| soname.depth() == 1)
+        if self.kind(facts) != FileKind::SharedObject {
+            return None;
+        }
+        let soname: RelPath = facts.elf.as_ref()?.soname.as_deref()?.parse().ok()?;
+        (soname.depth() == 1).then_some(soname)
     }
 
     /// Whether the file is a program, so that a launcher can replace a symlink to it.
     ///
     /// Scripts get launchers as well: a copy of a script would look for its neighbours in the wrong
     /// directory.
-    fn is_run(&self, facts: &FileFacts) -> bool {
+    fn is_program(&self, facts: &FileFacts) -> bool {
         facts.executable && matches!(self.kind(facts), FileKind::Executable | FileKind::Script)
     }
 
     /// The member for a file: unchanged, or with the run path for its path in the package.
-    fn member(
+    fn plan_member(
         &self,
         path: &RelPath,
         facts: &FileFacts,
@@ -174,39 +221,37 @@ impl Claim<'_> {
                 "fetch the artifact again; if it was built like this, build it again",
             ));
         }
-        let searched = loaded(facts).filter(|elf| elf.is_searched());
-        let rpath = searched.map(|elf| extended(self.core, &self.searched, path, elf));
-        Ok(MemberSource::File(origin, rpath.transpose()?))
+        let rpath = loadable_elf(facts)
+            .filter(|elf| elf.is_searched())
+            .map(|elf| extend_rpath(self.core, &self.searched, path, elf))
+            .transpose()?;
+        Ok(MemberSource::File(origin, rpath))
     }
 
-    /// Records a name of the library at `at` as an alias of its SONAME. Ships the library if it is not
-    /// in the package yet.
+    /// Records a name of a library as an alias of its SONAME. Ships the library if it is not in the
+    /// package yet.
     ///
     /// That happens if a build installs `libx.so.1.2` without the symlink `libx.so.1`. Programs look
     /// for the SONAME `libx.so.1`, so the library ships under that name.
-    fn settle(
-        &mut self,
-        path: RelPath,
-        at: &RelPath,
-        soname: &RelPath,
-        library: MemberSource,
-    ) -> Result<()> {
-        let beside = |path: &RelPath| match path.parent() {
-            Some(directory) => directory.join(soname),
+    fn add_library_name(&mut self, library_name: LibraryName<'_>) -> Result<()> {
+        let LibraryName { name, file, soname, library } = library_name;
+        let soname_beside = |path: &RelPath| match path.parent() {
+            Some(directory) => directory.join(&soname),
             None => soname.clone(),
         };
-        let mut shipped = beside(&path);
-        if !self.members.contains(&shipped) {
-            shipped = beside(at);
-        }
+        // Where a build installs symlinks to the library, the SONAME ships beside this name too.
+        // Otherwise it is beside the library.
+        let beside_name = soname_beside(name);
+        let shipped =
+            if self.members.contains(&beside_name) { beside_name } else { soname_beside(file) };
         if !self.members.contains(&shipped) {
             self.notes.push(format!(
-                "`{at}` calls itself `{soname}`, and nothing else does: it ships as `{shipped}`"
+                "`{file}` calls itself `{soname}`, and nothing else does: it ships as `{shipped}`"
             ));
             self.members.insert(shipped.clone(), library)?;
         }
-        if shipped != path {
-            self.aliases.insert(path, shipped);
+        if shipped != *name {
+            self.aliases.insert(name.clone(), shipped);
         }
         Ok(())
     }
@@ -214,18 +259,21 @@ impl Claim<'_> {
     /// Ships `librocprof-sys.so.1.2` also as `librocprof-sys.so.1` and `librocprof-sys.so`, unless the
     /// package has files of these names.
     fn add_shorter_names(&mut self, pattern: &Glob) -> Result<()> {
-        let members = self.members.iter();
-        let mut shorter = BTreeMap::new();
-        for (path, member) in members.filter(|(path, _)| pattern.matches(path.as_str())) {
+        let mut shorter_names = BTreeMap::new();
+        for (path, member) in &self.members {
+            if !pattern.matches(path.as_str()) {
+                continue;
+            }
             let mut name = path.as_str();
             while let Some((rest, _)) = name.rsplit_once('.').filter(|(_, last)| *last != "so") {
-                let entry = shorter.entry(rest.parse::<RelPath>()?);
+                let entry = shorter_names.entry(rest.parse::<RelPath>()?);
                 entry.or_insert_with(|| member.clone());
                 name = rest;
             }
         }
-        for (path, member) in shorter {
+        for (path, member) in shorter_names {
             if !self.members.contains(&path) {
+                // A name that ships is not left out, so it is no alias.
                 self.aliases.remove(&path);
                 self.members.insert(path, member)?;
             }
@@ -235,17 +283,19 @@ impl Claim<'_> {
 }
 
 impl Claims<'_> {
-    /// Finds what ships for a path, for the devel tree of `scope`: the index of the claim, and the
-    /// path in it. That is another path if the first one is an alias.
-    pub(super) fn find<'b>(
+    /// Finds what ships for a path of the devel tree of `scope`.
+    pub(super) fn find_shipped<'b>(
         &'b self,
         path: &'b RelPath,
         scope: Option<&Scope>,
-    ) -> Option<(usize, &'b RelPath)> {
-        let mut seen = self.0.iter().filter(|claim| claim.is_seen(scope));
-        let alias = seen.find_map(|claim| claim.aliases.get(path));
-        let shipped = alias.unwrap_or(path);
-        Some((self.owner(shipped, scope)?, shipped))
+    ) -> Option<Shipped<'b>> {
+        let path = self
+            .0
+            .iter()
+            .filter(|claim| claim.is_seen(scope))
+            .find_map(|claim| claim.aliases.get(path))
+            .unwrap_or(path);
+        Some(Shipped { claim: self.owner(path, scope)?, path })
     }
 
     /// The index of the claim that ships a path, for the devel tree of `scope`.
@@ -255,29 +305,31 @@ impl Claims<'_> {
     }
 }
 
-/// The file that ships for a path. `None` for a directory, and for a symlink that leads to no file
-/// of the artifact: another package may have what it leads to, and the devel tree keeps it.
+/// Finds the file that ships for a path. `None` for a directory, and for a symlink that leads to no
+/// file of the artifact: another package may have what the symlink leads to, and the devel tree keeps
+/// the symlink.
 ///
 /// In a device package such a symlink is an error: without it, a program would fail only at run
 /// time.
-fn find<'a>(
+fn find_file<'a>(
     kind: PackageKind,
     path: &'a RelPath,
     owned: &Owned<'a>,
-) -> Result<Option<(&'a RelPath, &'a FileFacts, BuildOrigin)>> {
+) -> Result<Option<EntryFile<'a>>> {
     let (text, end) = match &owned.file.content {
         TreeContent::Directory => return Ok(None),
         TreeContent::File(facts) => {
-            let origin = origin(owned, &owned.file.source, facts);
-            return Ok(Some((path, facts, origin)));
+            let origin = BuildOrigin::of(owned, &owned.file.source, facts);
+            return Ok(Some(EntryFile { path, facts, origin }));
         }
         TreeContent::Link { text, end } => (text, end),
     };
     let to = match end {
         LinkEnd::File { path, source, facts } => {
-            return Ok(Some((path, facts, origin(owned, source, facts))));
+            let origin = BuildOrigin::of(owned, source, facts);
+            return Ok(Some(EntryFile { path, facts, origin }));
         }
-        LinkEnd::Escapes => return Err(escaping_link(path, text, owned)),
+        LinkEnd::Escapes => return Err(refuse_escaping_link(path, text, owned)),
         _ if kind != PackageKind::Device => return Ok(None),
         LinkEnd::Dangling => "to nothing",
         LinkEnd::Directory => "to a directory",
@@ -289,45 +341,47 @@ fn find<'a>(
     ))
 }
 
-/// The run path for a file: its own entries, then one entry for each of `directories` of the core
-/// package, whose import name is `core`.
+/// The run path for a file: the entries that it has, then an entry for each of `directories` of the
+/// core package, whose import name is `core`.
 ///
 /// The new entries go up to `site-packages` and down into the core package, even for files of the
 /// core package itself. So they are also right for the same path below `_rocm_sdk_devel`.
-fn extended(
+fn extend_rpath(
     core: &str,
     directories: &[RelPath],
     path: &RelPath,
     facts: &ElfFacts,
 ) -> Result<Rpath> {
     let up = "../".repeat(path.depth());
-    let added = directories.iter();
-    let added = added.map(|directory| format!("$ORIGIN/{up}{core}/{directory}"));
-    let added: Rpath = added.collect::<Vec<_>>().join(":").parse()?;
-    Ok(own_rpath(path, facts)?.join(&added))
+    let entries: Vec<String> =
+        directories.iter().map(|directory| format!("$ORIGIN/{up}{core}/{directory}")).collect();
+    let added: Rpath = entries.join(":").parse()?;
+    Ok(parse_rpath(path, facts)?.join(&added))
 }
 
-/// The run path that the file has in the artifact.
-pub(super) fn own_rpath(path: &RelPath, facts: &ElfFacts) -> Result<Rpath> {
-    let text = facts.run_path().unwrap_or_default();
-    text.parse().with_context(|| format!("failed to read the run path of `{path}`"))
+/// Parses the run path that the file has in the artifact.
+pub(super) fn parse_rpath(path: &RelPath, facts: &ElfFacts) -> Result<Rpath> {
+    let rpath = facts.run_path().unwrap_or_default();
+    rpath.parse().with_context(|| format!("failed to read the run path of `{path}`"))
 }
 
 /// The ELF facts of a file that the dynamic loader may load; `None` for other files.
-pub(super) fn loaded(facts: &FileFacts) -> Option<&ElfFacts> {
+pub(super) fn loadable_elf(facts: &FileFacts) -> Option<&ElfFacts> {
     facts.elf.as_deref().filter(|_| facts.kind.is_loaded())
 }
 
-/// The file on disk that has the bytes of an entry, which may be a symlink to it.
-pub(super) fn origin(owned: &Owned<'_>, source: &Path, facts: &FileFacts) -> BuildOrigin {
-    BuildOrigin {
-        artifact: owned.artifact.name.clone(),
-        path: source.to_owned(),
-        len: facts.len,
-        is_library: facts.kind == FileKind::SharedObject,
-        executable: facts.executable,
-        form: facts.form.clone(),
-        scanned: facts.identity.map(Box::new),
+impl BuildOrigin {
+    /// The file on disk that has the bytes of an entry. The entry may be a symlink to it.
+    pub(super) fn of(owned: &Owned<'_>, source: &Path, facts: &FileFacts) -> Self {
+        Self {
+            artifact: owned.artifact.name.clone(),
+            path: source.to_owned(),
+            len: facts.len,
+            is_library: facts.kind == FileKind::SharedObject,
+            executable: facts.executable,
+            form: facts.form.clone(),
+            scanned: facts.identity.map(Box::new),
+        }
     }
 }
 
@@ -338,12 +392,11 @@ pub(super) fn origin(owned: &Owned<'_>, source: &Path, facts: &FileFacts) -> Bui
 /// file, and Python could not import an ELF launcher in its place. For the same reason, names in
 /// `bin` with the suffix of a module or of a script that shells source get no launcher.
 fn is_for_programs(path: &RelPath) -> bool {
-    let directory = path.parent();
-    let is_there = directory.is_some_and(|directory| {
+    let has_program_directory = path.parent().is_some_and(|directory| {
         directory.file_name() == "bin" || directory.components().any(|step| step == "libexec")
     });
     let suffix = path.file_name().rsplit_once('.').map(|(_, suffix)| suffix);
-    is_there && !suffix.is_some_and(|suffix| NOT_RUN.contains(&suffix))
+    has_program_directory && !suffix.is_some_and(|suffix| NOT_RUN.contains(&suffix))
 }
 
 /// Suffixes of modules, script libraries and data.
@@ -352,7 +405,8 @@ const NOT_RUN: [&str; 14] = [
     "txt",
 ];
 
-pub(super) fn escaping_link(path: &RelPath, text: &str, owned: &Owned<'_>) -> Error {
+/// The error about a symlink that leads out of its artifact.
+pub(super) fn refuse_escaping_link(path: &RelPath, text: &str, owned: &Owned<'_>) -> Error {
     let artifact = &owned.artifact.name;
     hinted(
         anyhow!("link `{path}` of artifact `{artifact}` leads out of it: `{text}`"),
@@ -368,7 +422,7 @@ mod tests {
     fn run_path(path: &str, library: &SharedObject) -> String {
         let directories = ["lib", "lib/rocm_sysdeps/lib"].map(|it| it.parse().unwrap());
         let facts = elf::read(&library.build()).unwrap().unwrap();
-        let rpath = extended("_rocm_sdk_core", &directories, &path.parse().unwrap(), &facts);
+        let rpath = extend_rpath("_rocm_sdk_core", &directories, &path.parse().unwrap(), &facts);
         rpath.unwrap().to_string()
     }
 

@@ -20,7 +20,7 @@ use crate::{
 #[derive(Debug)]
 pub struct MadeSet {
     pub packages: Vec<MadePackage>,
-    /// Only if an earlier set was named.
+    /// What was taken over from an earlier set. `None` if no earlier set was named.
     pub reused: Option<ReuseCount>,
     /// The archives of device code that some members were packed from. Dropping them removes their
     /// files.
@@ -63,14 +63,14 @@ impl ReuseCount {
 /// A finished package, and how it was made.
 #[derive(Clone, Debug)]
 pub struct MadePackage {
-    /// In `dist/`.
+    /// The file in `dist/`.
     pub file: PackageFile,
-    /// All members in their order: those of a wheel with `.dist-info` and RECORD, or the files of
+    /// All members in their order: the members of a wheel with `.dist-info` and RECORD, or the files of
     /// an sdist, by their path below its top directory.
     pub members: Vec<BuiltMember>,
-    /// The file that was written. `None` if another one has its name since.
+    /// The file that was written. `None` if another file has its name since.
     pub identity: Option<FileIdentity>,
-    /// Of a wheel.
+    /// What the bytes of a wheel follow from. `None` for an sdist.
     pub(super) recipe: Option<WheelRecipe>,
 }
 
@@ -92,7 +92,7 @@ pub struct BuiltMember {
     pub executable: bool,
     pub len: u64,
     pub sha256: Sha256,
-    /// Of the development tree as xz, a file that is gone.
+    /// Where the bytes came from. For the development tree as xz, it names a file that is gone.
     pub source: Source,
     /// The development tree, whether it is packed or not.
     pub tree: Option<Arc<SdkArchive>>,
@@ -105,8 +105,8 @@ impl MadePackage {
             Some((top, name)) => top.ends_with(".dist-info") && name == "METADATA",
             None => path == "PKG-INFO",
         };
-        let mut members = self.members.iter().rev();
-        members.find(|member| is_metadata(member.path.as_str()))?.as_text()
+        // `.dist-info` is at the end of a wheel.
+        self.members.iter().rev().find(|member| is_metadata(member.path.as_str()))?.as_text()
     }
 }
 

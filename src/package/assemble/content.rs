@@ -31,11 +31,11 @@ pub(super) struct PlannedMember {
     pub(super) packed: SourceMember,
     /// What it is made of, if that can be remembered.
     pub(super) key: Option<ContentKey>,
-    /// Of the development tree, whether it is packed as xz or not.
+    /// The development tree, if the member is its archive, whether as tar or as xz.
     pub(super) tree: Option<Arc<SdkArchive>>,
-    /// Whether [`pack_xz`] must pack the source first. Its length is the length of the tar until then.
+    /// Whether [`pack_xz`] must pack the source first. Until then the member has the length of the tar.
     pub(super) is_to_pack: bool,
-    /// The source, if it was packed. Dropping it removes the file.
+    /// The packed source, if there is one. Dropping it removes the file.
     xz: Option<TempPath>,
 }
 
@@ -57,7 +57,7 @@ impl PlannedMember {
         };
         Ok(match planned {
             MemberSource::File(origin, rpath) => {
-                let (file, key) = file_source(origin, rpath.as_ref())?;
+                let KeyedFile { file, key } = KeyedFile::plan(origin, rpath.as_ref())?;
                 plain(Source::File(Arc::new(file)), key)
             }
             MemberSource::Launcher(target) => {
@@ -65,19 +65,25 @@ impl PlannedMember {
             }
             MemberSource::Text(text) => plain(Source::text(text), None),
             MemberSource::SdkManifest(tree) => {
-                let entries = tree_entries(tree)?;
-                let links = entries.iter().map(|(path, kind, _)| (*path, kind));
-                let text = devel_manifest::render(&version.to_string(), links);
-                plain(Source::text(&text), None)
+                let entries = plan_entries(tree)?;
+                let members = entries.iter().map(|entry| (entry.path, &entry.kind));
+                let manifest = devel_manifest::render(&version.to_string(), members);
+                plain(Source::text(&manifest), None)
             }
             MemberSource::Sdk(tree, packing) => {
-                let (archive, keys) = SdkArchive::plan(tree, mtime)?;
-                let archive = Arc::new(archive);
-                let (how, is_to_pack) = match packing {
+                let entries = plan_entries(tree)?;
+                // If one file cannot be remembered, the archive cannot.
+                let keys: Option<Vec<ContentKey>> = entries
+                    .iter()
+                    .filter_map(|entry| entry.file.as_ref())
+                    .map(|keyed| keyed.key.clone())
+                    .collect();
+                let archive = Arc::new(SdkArchive::new(&tree.top, entries, mtime)?);
+                let (compression, is_to_pack) = match packing {
                     SdkTreePacking::Tar => ("", false),
                     SdkTreePacking::TarXz => (XZ, true),
                 };
-                let how = format!("{:?} {mtime} {how}", archive.tar.entries());
+                let how = format!("{:?} {mtime} {compression}", archive.tar.entries());
                 let key = keys.and_then(|keys| ContentKey::derived(&how, &keys));
                 let source = Source::Made(Arc::<SdkArchive>::clone(&archive));
                 Self { tree: Some(archive), is_to_pack, ..plain(source, key) }
@@ -85,7 +91,7 @@ impl PlannedMember {
         })
     }
 
-    /// From now on the source is what was packed.
+    /// Takes the packed file as the source from now on.
     pub(super) fn set_packed(&mut self, xz: TempPath) -> Result<()> {
         self.packed.source = Source::file(&xz)?;
         self.xz = Some(xz);
@@ -103,23 +109,19 @@ pub struct SdkArchive {
 }
 
 impl SdkArchive {
-    /// The archive, and the keys of its files, if all of them can be remembered.
-    fn plan(tree: &SdkTree, mtime: u64) -> Result<(Self, Option<Vec<ContentKey>>)> {
+    fn new(top: &RelPath, planned: Vec<PlannedEntry<'_>>, mtime: u64) -> Result<Self> {
         let mut entries = Vec::new();
         let mut files = Vec::new();
-        let mut keys = Vec::new();
-        for (path, kind, file) in tree_entries(tree)? {
-            entries.push(TarEntry { path: tree.top.join(path), kind });
-            let (file, key) = file.unzip();
-            files.push(file);
-            keys.extend(key);
+        for PlannedEntry { path, kind, file } in planned {
+            entries.push(TarEntry { path: top.join(path), kind });
+            files.push(file.map(|keyed| keyed.file));
         }
         let tar = TarPlan::new(entries, mtime)?;
-        Ok((Self { tar, files }, keys.into_iter().collect()))
+        Ok(Self { tar, files })
     }
 
-    /// The entries of the tar, in its order. Those that are not files, and some empty files, have no
-    /// source.
+    /// The entries of the tar, in its order, each with the source of its bytes. An entry that is not a
+    /// file has no source, and an empty file may have none.
     pub fn entries(&self) -> impl Iterator<Item = (&TarEntry, Option<&FileSource>)> {
         self.tar.entries().iter().zip(self.files.iter().map(Option::as_ref))
     }
@@ -138,65 +140,75 @@ impl MadeBytes for SdkArchive {
     }
 }
 
-/// A file of an artifact with its changes, and its key.
-fn file_source(
-    origin: &BuildOrigin,
-    rpath: Option<&Rpath>,
-) -> Result<(FileSource, Option<ContentKey>)> {
-    let path = origin.path.clone();
-    let form = &origin.form;
-    // Before anything of the file is read: if it changes from here on, the key is not that of
-    // the next build.
-    let identity = FileIdentity::of(&path)?;
-    if let Some(scanned) = &origin.scanned {
-        // What is planned for it follows from its headers, which were read when it was scanned.
-        scanned.ensure_same(&identity, &path, "after it was scanned")?;
-    }
-    let (without_code, key) = match form {
-        TreeForm::Whole => {
-            (Patch::nothing(identity.len), Some(ContentKey::of_file(&path, identity, rpath)))
-        }
-        TreeForm::ToCome => (Patch::nothing(identity.len), None),
-        TreeForm::WithoutCode(removal) => ((**removal).clone(), None),
-    };
-    let run_path = match rpath {
-        // The edit is small, even for a file of gigabytes.
-        Some(rpath) => elf::plan_rpath(&form.open(&path)?, rpath)
-            .with_context(|| format!("failed to plan a new run path for `{}`", path.display()))?
-            .into(),
-        None => Patch::nothing(without_code.total_len()),
-    };
-    Ok((FileSource { path, identity, patches: [without_code, run_path] }, key))
+/// A file of an artifact with its changes.
+struct KeyedFile {
+    file: FileSource,
+    /// What it is made of, if that can be remembered.
+    key: Option<ContentKey>,
 }
 
-/// The source of a file of the SDK tree, and its key.
-type TreeFileSource = (FileSource, Option<ContentKey>);
+impl KeyedFile {
+    fn plan(origin: &BuildOrigin, rpath: Option<&Rpath>) -> Result<Self> {
+        let path = origin.path.clone();
+        let form = &origin.form;
+        // The identity is taken before any byte of the file is read. If the file changes from here on, the
+        // next build finds another identity, and does not take the content of this build for its content.
+        let identity = FileIdentity::of(&path)?;
+        if let Some(scanned) = &origin.scanned {
+            // What is planned for the file follows from its headers, which were read when it was scanned.
+            scanned.ensure_same(&identity, &path, "after it was scanned")?;
+        }
+        let (without_code, key) = match form {
+            TreeForm::Whole => {
+                (Patch::nothing(identity.len), Some(ContentKey::of_file(&path, identity, rpath)))
+            }
+            // An archive that this build wrote is a new file in each build, and a key does not say which
+            // code is removed.
+            TreeForm::ToCome => (Patch::nothing(identity.len), None),
+            TreeForm::WithoutCode(removal) => ((**removal).clone(), None),
+        };
+        let run_path = match rpath {
+            // The edit is small, even for a file of gigabytes.
+            Some(rpath) => elf::plan_rpath(&form.open(&path)?, rpath)
+                .with_context(|| format!("failed to plan a new run path for `{}`", path.display()))?
+                .into(),
+            None => Patch::nothing(without_code.total_len()),
+        };
+        let file = FileSource { path, identity, patches: [without_code, run_path] };
+        Ok(Self { file, key })
+    }
+}
 
-/// The entries of the SDK tree as a tar has them, and the sources of its files.
-fn tree_entries(tree: &SdkTree) -> Result<Vec<(&RelPath, TarKind, Option<TreeFileSource>)>> {
-    let entry = |(path, entry)| {
+/// An entry of the SDK tree as a tar has it.
+struct PlannedEntry<'a> {
+    path: &'a RelPath,
+    kind: TarKind,
+    /// The source, if the entry is a file that is not empty.
+    file: Option<KeyedFile>,
+}
+
+/// Plans the entries of the SDK tree, in the order of the archive.
+fn plan_entries(tree: &SdkTree) -> Result<Vec<PlannedEntry<'_>>> {
+    let plan_entry = |(path, entry)| {
         let (kind, file) = match entry {
             &SdkEntry::Directory => (TarKind::Directory, None),
-            SdkEntry::Shipped(text) | SdkEntry::Link(text) => {
-                (TarKind::Symlink(text.clone()), None)
+            SdkEntry::Shipped(target) | SdkEntry::Link(target) => {
+                (TarKind::Symlink(target.clone()), None)
             }
             SdkEntry::File(origin, rpath) => {
-                let file = file_source(origin, rpath.as_ref())?;
-                let len = file.0.member_len();
-                let executable = origin.executable;
-                (TarKind::File { len, executable }, Some(file))
+                let keyed = KeyedFile::plan(origin, rpath.as_ref())?;
+                let len = keyed.file.member_len();
+                (TarKind::File { len, executable: origin.executable }, Some(keyed))
             }
-            SdkEntry::Empty => {
-                let (len, executable) = (0, false);
-                (TarKind::File { len, executable }, None)
-            }
+            SdkEntry::Empty => (TarKind::File { len: 0, executable: false }, None),
         };
-        Ok((path, kind, file))
+        Ok(PlannedEntry { path, kind, file })
     };
-    tree.ordered().into_iter().map(entry).collect()
+    tree.ordered().into_iter().map(plan_entry).collect()
 }
 
-/// How [`pack_xz`] packs. What an earlier build packed in another way is another content.
+/// How [`pack_xz`] packs. It is part of the key of an archive: packed in another way, the same tree has other
+/// bytes.
 const XZ: &str = "xz preset 6, window 4 MiB, blocks of 8 MiB";
 /// The input of one xz block, which one thread packs. The output depends on it.
 const XZ_BLOCK: u64 = 8 << 20;

@@ -20,7 +20,7 @@ pub(super) struct ReplacedFiles {
 }
 
 impl ReplacedFiles {
-    /// Looks into `dist`. Fails if it has files that are not of this set, unless they are to be cleaned.
+    /// Looks into `dist`. Without `--clean`, fails if it has files that are not of this set.
     pub(super) fn find(dist: &Path, names: &[String], clean: bool) -> Result<Self> {
         let mut replaced =
             Self { names: names.iter().cloned().collect(), cleaned: BTreeSet::new() };
@@ -30,8 +30,8 @@ impl ReplacedFiles {
         let mut others = Vec::new();
         for entry in WalkDir::new(dist).min_depth(1).sort_by_file_name() {
             let entry = entry?;
-            let name = entry.path().strip_prefix(dist).unwrap_or(dist);
-            let name = name.to_string_lossy().replace('\\', "/");
+            let path = entry.path().strip_prefix(dist).unwrap_or(dist);
+            let name = path.to_string_lossy().replace('\\', "/");
             if !entry.file_type().is_dir() && !replaced.has(&name) {
                 others.push(name);
             }
@@ -43,9 +43,10 @@ impl ReplacedFiles {
         let Some(first) = others.first() else {
             return Ok(replaced);
         };
-        let (dist, count) = (dist.display(), many(others.len(), "file"));
+        let dist = dist.display();
+        let files = many(others.len(), "file");
         Err(hinted(
-            anyhow!("`{dist}` holds {count} that this set does not have, first `{first}`"),
+            anyhow!("`{dist}` holds {files} that this set does not have, first `{first}`"),
             "pass `--clean` to replace all files there, or choose another `--output-dir`",
         ))
     }
@@ -56,12 +57,12 @@ impl ReplacedFiles {
         // `--find-links` beside the packages: `index.html`, and `gfx94X-dcgpu.html` for the directory
         // of a family. They belong to those packages and may be replaced with them.
         let package = name.strip_suffix(".metadata").unwrap_or(name);
-        let is_of_family = |page: &str| {
+        let is_family = |page: &str| {
             let directory = format!("{page}/");
-            self.names.iter().any(|it| it.starts_with(&directory))
+            self.names.iter().any(|name| name.starts_with(&directory))
         };
         let is_page = name.rsplit('/').next() == Some("index.html")
-            || name.strip_suffix(".html").is_some_and(is_of_family);
+            || name.strip_suffix(".html").is_some_and(is_family);
         is_page || self.names.contains(package) || self.cleaned.contains(name)
     }
 }
@@ -73,33 +74,36 @@ pub(super) fn check_space(plan: &BuildPlan, dist: &Path) -> Result<()> {
     let Some(free) = atomic::free_space(dist) else {
         return Ok(());
     };
-    let bytes = bytes(plan.members().map(|(_, member)| member));
+    let bytes = count_bytes(plan.members().map(|(_, member)| member));
     if bytes <= free {
         return Ok(());
     }
-    let (place, needs, has) = (dist.display(), size(bytes), size(free));
     Err(hinted(
-        anyhow!("not enough space for `{place}`: needs {needs}, has {has}"),
+        anyhow!(
+            "not enough space for `{}`: needs {}, has {}",
+            dist.display(),
+            size(bytes),
+            size(free)
+        ),
         "free disk space, choose another `--output-dir`, or leave out `--compression store`",
     ))
 }
 
 /// The total size of the files that packages contain.
-pub(super) fn bytes<'a>(members: impl Iterator<Item = &'a MemberSource>) -> u64 {
-    let members = members.map(|member| match member {
+pub(super) fn count_bytes<'a>(members: impl Iterator<Item = &'a MemberSource>) -> u64 {
+    let sizes = members.map(|member| match member {
         MemberSource::File(origin, _) => origin.len,
         MemberSource::Sdk(tree, _) => {
-            let entries = tree.ordered().into_iter();
-            let lengths = entries.map(|(_, entry)| match entry {
+            let sizes = tree.ordered().into_iter().map(|(_, entry)| match entry {
                 SdkEntry::File(origin, _) => origin.len,
                 _ => 0,
             });
-            lengths.sum()
+            sizes.sum()
         }
         // Small enough to ignore.
         MemberSource::Launcher(_) | MemberSource::Text(_) | MemberSource::SdkManifest(_) => 0,
     });
-    members.sum()
+    sizes.sum()
 }
 
 #[cfg(test)]

@@ -37,7 +37,8 @@ pub(super) struct EarlierWheel {
 /// The wheels of an earlier set, and what its build remembers of the sources.
 #[derive(Debug)]
 pub(super) struct EarlierSet {
-    /// `None` without the file of this program: then no wheel can be taken over.
+    /// What the build of the set remembers. `None` without the file of this program: then no wheel can be
+    /// taken over.
     memory: Option<BuildMemory>,
     wheels: Vec<EarlierWheel>,
 }
@@ -62,8 +63,9 @@ impl EarlierSet {
         };
         if wheels.is_empty() {
             let place = place.display();
-            let text = format!("no wheels to reuse in `{place}`: this program wrote none of them");
-            world.console.warn(text);
+            world
+                .console
+                .warn(format!("no wheels to reuse in `{place}`: this program wrote none of them"));
         }
         Ok(Self { memory, wheels })
     }
@@ -85,7 +87,7 @@ impl EarlierSet {
 struct EarlierPlace<'a> {
     /// The directory of the wheels: `dist`, or the set itself if it has none.
     top: &'a Path,
-    /// The directory of the set, which both caches are beside.
+    /// The directory of the set, which has both caches.
     root: &'a Path,
     memory: &'a BuildMemory,
     digests: DigestCache,
@@ -94,7 +96,7 @@ struct EarlierPlace<'a> {
 impl EarlierPlace<'_> {
     /// The wheels that this program wrote. Notes name the others.
     fn wheels(&self, jobs: NonZeroUsize, world: &World) -> Result<Vec<EarlierWheel>> {
-        let paths = wheels_in(self.top);
+        let paths = find_wheels(self.top);
         let opened =
             parallel::map(&paths, jobs, &world.stop, |path| Ok(self.open(path, &world.stop)))?;
         let mut wheels = Vec::new();
@@ -116,11 +118,14 @@ impl EarlierPlace<'_> {
     /// digest is not in the cache is hashed.
     fn open(&self, path: &Path, stop: &Stop) -> Result<Option<EarlierWheel>> {
         let identity = FileIdentity::of(path)?;
-        let sha256 = match self.digests.get(&below(self.root, path), identity) {
-            Some(package) => package.sha256,
-            None => Sha256::of_reader(Tap::new(fs_err::File::open(path)?, stop, |_| {}))?.0,
+        let cached = self.digests.get(&path_below(self.root, path), identity);
+        let sha256 = if let Some(package) = cached {
+            package.sha256
+        } else {
+            let file = Tap::new(fs_err::File::open(path)?, stop, |_| {});
+            Sha256::of_reader(file)?.0
         };
-        let recipe = self.memory.recipe(&below(self.top, path), sha256);
+        let recipe = self.memory.recipe(&path_below(self.top, path), sha256);
         Ok(recipe.map(|recipe| EarlierWheel {
             path: path.to_owned(),
             identity: identity.but_for_links(),
@@ -131,20 +136,23 @@ impl EarlierPlace<'_> {
 }
 
 /// The path of a wheel below a directory, as caches have it.
-fn below(directory: &Path, path: &Path) -> String {
-    let path = path.strip_prefix(directory).unwrap_or(path);
-    path.to_string_lossy().replace('\\', "/")
+fn path_below(directory: &Path, path: &Path) -> String {
+    path.strip_prefix(directory).unwrap_or(path).to_string_lossy().replace('\\', "/")
 }
 
-/// The wheels of a set: directly in the directory, or, in a set with several families, one level
+/// Finds the wheels of a set: directly in the directory, or, in a set with several families, one level
 /// below. Unfinished directories and the pages of an index have none.
-fn wheels_in(top: &Path) -> Vec<PathBuf> {
-    let walk = WalkDir::new(top).max_depth(2).follow_links(true);
-    let entries = walk.sort_by_file_name().into_iter().filter_entry(|entry| {
+fn find_wheels(top: &Path) -> Vec<PathBuf> {
+    let may_have_wheels = |entry: &walkdir::DirEntry| {
         let name = entry.file_name();
         entry.depth() == 0 || name != "simple" && !name.to_string_lossy().starts_with('.')
-    });
-    entries
+    };
+    WalkDir::new(top)
+        .max_depth(2)
+        .follow_links(true)
+        .sort_by_file_name()
+        .into_iter()
+        .filter_entry(may_have_wheels)
         .flatten()
         .filter(|entry| entry.file_type().is_file())
         .map(walkdir::DirEntry::into_path)

@@ -30,25 +30,22 @@ const WHEELS: &str = ".rocwheel-built.json";
 #[derive(Clone, Debug)]
 pub(super) struct ContentKey {
     digest: Sha256,
-    /// The file that settles last: if a change of this one shows, a change of each of them does.
+    /// The file that settles last: if a change of this file shows, a change of each of the others does.
     newest: FileIdentity,
 }
 
 impl ContentKey {
-    /// The content of a file that has this identity just now, and gets this run path.
+    /// The content of a file that has this identity now, and gets this run path.
     pub(super) fn of_file(path: &Path, identity: FileIdentity, rpath: Option<&Rpath>) -> Self {
         let digest = Sha256::of(format!("{:?}", (path, identity, rpath)).as_bytes());
         Self { digest, newest: identity }
     }
 
-    /// What is made of several contents in a certain way. `None` if there are none.
+    /// The content that is made of other contents in the way that `how` says. `None` without any content.
     pub(super) fn derived(how: &str, parts: &[Self]) -> Option<Self> {
         let digests: Vec<Sha256> = parts.iter().map(|part| part.digest).collect();
-        let newest = parts.iter().map(|part| part.newest);
-        Some(Self {
-            digest: Sha256::of(format!("{how} {digests:?}").as_bytes()),
-            newest: newest.max_by_key(FileIdentity::settles)?,
-        })
+        let newest = parts.iter().map(|part| part.newest).max_by_key(FileIdentity::settles)?;
+        Some(Self { digest: Sha256::of(format!("{how} {digests:?}").as_bytes()), newest })
     }
 
     /// Its name in the cache.
@@ -61,15 +58,24 @@ impl ContentKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct WheelRecipe(Sha256);
 
+/// What a recipe knows of a member.
+pub(super) struct RecipeMember<'a> {
+    pub(super) path: &'a RelPath,
+    pub(super) executable: bool,
+    pub(super) sha256: Sha256,
+}
+
 impl WheelRecipe {
-    /// `members` are all but RECORD in their order: path, whether it is executable, and digest.
+    /// `members` are all members but RECORD, in their order.
     pub(super) fn new<'a>(
-        members: impl Iterator<Item = (&'a RelPath, bool, Sha256)>,
+        members: impl Iterator<Item = RecipeMember<'a>>,
         settings: &PackSettings,
     ) -> Self {
-        let members: Vec<_> = members.collect();
-        let (time, how) = (settings.time, settings.compression.recipe());
-        Self(Sha256::of(format!("{members:?} {time} {how}").as_bytes()))
+        let members: Vec<_> =
+            members.map(|member| (member.path, member.executable, member.sha256)).collect();
+        let time = settings.time;
+        let compression = settings.compression.recipe();
+        Self(Sha256::of(format!("{members:?} {time} {compression}").as_bytes()))
     }
 }
 
@@ -77,13 +83,13 @@ impl WheelRecipe {
 #[derive(Debug)]
 pub(super) struct BuildMemory {
     sources: FileCache<Sha256>,
-    /// By their paths below `dist`.
+    /// The recipes of the wheels, by their paths below `dist`.
     wheels: FileCache<WheelRecipe, Sha256>,
 }
 
 impl BuildMemory {
     /// Reads what an earlier build of this program remembers beside its set. `program` is the file of this
-    /// program. `None` without it, and on systems without inodes.
+    /// program. `None` without that file, and on systems without inodes.
     pub(super) fn read(root: &Path, program: Option<&PathBuf>) -> Option<Self> {
         let schema = BuildSchema::of(program?)?;
         Some(Self {

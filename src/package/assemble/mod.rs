@@ -1,6 +1,6 @@
 //! Turns a [`BuildPlan`] into files. Each source is read once and each package is written once,
-//! into a staging directory beside `dist`. The finished set then replaces `dist` as a whole, if that
-//! is allowed and has space.
+//! into a staging directory beside `dist`. The finished set then replaces `dist` as a whole, if its
+//! files may be replaced.
 
 mod built;
 mod content;
@@ -39,16 +39,16 @@ pub use built::{BuiltMember, MadePackage, MadeSet, ReuseCount};
 pub use content::SdkArchive;
 
 use content::{PlannedMember, pack_xz};
-use destination::{ReplacedFiles, bytes, check_space};
+use destination::{ReplacedFiles, check_space, count_bytes};
 use earlier::EarlierSet;
-use memory::{BuildMemory, WheelRecipe};
+use memory::{BuildMemory, RecipeMember, WheelRecipe};
 
 /// What may happen to an existing set, and what is used of it. The packages have the same bytes for
 /// any of these.
 #[derive(Clone, Debug, Default)]
 pub struct Reuse {
-    /// Whether all files that `dist` has at the beginning may be replaced. Otherwise one that is not of the
-    /// set is an error.
+    /// Whether all files that `dist` has at the beginning may be replaced. Otherwise a file that is not of
+    /// the set is an error.
     pub clean: bool,
     /// An earlier set whose wheels are taken over if they would be the same.
     pub from: Option<PathBuf>,
@@ -92,20 +92,21 @@ pub fn assemble(
             "Packing",
             "packages",
             names.len(),
-            bytes(plan.members().map(|(_, member)| member)),
+            count_bytes(plan.members().map(|(_, member)| member)),
         ),
     };
     let mut written = Vec::new();
-    let mut packed = 0;
+    let mut packed_bytes = 0;
     for (package, path) in plan.packages.iter().zip(&names) {
         world.stop.check()?;
         making.progress.begin(path);
-        let made =
-            making.package(package, path).with_context(|| format!("failed to make `{path}`"))?;
-        written.push(made);
-        packed += bytes(package.members.iter().map(|(_, member)| member));
-        // What was taken over from an earlier set was not counted yet.
-        making.progress.reach(packed);
+        let file = making
+            .make_package(package, path)
+            .with_context(|| format!("failed to make `{path}`"))?;
+        written.push(file);
+        packed_bytes += count_bytes(package.members.iter().map(|(_, member)| member));
+        // The bytes of a wheel that was taken over from an earlier set were not counted yet.
+        making.progress.reach(packed_bytes);
         making.progress.finish_part();
     }
     let Making { memory, reused, progress, .. } = making;
@@ -123,23 +124,23 @@ pub fn assemble(
     let packages: Vec<MadePackage> = written
         .into_iter()
         .zip(digests)
-        .map(|(file, sha256)| file.finished(sha256, dist))
+        .map(|(file, sha256)| file.finish(sha256, dist))
         .collect::<Result<_>>()?;
     if let Some(memory) = memory {
         remember_wheels(memory, &packages, world);
     }
-    let bytes = size(packages.iter().map(|made| made.file.size).sum());
+    let bytes = size(packages.iter().map(|package| package.file.size).sum());
     let count = many(packages.len(), "package");
     let time = took(began.elapsed());
     world.console.status("Built", format!("{count}, {bytes}, in {time}"));
-    let reused = earlier.map(|_| reused);
-    if let Some(count) = reused {
-        world.console.status("Reused", count);
+    if earlier.is_some() {
+        world.console.status("Reused", reused);
     }
-    Ok(MadeSet { packages, reused, _archives: None })
+    Ok(MadeSet { packages, reused: earlier.map(|_| reused), _archives: None })
 }
 
-/// Completes and writes what the next build may use. Without it the next build only takes longer.
+/// Adds the wheels to the memory of the build, and writes it. A next build without it takes longer, so a
+/// failure is a warning.
 fn remember_wheels(mut memory: BuildMemory, packages: &[MadePackage], world: &World) {
     for MadePackage { file, recipe, .. } in packages {
         if let Some(recipe) = recipe {
@@ -157,7 +158,7 @@ struct WrittenFile {
     path: String,
     size: u64,
     members: Vec<BuiltMember>,
-    /// Of the handle that was written, before its bytes were read for their digest.
+    /// The identity of the handle that was written, taken before its bytes were read for their digest.
     identity: FileIdentity,
     recipe: Option<WheelRecipe>,
     /// Whether the file also belongs to the earlier set, which may be deleted once this one is finished.
@@ -167,14 +168,15 @@ struct WrittenFile {
 
 enum FileDigest {
     Known(Sha256),
-    Of(fs_err::File, WrittenWheel),
+    /// The file must be read for it. All wheels are read together at the end, on all cores.
+    ToRead(fs_err::File, WrittenWheel),
 }
 
 impl WrittenFile {
     fn digest(&self) -> Result<Sha256> {
         match &self.digest {
             FileDigest::Known(sha256) => Ok(*sha256),
-            FileDigest::Of(file, wheel) => {
+            FileDigest::ToRead(file, wheel) => {
                 wheel.digest(file).with_context(|| format!("failed to make `{}`", self.path))
             }
         }
@@ -182,15 +184,15 @@ impl WrittenFile {
 
     /// Looks for the file under its final name. Replacing an earlier set takes seconds, and another
     /// program may write to the file meanwhile.
-    fn finished(self, sha256: Sha256, dist: &Path) -> Result<MadePackage> {
+    fn finish(self, sha256: Sha256, dist: &Path) -> Result<MadePackage> {
         // Deleting another name of a file changes its `ctime`.
         let written = if self.is_shared { self.identity.but_for_links() } else { self.identity };
-        let finished = FileIdentity::of(&dist.join(&self.path)).ok();
+        let current = FileIdentity::of(&dist.join(&self.path)).ok();
         let path = format!("{}{}", Layout::Dist.files(), self.path);
         Ok(MadePackage {
             file: PackageFile::named(path, self.size, sha256)?,
             members: self.members,
-            identity: finished.filter(|finished| written.is_same_as(finished)),
+            identity: current.filter(|current| written.is_same_as(current)),
             recipe: self.recipe,
         })
     }
@@ -207,19 +209,19 @@ struct Making<'a> {
     /// `None` if the next build could not trust it.
     memory: Option<BuildMemory>,
     reused: ReuseCount,
-    /// Of all packages together.
+    /// The progress of all packages together.
     progress: Progress,
 }
 
 impl Making<'_> {
-    fn package(&mut self, package: &PackagePlan, path: &str) -> Result<WrittenFile> {
+    fn make_package(&mut self, package: &PackagePlan, path: &str) -> Result<WrittenFile> {
         let file = self.staging.join(path);
         if let Some(directory) = file.parent() {
             fs_err::create_dir_all(directory)?;
         }
         let record = match &package.form {
             PackageForm::Wheel(record) => record,
-            PackageForm::Sdist(top) => return self.sdist(package, top, path, &file),
+            PackageForm::Sdist(top) => return self.write_sdist(package, top, path, &file),
         };
         let members = package
             .members
@@ -231,30 +233,30 @@ impl Making<'_> {
             })
             .collect::<Result<_>>()?;
         let mut wheel = PlannedWheel { members, texts: &package.texts, record };
-        let linked = self.link_earlier(&wheel, path, &file)?;
-        let is_linked = linked.is_some();
-        let made = match linked {
-            Some(made) => made,
+        let earlier = self.link_earlier(&wheel, path, &file)?;
+        let is_taken = earlier.is_some();
+        let written = match earlier {
+            Some(written) => written,
             None => self.write_wheel(&mut wheel, path, &file)?,
         };
-        self.reused.add(made.size, is_linked);
-        Ok(made)
+        self.reused.add(written.size, is_taken);
+        Ok(written)
     }
 
-    fn sdist(
+    fn write_sdist(
         &self,
         package: &PackagePlan,
         top: &RelPath,
         path: &str,
         file: &Path,
     ) -> Result<WrittenFile> {
-        let mut out = created(file)?;
+        let mut out = create_file(file)?;
         archive::write_sdist(&mut out, top, &package.texts, self.settings.time)?;
         out.rewind()?;
         let (sha256, size) = Sha256::of_reader(&mut out)?;
         let members: Vec<BuiltMember> =
             package.texts.iter().map(|(path, text)| BuiltMember::text(path, text)).collect();
-        self.tell_packed(path, &members, size);
+        self.print_packed(path, &members, size);
         Ok(WrittenFile {
             path: path.to_owned(),
             size,
@@ -266,7 +268,7 @@ impl Making<'_> {
         })
     }
 
-    fn tell_packed(&self, path: &str, members: &[BuiltMember], len: u64) {
+    fn print_packed(&self, path: &str, members: &[BuiltMember], len: u64) {
         let facts = format!("{path}: {}, {}", many(members.len(), "member"), size(len));
         self.world.console.item("Packed", facts);
     }
@@ -291,7 +293,7 @@ impl Making<'_> {
             return Ok(None);
         };
         let recipe = wheel.recipe(&digests, self.settings);
-        let Some(same) = candidates.into_iter().find(|earlier| earlier.recipe == recipe) else {
+        let Some(same) = candidates.into_iter().find(|candidate| candidate.recipe == recipe) else {
             return Ok(None);
         };
         // The wheel gets a second name, because nothing of ours writes into a finished file in place.
@@ -300,12 +302,13 @@ impl Making<'_> {
         let identity = if is_shared {
             FileIdentity::of(file)?
         } else {
-            let out = created(file)?;
+            let out = create_file(file)?;
             // Between two files of the system, some file systems share the blocks.
             io::copy(&mut fs_err::File::open(&same.path)?.file(), &mut out.file())?;
             FileIdentity::from_metadata(&out.metadata()?)
         };
         let record = read_record(fs_err::File::open(file)?)?;
+        // The digest belongs to the wheel that was hashed, so it must not have changed since.
         same.identity.ensure_at(&same.path, "while it was read")?;
         let len = same.identity.len;
         self.world.console.item("Reused", format!("{path}: {}", size(len)));
@@ -313,7 +316,7 @@ impl Making<'_> {
         Ok(Some(WrittenFile {
             path: path.to_owned(),
             size: len,
-            members: wheel.built(&record),
+            members: wheel.built_members(&record),
             identity,
             recipe: Some(recipe),
             is_shared,
@@ -321,8 +324,8 @@ impl Making<'_> {
         }))
     }
 
-    /// The digests of the files of a wheel in their order: as they are remembered, or of files that are read
-    /// now. `None` if one of them would have to be packed first.
+    /// The digests of the files of a wheel in their order. A digest that is not remembered is computed: the
+    /// file is read now. `None` if a file would have to be packed first.
     fn source_digests(
         &self,
         wheel: &PlannedWheel,
@@ -346,12 +349,13 @@ impl Making<'_> {
                 return Ok(*sha256);
             }
             let reader = Tap::new(source.open()?, stop, |bytes| progress.inc(bytes));
-            Ok(Sha256::of_reader(buffered(reader, len, READ))?.0)
+            let (sha256, _) = Sha256::of_reader(buffered(reader, len, READ))?;
+            Ok(sha256)
         });
         digests.map(Some)
     }
 
-    /// Packs the development tree of a wheel, if it is one that is compressed as a whole.
+    /// Packs a member that is a development tree as xz.
     ///
     /// A local zip header has the length of its member, and the length of an xz stream is known
     /// only at its end. So `_devel.tar.xz` is packed into a temporary file first.
@@ -361,6 +365,7 @@ impl Making<'_> {
         progress.begin(&member.packed.path);
         let tar = Tap::new(member.packed.source.open()?, stop, |bytes| progress.inc(bytes));
         let mut xz = NamedTempFile::new_in(self.staging)?;
+        // An interrupt makes the reader fail, and xz hides the reason. So ask for the interrupt first.
         pack_xz(tar, &mut xz, self.settings.jobs)
             .map_err(|error| stop.check().map_or_else(Into::into, |()| error))?;
         member.set_packed(xz.into_temp_path())
@@ -381,15 +386,15 @@ impl Making<'_> {
         let contents =
             WheelContents { members: &members, texts: wheel.texts, record: wheel.record };
         let progress = |bytes| self.progress.inc(bytes);
-        let mut out = created(file)?;
+        let mut out = create_file(file)?;
         let written =
             write_contents(&mut out, &contents, self.settings, &self.world.stop, &progress)?;
         // RECORD begins with the files.
         let digests: Vec<Sha256> =
             written.record.rows().iter().filter_map(|row| row.digest).collect();
         self.remember_sources(wheel, &digests);
-        let members = wheel.built(&written.record);
-        self.tell_packed(path, &members, written.len);
+        let members = wheel.built_members(&written.record);
+        self.print_packed(path, &members, written.len);
         Ok(WrittenFile {
             path: path.to_owned(),
             size: written.len,
@@ -397,11 +402,11 @@ impl Making<'_> {
             identity: FileIdentity::from_metadata(&out.metadata()?),
             recipe: Some(wheel.recipe(&digests, self.settings)),
             is_shared: false,
-            digest: FileDigest::Of(out, written),
+            digest: FileDigest::ToRead(out, written),
         })
     }
 
-    /// Remembers the digests of the sources, which have the order of the files.
+    /// Remembers the digests of the sources. `digests` begins with the digests of the files, in their order.
     fn remember_sources(&mut self, wheel: &PlannedWheel, digests: &[Sha256]) {
         let Some(memory) = &mut self.memory else { return };
         for (member, sha256) in wheel.members.iter().zip(digests) {
@@ -424,7 +429,7 @@ struct PlannedWheel<'a> {
 
 impl PlannedWheel<'_> {
     /// The members of the finished wheel. The rows of its RECORD have the same order.
-    fn built(&self, record: &Record) -> Vec<BuiltMember> {
+    fn built_members(&self, record: &Record) -> Vec<BuiltMember> {
         let files = self.members.iter().zip(record.rows()).filter_map(|(member, row)| {
             Some(BuiltMember {
                 path: member.packed.path.clone(),
@@ -442,19 +447,22 @@ impl PlannedWheel<'_> {
 
     /// `digests` begins with the digests of the files, in their order.
     fn recipe(&self, digests: &[Sha256], settings: &PackSettings) -> WheelRecipe {
-        let files = self
-            .members
-            .iter()
-            .zip(digests)
-            .map(|(member, sha256)| (&member.packed.path, member.packed.executable, *sha256));
-        let texts =
-            self.texts.iter().map(|(path, text)| (path, false, Sha256::of(text.as_bytes())));
+        let files = self.members.iter().zip(digests).map(|(member, sha256)| RecipeMember {
+            path: &member.packed.path,
+            executable: member.packed.executable,
+            sha256: *sha256,
+        });
+        let texts = self.texts.iter().map(|(path, text)| RecipeMember {
+            path,
+            executable: false,
+            sha256: Sha256::of(text.as_bytes()),
+        });
         WheelRecipe::new(files.chain(texts), settings)
     }
 }
 
 /// Creates a file, which is readable too: it is read back for its digest.
-fn created(file: &Path) -> io::Result<fs_err::File> {
+fn create_file(file: &Path) -> io::Result<fs_err::File> {
     let mut options = fs_err::OpenOptions::new();
     options.read(true).write(true).create_new(true).open(file)
 }
@@ -484,7 +492,7 @@ mod tests {
         // Let the clock of the file system go on.
         sleep(Duration::from_millis(30));
         happens(&file);
-        let made = written.finished(sha256, dist.path()).unwrap();
+        let made = written.finish(sha256, dist.path()).unwrap();
         assert!(made.identity.is_none() || made.identity == FileIdentity::of(&file).ok());
         made.identity.is_some()
     }
