@@ -21,20 +21,20 @@ use crate::{
     wheel::{Archive, Record},
 };
 
-/// What is asked of a promotion.
+/// What the user asks of a promotion.
 #[derive(Clone, Debug)]
 pub struct PromotionRequest {
     pub goal: PromotionGoal,
-    /// The targets whose device packages stay. All if there are none.
+    /// The targets whose device packages stay. If the list is empty, all device packages stay.
     pub targets: Vec<Target>,
-    /// Files that may name the version that is left.
+    /// Files that may still name the old version.
     pub leave: Vec<Glob>,
 }
 
-/// A plan, or everything that is in the way.
+/// Makes the plan of a promotion, or refuses and lists every file that would still name the old version.
 pub fn decide(set: &CandidateSet, request: &PromotionRequest) -> Result<PromotionPlan> {
     let to = request.goal.version_of(&set.version)?;
-    let targets = targets(set, request)?;
+    let targets = choose_targets(set, request)?;
     let change = VersionChange { from: set.version.clone(), to, targets };
     let mut plan = PromotionPlan {
         schema: "rocwheel-promotion-plan-v1",
@@ -50,21 +50,25 @@ pub fn decide(set: &CandidateSet, request: &PromotionRequest) -> Result<Promotio
     let mut refusals = Vec::new();
     for package in &set.packages {
         let file = &package.file;
-        if device_target(file).is_some_and(|it| change.targets.dropped.contains(&it)) {
+        if device_target(file).is_some_and(|target| change.targets.dropped.contains(&target)) {
             plan.dropped.push(file.path.clone());
             continue;
         }
+        // Without a change, a set is only published at another place.
         if !change.is_needed() {
             plan.copied.push(file.path.clone());
             continue;
         }
-        let planned = planned(package, &change, &request.leave, &mut refusals);
-        plan.packages.push(planned.with_context(|| format!("failed to promote `{}`", file.path))?);
+        let planned = plan_package(package, &change, &request.leave, &mut refusals)
+            .with_context(|| format!("failed to promote `{}`", file.path))?;
+        plan.packages.push(planned);
     }
-    let whole = set.others.iter();
-    // Without a change they require what they always did.
-    let frameworks = set.frameworks.iter().filter(|_| !change.is_needed());
-    plan.copied.extend(whole.chain(frameworks).map(|it| it.path.clone()));
+    plan.copied.extend(set.others.iter().map(|file| file.path.clone()));
+    // Frameworks require the version of the set. With a change they are tied again, so that they require the
+    // new version; without one they stay as they are.
+    if !change.is_needed() {
+        plan.copied.extend(set.frameworks.iter().map(|file| file.path.clone()));
+    }
     if refusals.is_empty() {
         return Ok(plan);
     }
@@ -78,58 +82,62 @@ fn device_target(file: &PackageFile) -> Option<Target> {
     DistNames::built_in().device_target(&file.project)
 }
 
-/// Which device packages stay.
-fn targets(set: &CandidateSet, request: &PromotionRequest) -> Result<TargetChange> {
-    let there = set.packages.iter().filter_map(|it| device_target(&it.file));
-    let there: BTreeSet<Target> = there.collect();
+/// Decides which device packages stay.
+fn choose_targets(set: &CandidateSet, request: &PromotionRequest) -> Result<TargetChange> {
     if request.targets.is_empty() {
         return Ok(TargetChange::default());
     }
-    let list = |targets: &BTreeSet<Target>| targets.iter().join(", ");
-    let asked: BTreeSet<Target> = request.targets.iter().map(Target::base).collect();
-    let (kept, missing): (BTreeSet<Target>, BTreeSet<Target>) =
-        asked.into_iter().partition(|it| there.contains(it));
-    if there.is_empty() {
+    let available: BTreeSet<Target> =
+        set.packages.iter().filter_map(|package| device_target(&package.file)).collect();
+    if available.is_empty() {
         bail!(No(
             "no device packages in the set: its libraries have the code of all targets".to_owned()
         ));
     }
+    // A device package also has the code of the variants of its target.
+    let kept: BTreeSet<Target> = request.targets.iter().map(Target::base).collect();
+    let missing = kept.difference(&available).join(", ");
     if !missing.is_empty() {
-        let (missing, there) = (list(&missing), list(&there));
         let error = anyhow!(No(format!("no device package for {missing} in the set")));
-        return Err(error).hint(format!("the set has {there}"));
+        return Err(error).hint(format!("the set has {}", available.iter().join(", ")));
     }
-    let dropped = there.difference(&kept).cloned().collect();
+    let dropped = available.difference(&kept).cloned().collect();
     Ok(TargetChange { kept, dropped })
 }
 
-/// What happens to one package. Files that would still name the old version are refused.
-fn planned(
+/// Decides what happens to one package. A file that would still name the old version is added to the
+/// refusals, so that the user sees all of them at once.
+fn plan_package(
     package: &CandidatePackage,
     change: &VersionChange,
     leave: &[Glob],
     refusals: &mut Vec<String>,
 ) -> Result<PlannedPromotion> {
     let name = package.name.with_version(&change.to);
-    let directory = package.file.path.strip_suffix(package.file.name());
-    let becomes = format!("{}{name}", directory.unwrap_or_default());
+    let directory = package.file.path.strip_suffix(package.file.name()).unwrap_or_default();
+    let becomes = format!("{directory}{name}");
+    // If only device packages are dropped, the version stays and texts go on naming it.
+    let is_renamed = change.from != change.to;
     let mut texts = BTreeMap::new();
     for (path, text) in &package.texts {
-        let form = VersionTexts::builtin().form(path.as_str());
-        let form = form.with_context(|| format!("no form for `{path}`"))?;
-        let changed = change.apply(form, text);
-        let changed = changed.with_context(|| format!("failed to edit `{path}`"))?;
-        if change.from != change.to && change.is_left_in(changed.as_bytes()) {
+        let form = VersionTexts::builtin()
+            .form(path.as_str())
+            .with_context(|| format!("no form for `{path}`"))?;
+        let changed =
+            change.apply(form, text).with_context(|| format!("failed to edit `{path}`"))?;
+        if is_renamed && change.is_left_in(changed.as_bytes()) {
             refusals.push(format!("`{path}` of `{}`", package.file.name()));
         }
         if changed != *text {
             texts.insert(package.renamed(path, change)?, changed);
         }
     }
-    let leftovers = package.leftovers.iter().filter(|path| {
-        change.from != change.to && !leave.iter().any(|it| it.matches(path.as_str()))
-    });
-    refusals.extend(leftovers.map(|path| format!("`{path}` of `{}`", package.file.name())));
+    if is_renamed {
+        let may_stay = |path: &RelPath| leave.iter().any(|glob| glob.matches(path.as_str()));
+        for path in package.leftovers.iter().filter(|path| !may_stay(path)) {
+            refusals.push(format!("`{path}` of `{}`", package.file.name()));
+        }
+    }
     if let CandidateForm::Wheel { archive, record, .. } = &package.form {
         ensure_recorded(archive, record)?;
     }
@@ -143,23 +151,28 @@ fn planned(
     })
 }
 
-/// Fails unless RECORD lists every member with its size: what is copied keeps the digest that it has there.
+/// Fails unless RECORD lists every member with its size: a member that is copied keeps its digest from
+/// RECORD, because its content is not read.
 fn ensure_recorded(archive: &Archive, record: &Record) -> Result<()> {
-    let rows = record.rows().iter().map(|row| (&row.path, row.len));
-    let rows: BTreeMap<&RelPath, Option<u64>> = rows.collect();
+    let sizes: BTreeMap<&RelPath, Option<u64>> =
+        record.rows().iter().map(|row| (&row.path, row.len)).collect();
     for (path, member) in &archive.members {
-        let row = rows.get(path);
-        ensure!(row.is_some() || archive.is_record(path), No(format!("`{path}` is not in RECORD")));
-        ensure!(
-            row.copied().flatten().is_none_or(|len| len == member.len),
-            No(format!("`{path}` does not have the size that RECORD says"))
-        );
+        match sizes.get(path) {
+            Some(recorded) => ensure!(
+                recorded.is_none_or(|len| len == member.len),
+                No(format!("`{path}` does not have the size that RECORD says"))
+            ),
+            // RECORD need not list itself.
+            None => {
+                ensure!(archive.is_record(path), No(format!("`{path}` is not in RECORD")));
+            }
+        }
     }
     Ok(())
 }
 
-/// The directory of the metadata under the other version.
-pub(super) fn dist_info(archive: &Archive, change: &VersionChange) -> Result<RelPath> {
+/// The `dist-info` directory of a wheel under the other version.
+pub(super) fn renamed_dist_info(archive: &Archive, change: &VersionChange) -> Result<RelPath> {
     let old = archive.dist_info.as_str();
     let stem = old.strip_suffix(".dist-info").unwrap_or(old);
     let (project, _) = stem.rsplit_once('-').context("metadata without a version")?;
@@ -172,7 +185,7 @@ impl CandidatePackage {
     pub(super) fn renamed(&self, path: &RelPath, change: &VersionChange) -> Result<RelPath> {
         match &self.form {
             CandidateForm::Wheel { archive, .. } => {
-                archive.renamed(path, &dist_info(archive, change)?)
+                archive.renamed(path, &renamed_dist_info(archive, change)?)
             }
             CandidateForm::Sdist(_) => Ok(path.clone()),
         }

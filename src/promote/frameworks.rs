@@ -23,6 +23,7 @@ use crate::{
 
 /// The frameworks of a set that is promoted, and how they are tied.
 pub struct FrameworkTies<'a> {
+    /// The wheels as files of the set, in the order of `wheels`.
     files: Vec<&'a PackageFile>,
     /// The sdists that select a device wheel of a framework that was split. They are made again.
     selectors: Vec<&'a PackageFile>,
@@ -33,8 +34,8 @@ pub struct FrameworkTies<'a> {
 }
 
 impl<'a> FrameworkTies<'a> {
-    /// Reads the frameworks, and adds their plans to that of the set. `facts` are those of the set
-    /// that was tested: under the new version it has the same libraries.
+    /// Reads the frameworks, and adds their plans to the plan of the set. `facts` describe the set that was
+    /// tested: under the new version it has the same libraries.
     pub fn decide(
         set: &'a CandidateSet,
         plan: &mut PromotionPlan,
@@ -48,12 +49,11 @@ impl<'a> FrameworkTies<'a> {
         rocm.version = plan.to.clone();
         rocm.targets.retain(|target| !plan.change.targets.dropped.contains(target));
         let is_wheel = |file: &&PackageFile| {
-            let name = file.name().parse::<PackageFilename>();
-            name.is_ok_and(|it| it.tag.is_some())
+            file.name().parse::<PackageFilename>().is_ok_and(|name| name.tag.is_some())
         };
-        let files = set.frameworks.iter();
-        let (files, selectors): (Vec<&PackageFile>, Vec<&PackageFile>) = files.partition(is_wheel);
-        let paths: Vec<_> = files.iter().map(|it| set.root.join(&it.path)).collect();
+        let (files, selectors): (Vec<&PackageFile>, Vec<&PackageFile>) =
+            set.frameworks.iter().partition(is_wheel);
+        let paths: Vec<_> = files.iter().map(|file| set.root.join(&file.path)).collect();
         let ties = Self {
             wheels: FrameworkWheel::read_all(&paths, jobs, world)?,
             files,
@@ -67,13 +67,18 @@ impl<'a> FrameworkTies<'a> {
             jobs,
         };
         plan.frameworks = tie::decide(&ties.wheels, &ties.rocm, policy, &ties.options)?;
-        let made = plan.frameworks.iter().filter_map(|it| it.selector.as_ref());
-        let made: BTreeSet<&DistName> = made.map(SelectorPlan::project).collect();
-        let other = ties.selectors.iter().find(|it| !made.contains(&it.project));
-        if let Some(other) = other {
-            let name = other.name();
-            let text = format!("`{name}` is for {}, and only wheels are tied", set.version);
-            return Err(anyhow!(No(text))).hint("build its wheel, or take it out of the set");
+        // An sdist that no plan makes again would go on requiring the old version.
+        let planned_selectors: BTreeSet<&DistName> = plan
+            .frameworks
+            .iter()
+            .filter_map(|tie| tie.selector.as_ref())
+            .map(SelectorPlan::project)
+            .collect();
+        let is_planned = |sdist: &PackageFile| planned_selectors.contains(&sdist.project);
+        if let Some(sdist) = ties.selectors.iter().find(|sdist| !is_planned(sdist)) {
+            let name = sdist.name();
+            let why = format!("`{name}` is for {}, and only wheels are tied", set.version);
+            return Err(anyhow!(No(why))).hint("build its wheel, or take it out of the set");
         }
         Ok(ties)
     }
@@ -86,29 +91,32 @@ impl<'a> FrameworkTies<'a> {
         world: &World,
     ) -> Result<Vec<PromotedFile>> {
         let settings = PackSettings::new(WheelCompression::default(), self.jobs);
-        let (mut files, mut tied) = (Vec::new(), Vec::new());
-        // Each is written and read.
+        let count = self.wheels.len();
+        let what = many(count, "framework");
+        // Each wheel is written as a whole, and read back.
         let sizes = self.wheels.iter().map(|it| it.unpacked_size() + it.facts.package.size);
-        let (count, what) = (self.wheels.len(), many(self.wheels.len(), "framework"));
-        let _bar = (world.console).joined_progress("Tying", what, 2 * count, sizes.sum());
+        let _bar = world.console.joined_progress("Tying", what, 2 * count, sizes.sum());
+        let mut promoted = Vec::new();
+        let mut tied = Vec::new();
         for ((file, wheel), plan) in self.files.iter().zip(&self.wheels).zip(plans) {
-            let place = file.path.strip_suffix(file.name()).unwrap_or_default();
-            let target = directory.join(place);
+            let family = file.path.strip_suffix(file.name()).unwrap_or_default();
+            let target = directory.join(family);
             fs::create_dir_all(&target)?;
             let written = tie::write(wheel, plan, &target, &settings, world)?;
             tied.push(FrameworkWheel::read(&target.join(&written.file), self.jobs, world)?);
-            let edited = plan.texts.keys().map(|path| path.parse());
-            let edited = edited.collect::<Result<Vec<RelPath>, _>>()?;
-            files.push(PromotedFile::of(file, &written, edited));
+            let edited: Vec<RelPath> =
+                plan.texts.keys().map(|path| path.parse()).collect::<Result<_, _>>()?;
+            promoted.push(PromotedFile::of(file, &written, edited));
             if let Some(selector) = &plan.selector {
                 let written = selector.write(&target, settings.time)?;
-                let mut selectors = self.selectors.iter();
-                let from = selectors.find(|it| it.project == *selector.project());
-                files.push(PromotedFile::of(from.unwrap_or(file), &written, Vec::new()));
+                let old_sdist = self.selectors.iter().find(|it| it.project == *selector.project());
+                // A set without this sdist gets it, made from the wheel.
+                let from = old_sdist.unwrap_or(file);
+                promoted.push(PromotedFile::of(from, &written, Vec::new()));
             }
         }
         tie::verify(plans, &tied, &self.rocm, Frameworks::builtin(), &self.options)
             .context("failed to tie the frameworks")?;
-        Ok(files)
+        Ok(promoted)
     }
 }

@@ -1,11 +1,11 @@
 //! Promotes a tested package set to another version or place: what was tested is what is released,
-//! byte for byte, except where the version is named.
+//! byte for byte, except where a text names the version.
 //!
-//! *Observe*: [`CandidateSet::read`] reads the texts of each package that
-//! name its version, by `promote.toml`. *Decide*: [`decide`] makes a plan that prints itself, or says
-//! all that is in the way. *Act*: [`write`] edits the wheels ([`crate::wheel::WheelEdit`]). Members that
-//! do not change are copied as they are compressed, so that a promoted set is the one that a build
-//! under the other version would have made.
+//! *Observe*: [`CandidateSet::read`] reads the texts of each package that name its version;
+//! `promote.toml` says which texts these are. *Decide*: [`decide`] makes a plan that prints itself, or
+//! refuses and lists every reason. *Act*: [`write`] edits the wheels ([`crate::wheel::WheelEdit`]).
+//! Members that do not change are copied as they are compressed, so that a promoted set has the same
+//! bytes as a set that is built under the other version.
 
 mod decide;
 mod frameworks;

@@ -38,9 +38,9 @@ pub struct CandidateSet {
     pub version: Version,
     /// Our packages.
     pub packages: Vec<CandidatePackage>,
-    /// Wheels of frameworks that are for this version of ROCm.
+    /// Packages of frameworks that are for this version of ROCm only.
     pub frameworks: Vec<PackageFile>,
-    /// Packages of other projects that are for any.
+    /// Packages of other projects that are for any version of ROCm.
     pub others: Vec<PackageFile>,
 }
 
@@ -50,9 +50,9 @@ pub struct CandidatePackage {
     pub file: PackageFile,
     pub name: PackageFilename,
     pub form: CandidateForm,
-    /// The texts that name the version, by their paths.
+    /// The texts that name the version and are edited, by their paths.
     pub texts: BTreeMap<RelPath, String>,
-    /// Other files that name it, and should not.
+    /// Other files that name the version, and should not.
     pub leftovers: Vec<RelPath>,
 }
 
@@ -70,27 +70,20 @@ pub enum CandidateForm {
 impl CandidateSet {
     /// Reads the packages of a set on this disk. It is an error if they do not have one version.
     pub fn read(set: &LocalSet, jobs: NonZeroUsize, world: &World) -> Result<Self> {
-        let files = set.document.files.iter().cloned();
-        let (ours, others): (Vec<_>, Vec<_>) = files.partition(|file| is_ours(&file.project));
-        let version = one_version(&ours)?;
-        let change = VersionChange {
-            from: version.clone(),
-            to: version.clone(),
-            targets: TargetChange::default(),
-        };
+        let (ours, foreign): (Vec<_>, Vec<_>) =
+            set.document.files.iter().cloned().partition(|file| is_ours(&file.project));
+        let version = common_version(&ours)?;
         let read = |file: &PackageFile| {
-            let package = CandidatePackage::read(set, file, &change);
-            package.with_context(|| format!("failed to read `{}`", file.path))
+            CandidatePackage::read(set, file, &version)
+                .with_context(|| format!("failed to read `{}`", file.path))
         };
         let packages = parallel::map(&ours, jobs, &world.stop, read)?;
-        let (mut frameworks, mut others_of_any) = (Vec::new(), Vec::new());
-        for file in others {
-            let is_bound = is_bound(&set.root, &file, &change);
-            if is_bound.with_context(|| format!("failed to read `{}`", file.path))? {
-                frameworks.push(file);
-            } else {
-                others_of_any.push(file);
-            }
+        let mut frameworks = Vec::new();
+        let mut others = Vec::new();
+        for file in foreign {
+            let is_bound = is_bound_to(&version, &file, &set.root)
+                .with_context(|| format!("failed to read `{}`", file.path))?;
+            if is_bound { frameworks.push(file) } else { others.push(file) }
         }
         Ok(Self {
             root: set.root.clone(),
@@ -98,82 +91,115 @@ impl CandidateSet {
             version,
             packages,
             frameworks,
-            others: others_of_any,
+            others,
         })
     }
 }
 
-/// Whether a package of others is for this version of ROCm: its version names it, or it requires one
-/// of our packages.
-fn is_bound(root: &Path, file: &PackageFile, change: &VersionChange) -> Result<bool> {
-    let named = version::suffix(&change.from).replace('-', ".");
-    if version::rocm_part(&file.version).is_some_and(|it| it == named) {
+/// Whether a package of another project is for this version of ROCm only: its version names ROCm's, or it
+/// requires one of our packages in this version.
+fn is_bound_to(rocm: &Version, file: &PackageFile, root: &Path) -> Result<bool> {
+    let local_version = version::suffix(rocm).replace('-', ".");
+    if version::rocm_part(&file.version).is_some_and(|part| part == local_version) {
         return Ok(true);
     }
     let name: PackageFilename = file.name().parse()?;
+    // Only wheels are read: an sdist need not know its requirements before it is built.
     if name.tag.is_none() {
         return Ok(false);
     }
     let source = BufReader::new(File::open(root.join(&file.path))?);
     let metadata = Metadata::parse(&read_metadata(source, LONGEST_TEXT)?)?;
-    // It requires one of our packages in this version.
-    Ok(metadata.requirements().any(|it| {
-        is_ours(&it.name) && !it.specifier().is_empty() && it.allows(&change.from) == Some(true)
+    Ok(metadata.requirements().any(|requirement| {
+        is_ours(&requirement.name)
+            && !requirement.specifier().is_empty()
+            && requirement.allows(rocm) == Some(true)
     }))
 }
 
 /// The version that all packages have.
-fn one_version(files: &[PackageFile]) -> Result<Version> {
-    let first = files.first().context("no ROCm packages in the set");
-    let first = first.hint("pass the directory that `rocwheel build` wrote to, or an index")?;
-    if let Some(other) = files.iter().find(|it| it.version != first.version) {
-        let (one, two) = (first.name(), other.name());
-        let error =
-            anyhow!(No(format!("packages of several versions, such as `{one}` and `{two}`")));
+fn common_version(files: &[PackageFile]) -> Result<Version> {
+    let first = files
+        .first()
+        .context("no ROCm packages in the set")
+        .hint("pass the directory that `rocwheel build` wrote to, or an index")?;
+    if let Some(other) = files.iter().find(|file| file.version != first.version) {
+        let error = anyhow!(No(format!(
+            "packages of several versions, such as `{}` and `{}`",
+            first.name(),
+            other.name()
+        )));
         return Err(error).hint("promote one set; name its own directory, not that of a stream");
     }
     Ok(first.version.clone())
 }
 
 impl CandidatePackage {
-    fn read(set: &LocalSet, file: &PackageFile, change: &VersionChange) -> Result<Self> {
+    fn read(set: &LocalSet, file: &PackageFile, version: &Version) -> Result<Self> {
         let name: PackageFilename = file.name().parse()?;
         let source = File::open(set.root.join(&file.path))?;
-        let (mut texts, mut leftovers) = (BTreeMap::new(), Vec::new());
-        // Keeps a text that names the version, and notes one that should not.
-        let mut look = |path: &RelPath, len: u64, bytes: &dyn Fn() -> Result<Vec<u8>>| {
-            let policy = VersionTexts::builtin();
-            if policy.form(path.as_str()).is_some() {
-                let text = String::from_utf8(bytes()?);
-                let text = text.map_err(|_| anyhow!("`{path}` is not UTF-8"))?;
-                texts.insert(path.clone(), text);
-            } else if policy.is_searched(path.as_str(), len) && change.is_left_in(&bytes()?) {
-                leftovers.push(path.clone());
-            }
-            Result::<()>::Ok(())
-        };
+        let mut search = VersionSearch::of(version);
         let form = if name.tag.is_none() {
             let sdist = read_sdist(BufReader::new(source), &name.top().parse()?)?;
             for (path, bytes) in &sdist.files {
-                look(path, bytes.len() as u64, &|| Ok(bytes.clone()))?;
+                search.read_file(path, bytes.len() as u64, || Ok(bytes.clone()))?;
             }
             CandidateForm::Sdist(sdist)
         } else {
             let archive = Archive::read(BufReader::new(&source))?;
-            let bytes = |path: &RelPath, most: u64| {
-                let bytes = archive.bytes(&source, path, most)?;
-                bytes.with_context(|| format!("no `{path}`"))
+            let read_member = |path: &RelPath, longest: u64| {
+                archive.bytes(&source, path, longest)?.with_context(|| format!("no `{path}`"))
             };
             for (path, member) in &archive.members {
-                look(path, member.len, &|| bytes(path, LONGEST_TEXT))
+                search
+                    .read_file(path, member.len, || read_member(path, LONGEST_TEXT))
                     .with_context(|| format!("failed to read `{path}`"))?;
             }
-            let metadata = |name: &str, most| bytes(&archive.dist_info.join(&name.parse()?), most);
-            let record = Record::parse(&metadata("RECORD", LONGEST_RECORD)?)?;
-            let wheel = metadata("WHEEL", LONGEST_TEXT)?;
-            let wheel: WheelFacts = String::from_utf8_lossy(&wheel).parse()?;
+            let record_path = archive.dist_info.join(&"RECORD".parse()?);
+            let record = Record::parse(&read_member(&record_path, LONGEST_RECORD)?)?;
+            let wheel_path = archive.dist_info.join(&"WHEEL".parse()?);
+            let wheel_text = read_member(&wheel_path, LONGEST_TEXT)?;
+            let wheel: WheelFacts = String::from_utf8_lossy(&wheel_text).parse()?;
             CandidateForm::Wheel { archive: Box::new(archive), record, generator: wheel.generator }
         };
+        let VersionSearch { texts, leftovers, .. } = search;
         Ok(Self { file: file.clone(), name, form, texts, leftovers })
+    }
+}
+
+/// Which files of a package name its version.
+struct VersionSearch {
+    /// The version without a change: only whether a text names it is asked.
+    change: VersionChange,
+    texts: BTreeMap<RelPath, String>,
+    leftovers: Vec<RelPath>,
+}
+
+impl VersionSearch {
+    fn of(version: &Version) -> Self {
+        let change = VersionChange {
+            from: version.clone(),
+            to: version.clone(),
+            targets: TargetChange::default(),
+        };
+        Self { change, texts: BTreeMap::new(), leftovers: Vec::new() }
+    }
+
+    /// Keeps a text that `promote.toml` says is edited, and notes another file that names the version. Most
+    /// files are neither, and are not read.
+    fn read_file(
+        &mut self,
+        path: &RelPath,
+        len: u64,
+        read: impl Fn() -> Result<Vec<u8>>,
+    ) -> Result<()> {
+        let policy = VersionTexts::builtin();
+        if policy.form(path.as_str()).is_some() {
+            let text = String::from_utf8(read()?).map_err(|_| anyhow!("`{path}` is not UTF-8"))?;
+            self.texts.insert(path.clone(), text);
+        } else if policy.is_searched(path.as_str(), len) && self.change.is_left_in(&read()?) {
+            self.leftovers.push(path.clone());
+        }
+        Ok(())
     }
 }

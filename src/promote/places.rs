@@ -20,7 +20,8 @@ static BUILTIN: LazyLock<ReleasePlaces> = LazyLock::new(|| {
     toml::from_str(include_str!("places.toml")).expect("a test reads the built-in policy")
 });
 
-/// What `places.toml` says.
+/// What `places.toml` says: the products, and where each of them is published. In the four texts,
+/// `{product}` and `{stream}` stand for names.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReleasePlaces {
@@ -46,8 +47,8 @@ impl FromStr for ProductName {
     type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Invalid> {
-        let is_known = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        if text.starts_with(|c: char| c.is_ascii_lowercase()) && text.chars().all(is_known) {
+        let is_allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        if text.starts_with(|c: char| c.is_ascii_lowercase()) && text.chars().all(is_allowed) {
             return Ok(Self(text.into()));
         }
         Err(Invalid::new(
@@ -74,113 +75,118 @@ impl ReleasePlaces {
         &BUILTIN
     }
 
-    fn names(&self) -> impl Iterator<Item = &str> {
-        self.products.iter().map(|it| it.name.as_str())
+    fn product_names(&self) -> impl Iterator<Item = &str> {
+        self.products.iter().map(|product| product.name.as_str())
     }
 
-    fn unknown(&self, product: &str) -> Result<()> {
-        let known = self.names().join(", ");
+    fn ensure_known(&self, product: &str) -> Result<()> {
+        if self.product_names().contains(product) {
+            return Ok(());
+        }
+        let known = self.product_names().join(", ");
         Err(anyhow!("no such product: `{product}`")).hint(format!("the products are {known}"))
     }
 
-    /// The product of a project.
-    fn product_of(&self, project: &str) -> Option<&str> {
-        let mut products = self.products.iter();
-        let product = products.find(|it| it.projects.iter().any(|it| it.matches(project)));
-        product.map(|it| it.name.as_str())
+    /// The product whose row names a project.
+    fn product_of(&self, project: &DistName) -> Option<&str> {
+        let has_project =
+            |product: &&Product| product.projects.iter().any(|it| it.matches(project.normalized()));
+        self.products.iter().find(has_project).map(|product| product.name.as_str())
+    }
+
+    fn directory_of(&self, product: &str) -> String {
+        self.directory.replace("{product}", product)
     }
 
     /// Where builds of a release type publish a product.
     pub fn place(&self, product: &str, release: ReleaseType) -> Result<ProductPlace> {
-        if !self.names().contains(product) {
-            self.unknown(product)?;
-        }
+        self.ensure_known(product)?;
         let stream = release
             .stream()
-            .with_context(|| format!("no bucket takes packages of builds of the type `{release}`"));
-        let stream = stream
+            .with_context(|| format!("no bucket takes packages of builds of the type `{release}`"))
             .hint("pass `--release-type nightly`, or another type whose builds are published")?;
-        let filled = |text: &str| {
+        let fill = |text: &str| {
             text.replace("{stream}", &stream.to_string()).replace("{product}", product)
         };
         Ok(ProductPlace {
-            address: filled(&self.address).parse()?,
-            directory: filled(&self.directory),
-            role: filled(&self.role),
-            index: filled(&self.index),
+            address: fill(&self.address).parse()?,
+            directory: fill(&self.directory),
+            role: fill(&self.role),
+            index: fill(&self.index),
         })
     }
 
-    /// The directory of each project of a set of frameworks. All of them are of one product. A product
-    /// that has no row takes every project that is of no other one.
+    /// The directory of each project of a set of frameworks, all of which must belong to one product. A
+    /// product without a row takes every project that is in no row.
     pub fn directories_of(&self, set: &SetJson, product: &str) -> Result<ProductDirectories> {
-        let is_known = self.names().contains(product);
-        let (found, others) = self.placed(set, |of| {
-            (of == Some(product) || (of.is_none() && !is_known)).then_some(product)
-        });
-        let others = others.iter().map(|it| format!("`{it}`")).join(", ");
-        if others.is_empty() {
-            return Ok(found);
+        let has_row = self.product_names().contains(product);
+        let mut directories = ProductDirectories::new();
+        let mut refused = Vec::new();
+        for project in projects_of(set) {
+            let belongs = match self.product_of(project) {
+                Some(product_of_row) => product_of_row == product,
+                None => !has_row,
+            };
+            if belongs {
+                directories.insert(project.clone(), self.directory_of(product));
+            } else {
+                refused.push(format!("`{project}`"));
+            }
         }
-        let error = anyhow!(No(format!("not of the product `{product}`: {others}")));
+        if refused.is_empty() {
+            return Ok(directories);
+        }
+        let refused = refused.join(", ");
+        let error = anyhow!(No(format!("not of the product `{product}`: {refused}")));
         Err(error).hint("upload a directory without their packages, or name another `--product`")
     }
 
-    /// The directory of each project of a set. With `wanted`, only those of these products. A project of
-    /// no product is refused.
+    /// The directory of each project of a set; with `wanted`, only the projects of these products. A project
+    /// of no product is refused, also if only some products are wanted: it is a mistake in the set.
     pub fn directories(&self, set: &SetJson, wanted: &[String]) -> Result<ProductDirectories> {
-        if let Some(other) = wanted.iter().find(|it| !self.names().contains(it.as_str())) {
-            self.unknown(other)?;
+        for product in wanted {
+            self.ensure_known(product)?;
         }
-        let (mut found, others) = self.placed(set, |of| of);
-        let is_wanted = |it: &DistName| {
-            let of = self.product_of(it.normalized());
-            wanted.is_empty() || wanted.iter().any(|one| of == Some(one))
-        };
-        found.retain(|project, _| is_wanted(project));
-        if others.is_empty() {
-            return Ok(found);
+        let is_wanted =
+            |product: &str| wanted.is_empty() || wanted.iter().any(|it| it.as_str() == product);
+        let mut directories = ProductDirectories::new();
+        let mut refused = Vec::new();
+        for project in projects_of(set) {
+            match self.product_of(project) {
+                Some(product) if is_wanted(product) => {
+                    directories.insert(project.clone(), self.directory_of(product));
+                }
+                Some(_) => {}
+                None => refused.push(project.normalized()),
+            }
         }
-        let lost = others.iter().map(DistName::normalized).join("`, `");
-        let error = anyhow!(No(format!("projects of no product: `{lost}`")));
+        if refused.is_empty() {
+            return Ok(directories);
+        }
+        let refused = refused.join("`, `");
+        let error = anyhow!(No(format!("projects of no product: `{refused}`")));
         Err(error).hint("promote a directory without their packages")
     }
 
-    /// The directories of the projects for which `product` names one, by the product of their row; and the
-    /// other projects.
-    fn placed<'a>(
-        &'a self,
-        set: &SetJson,
-        product: impl Fn(Option<&'a str>) -> Option<&'a str>,
-    ) -> (ProductDirectories, Vec<DistName>) {
-        let (mut found, mut others) = (ProductDirectories::new(), Vec::new());
-        for project in set.files.iter().map(|file| &file.project).unique() {
-            match product(self.product_of(project.normalized())) {
-                Some(product) => {
-                    let directory = self.directory.replace("{product}", product);
-                    found.insert(project.clone(), directory);
-                }
-                None => others.push(project.clone()),
-            }
-        }
-        (found, others)
-    }
-
-    /// Fails if a bucket takes versions of another stream.
+    /// Fails if a bucket takes versions of another stream. A bucket that is in no policy takes every version.
     pub fn ensure_takes(place: &Location, version: &Version) -> Result<()> {
         let bucket = place.bucket.to_string();
-        let Some(takes) = ReleaseStream::of_bucket(&bucket) else {
+        let Some(accepted) = ReleaseStream::of_bucket(&bucket) else {
             return Ok(());
         };
-        let own = version.stream();
-        if own == takes {
+        let stream = version.stream();
+        if stream == accepted {
             return Ok(());
         }
         Err(anyhow!(No(format!(
-            "`{bucket}` takes versions of the stream `{takes}`, and {version} is of `{own}`"
+            "`{bucket}` takes versions of the stream `{accepted}`, and {version} is of `{stream}`"
         ))))
         .hint("name the bucket of that stream")
     }
+}
+
+fn projects_of(set: &SetJson) -> impl Iterator<Item = &DistName> {
+    set.files.iter().map(|file| &file.project).unique()
 }
 
 #[cfg(test)]

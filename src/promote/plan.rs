@@ -44,41 +44,40 @@ pub struct PromotionPlan {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct PlannedPromotion {
-    /// Its path in the set.
+    /// The path of the package in the set.
     pub file: String,
-    /// Its file name, and the path that it gets.
-    #[serde(serialize_with = "as_display")]
+    /// Its new file name.
+    #[serde(serialize_with = "serialize_as_display")]
     pub name: PackageFilename,
+    /// Its new path.
     pub becomes: String,
-    /// The files that change, by their new paths.
+    /// The files that change in it, by their new paths.
     pub edits: Vec<RelPath>,
-    /// How many bytes it has.
+    /// The size of the package before the promotion.
     pub size: u64,
+    /// The new content of each file that changes.
     #[serde(skip)]
     pub(super) texts: BTreeMap<RelPath, String>,
 }
 
-fn as_display<T: fmt::Display, S: serde::Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
+fn serialize_as_display<T: fmt::Display, S: serde::Serializer>(
+    value: &T,
+    to: S,
+) -> Result<S::Ok, S::Error> {
     to.collect_str(value)
 }
 
 impl PromotionPlan {
-    /// With the keys that the packages get at a release place. Those of other products are left out.
+    /// Adds the keys that the packages get at a release place, if there is one. Packages of products that are
+    /// not published get none.
     #[must_use]
     pub fn placed(mut self, directories: Option<&ProductDirectories>) -> Self {
         let Some(directories) = directories else {
             return self;
         };
-        let packages = self.packages.iter().map(|it| it.name.clone());
-        let frameworks = self.frameworks.iter().map(|it| it.result.clone());
-        let selectors = self.frameworks.iter().filter_map(|it| it.selector.as_ref());
-        let selectors = selectors.filter_map(|it| it.file.parse::<PackageFilename>().ok());
-        let copied = self.copied.iter().filter_map(|path| {
-            let (_, name) = path.rsplit_once('/').unwrap_or(("", path));
-            name.parse::<PackageFilename>().ok()
-        });
-        let (mut keys, mut pages) = (BTreeSet::new(), BTreeSet::new());
-        for file in packages.chain(frameworks).chain(selectors).chain(copied) {
+        let mut keys = BTreeSet::new();
+        let mut pages = BTreeSet::new();
+        for file in self.package_filenames() {
             let Some(product) = directories.get(&file.name) else {
                 continue;
             };
@@ -92,6 +91,21 @@ impl PromotionPlan {
         }
         self.keys = keys.into_iter().chain(pages).collect();
         self
+    }
+
+    /// The names that all packages have after the promotion.
+    fn package_filenames(&self) -> Vec<PackageFilename> {
+        let mut names: Vec<PackageFilename> =
+            self.packages.iter().map(|package| package.name.clone()).collect();
+        for framework in &self.frameworks {
+            names.push(framework.result.clone());
+            names.extend(framework.selector.as_ref().and_then(|sdist| sdist.file.parse().ok()));
+        }
+        for path in &self.copied {
+            let file_name = path.rsplit('/').next().unwrap_or_default();
+            names.extend(file_name.parse::<PackageFilename>().ok());
+        }
+        names
     }
 }
 
@@ -121,10 +135,9 @@ impl fmt::Display for PromotionPlan {
                 writeln!(f, "  {file}")?;
             }
         }
-        let bytes: u64 = self.packages.iter().map(|it| it.size).sum();
-        let edits = self.packages.iter().map(|it| it.edits.len()).sum();
-        let (packages, edits) = (many(self.packages.len(), "package"), many(edits, "file"));
-        let bytes = size(bytes);
+        let packages = many(self.packages.len(), "package");
+        let bytes = size(self.packages.iter().map(|it| it.size).sum());
+        let edits = many(self.packages.iter().map(|it| it.edits.len()).sum(), "file");
         writeln!(f, "\n{packages} ({bytes}): {edits} edited, all others copied as they are")
     }
 }

@@ -1,8 +1,7 @@
 //! [`VersionTexts`]: what `promote.toml` says about the texts that name a version; and [`VersionChange`]: the
-//! same texts under another version, as the build of that version writes them.
+//! same texts under another version, as the build of the other version writes them.
 //!
-//! Nothing is replaced that is not a version as a whole, and that of one of our packages. Only what
-//! names it changes: all other bytes stay.
+//! **Contract:** only whole versions of our own packages are replaced. All other bytes of a text stay.
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
@@ -42,9 +41,9 @@ struct VersionText {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum TextForm {
-    /// METADATA and PKG-INFO: a header, and pins of other packages.
+    /// METADATA and PKG-INFO: the header `Version`, and pins of other packages.
     Metadata,
-    /// Pins in the sections of setuptools.
+    /// The `requires.txt` of setuptools: pins, in sections for extras.
     Requires,
     /// Pins in any text: `rocm-sdk-core==7.14.0`.
     Pins,
@@ -67,17 +66,16 @@ impl VersionTexts {
         &BUILTIN
     }
 
-    /// How a file names the version; `None` if it does not.
+    /// How a file names the version; `None` if the file is not edited.
     pub(super) fn form(&self, path: &str) -> Option<TextForm> {
-        let mut texts = self.text.iter();
-        texts.find(|it| it.path.matches(path)).map(|it| it.form)
+        self.text.iter().find(|it| it.path.matches(path)).map(|it| it.form)
     }
 
-    /// Whether a file must not name the version that is left.
+    /// Whether a file is searched for the old version, which it must not name.
     pub(super) fn is_searched(&self, path: &str, len: u64) -> bool {
         let LeftoverSearch { longest, search, stay } = &self.leftovers;
-        let is_in = |globs: &[Glob]| globs.iter().any(|it| it.matches(path));
-        len <= *longest && is_in(search) && !is_in(stay)
+        let is_among = |globs: &[Glob]| globs.iter().any(|glob| glob.matches(path));
+        len <= *longest && is_among(search) && !is_among(stay)
     }
 }
 
@@ -89,7 +87,7 @@ pub(super) struct VersionChange {
     pub targets: TargetChange,
 }
 
-/// Which device packages stay. Without any to drop, nothing changes.
+/// Which device packages stay. If `dropped` is empty, all of them stay, and `kept` says nothing.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TargetChange {
     pub kept: BTreeSet<Target>,
@@ -99,25 +97,27 @@ pub(super) struct TargetChange {
 impl TargetChange {
     fn drops_project(&self, name: &DistName) -> bool {
         let target = DistNames::built_in().device_target(name);
-        target.is_some_and(|it| self.dropped.contains(&it))
+        target.is_some_and(|target| self.dropped.contains(&target))
     }
 
-    /// Whether an extra is that of a dropped device package: `device-gfx942`.
+    /// Whether an extra selects a dropped device package: `device-gfx942`.
     fn drops_extra(&self, extra: &str) -> bool {
-        let target = extra.strip_prefix("device-");
-        let target = target.and_then(|it| it.parse::<Target>().ok());
-        target.is_some_and(|it| self.dropped.contains(&it))
+        let target: Option<Target> =
+            extra.strip_prefix("device-").and_then(|name| name.parse().ok());
+        target.is_some_and(|target| self.dropped.contains(&target))
     }
 
-    fn drops(&self, scope: &str) -> bool {
-        match scope.parse().map(|it: Scope| it.base()) {
+    /// Whether a scope is a dropped target, or a variant of one.
+    fn drops_scope(&self, scope: &str) -> bool {
+        match scope.parse().map(|scope: Scope| scope.base()) {
             Ok(Scope::Target(target)) => self.dropped.contains(&target),
             _ => false,
         }
     }
 
-    /// The only device package, if others are dropped. Its code is then what `rocm[device]` means.
-    fn only(&self) -> Option<&Target> {
+    /// The target of the only device package that stays, if others are dropped. `rocm[device]` then selects
+    /// this package.
+    fn only_target(&self) -> Option<&Target> {
         let is_alone = !self.dropped.is_empty() && self.kept.len() == 1;
         self.kept.first().filter(|_| is_alone)
     }
@@ -129,58 +129,61 @@ impl VersionChange {
         self.from != self.to || !self.targets.dropped.is_empty()
     }
 
-    /// A text under the other version.
+    /// Changes a text as its form demands.
     pub(super) fn apply(&self, form: TextForm, text: &str) -> Result<String> {
         match form {
-            TextForm::Metadata => self.metadata(text),
-            TextForm::Requires => Ok(self.requires(text)),
-            TextForm::Pins => Ok(self.pins(text)),
-            TextForm::Python => self.python(text),
-            TextForm::Json => self.json(text),
+            TextForm::Metadata => self.change_metadata(text),
+            TextForm::Requires => Ok(self.change_requires(text)),
+            TextForm::Pins => Ok(self.change_pins(text)),
+            TextForm::Python => self.change_python(text),
+            TextForm::Json => self.change_json(text),
         }
     }
 
-    /// Whether a text names the version that is left. A final release is part of many numbers that are
-    /// not its own, so it is not looked for.
+    /// Whether a text still names the old version. A final release such as `7.14.0` is also the version of
+    /// libraries and of CMake's packages, so it is not searched for.
     pub(super) fn is_left_in(&self, text: &[u8]) -> bool {
         if self.from.is_final() {
             return false;
         }
         let from = self.from.to_string();
-        memchr::memmem::find_iter(text, from.as_bytes()).any(|at| {
-            let before = at.checked_sub(1).and_then(|at| text.get(at));
-            let after = text.get(at + from.len());
-            !before.is_some_and(|it| it.is_ascii_digit() || *it == b'.')
+        memchr::memmem::find_iter(text, from.as_bytes()).any(|start| {
+            let before = start.checked_sub(1).and_then(|at| text.get(at));
+            let after = text.get(start + from.len());
+            !before.is_some_and(|byte| byte.is_ascii_digit() || *byte == b'.')
                 && !after.is_some_and(u8::is_ascii_alphanumeric)
         })
     }
 
-    /// Replaces the version wherever it is required of one of our packages. They need not be in this
-    /// set: `rocm` also names the device packages of the other platform.
-    pub(super) fn pins(&self, text: &str) -> String {
-        let (mut out, mut done) = (String::with_capacity(text.len()), 0);
+    /// Replaces the version in each pin of a package of ours: `rocm-sdk-core==7.14.0rc1`. The package need
+    /// not be in this set: `rocm` also names the device packages of the other platform.
+    pub(super) fn change_pins(&self, text: &str) -> String {
         let to = self.to.to_string();
-        for (at, _) in text.match_indices("==") {
-            let (before, after) = (&text[..at], &text[at + 2..]);
+        let mut out = String::with_capacity(text.len());
+        let mut copied_to = 0;
+        for (at, operator) in text.match_indices("==") {
+            let before = &text[..at];
+            let after = &text[at + operator.len()..];
             let spaces = after.len() - after.trim_start_matches(' ').len();
-            let version = version_at(&after[spaces..]);
-            let is_ours = || name_before(before).is_some_and(|it| is_ours(&it));
-            if at >= done && self.is_from(version) && is_ours() {
-                let start = at + 2 + spaces;
-                out.push_str(&text[done..start]);
+            let version = version_at_start(&after[spaces..]);
+            let is_pin_of_ours = || name_at_end(before).is_some_and(|name| is_ours(&name));
+            if at >= copied_to && self.is_from(version) && is_pin_of_ours() {
+                let start = at + operator.len() + spaces;
+                out.push_str(&text[copied_to..start]);
                 out.push_str(&to);
-                done = start + version.len();
+                copied_to = start + version.len();
             }
         }
-        out.push_str(&text[done..]);
+        out.push_str(&text[copied_to..]);
         out
     }
 
+    /// Whether a text is the old version, in any spelling.
     fn is_from(&self, text: &str) -> bool {
-        text.parse::<Version>().is_ok_and(|it| it == self.from)
+        text.parse::<Version>().is_ok_and(|version| version == self.from)
     }
 
-    fn metadata(&self, text: &str) -> Result<String> {
+    fn change_metadata(&self, text: &str) -> Result<String> {
         let mut headers: Headers = text.parse()?;
         let versions: Vec<&str> = headers.all("Version").collect();
         ensure!(
@@ -189,101 +192,126 @@ impl VersionChange {
             self.from
         );
         headers.set("Version", &self.to.to_string());
-        headers.remove("Requires-Dist", |it| self.drops_requirement(it));
-        headers.remove("Provides-Extra", |it| self.targets.drops_extra(it));
-        let has_extra = headers.all("Provides-Extra").any(|it| it == "device");
-        if let Some(pin) = self.pin_of_only().filter(|_| has_extra) {
-            let pin = format!("{pin}; extra == \"device\"");
+        headers.remove("Requires-Dist", |line| self.drops_requirement(line));
+        headers.remove("Provides-Extra", |extra| self.targets.drops_extra(extra));
+        let has_device_extra = headers.all("Provides-Extra").any(|extra| extra == "device");
+        if has_device_extra && let Some(pin) = self.pin_of_only_target() {
             headers.insert_behind(
                 |name, value| name == "Provides-Extra" && value == "device",
-                [("Requires-Dist", pin)],
+                [("Requires-Dist", format!("{pin}; extra == \"device\""))],
             );
         }
-        Ok(self.pins(&headers.to_string()))
+        Ok(self.change_pins(&headers.to_string()))
     }
 
-    fn drops_requirement(&self, text: &str) -> bool {
-        text.parse().is_ok_and(|it: Requirement| self.targets.drops_project(&it.name))
+    fn drops_requirement(&self, line: &str) -> bool {
+        line.parse()
+            .is_ok_and(|requirement: Requirement| self.targets.drops_project(&requirement.name))
     }
 
     /// What `rocm[device]` requires, if one device package is left.
-    fn pin_of_only(&self) -> Option<String> {
-        let project = DistNames::built_in().device(self.targets.only()?);
+    fn pin_of_only_target(&self) -> Option<String> {
+        let project = DistNames::built_in().device(self.targets.only_target()?);
         Some(format!("{project}=={}", self.to))
     }
 
-    /// A line for each requirement, in sections for extras. Sections that lose all their lines go,
-    /// except those of an extra without a marker, which setuptools always writes.
-    fn requires(&self, text: &str) -> String {
+    /// Drops requirements from a `requires.txt`, in which each section has the requirements of an extra.
+    fn change_requires(&self, text: &str) -> String {
         if self.targets.dropped.is_empty() {
-            return self.pins(text);
+            return self.change_pins(text);
         }
-        let mut sections: Vec<(Option<&str>, Vec<&str>, bool)> = vec![(None, Vec::new(), false)];
+        let mut sections = vec![RequiresSection::default()];
         for line in text.lines() {
             let title = line.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
             if title.is_some() {
-                sections.push((title, Vec::new(), false));
-            } else if let Some((_, lines, has_lost)) = sections.last_mut() {
-                let is_lost = self.drops_requirement(line);
-                *has_lost |= is_lost;
-                lines.extend((!is_lost).then_some(line));
+                sections.push(RequiresSection { title, ..RequiresSection::default() });
+            } else if let Some(section) = sections.last_mut() {
+                if self.drops_requirement(line) {
+                    section.has_lost_lines = true;
+                } else {
+                    section.lines.push(line);
+                }
             }
         }
-        let is_kept = |(title, lines, has_lost): &(Option<&str>, Vec<&str>, bool)| {
-            let Some(title) = title else { return true };
-            let (extra, marker) = title.split_once(':').unwrap_or((title, ""));
-            let is_empty = lines.iter().all(|line| line.is_empty());
-            let is_emptied = *has_lost && is_empty && !marker.is_empty();
-            !is_emptied && !self.targets.drops_extra(extra)
-        };
-        let pin = self.pin_of_only();
+        let pin = self.pin_of_only_target();
         let mut out = String::with_capacity(text.len());
-        for (title, lines, _) in sections.into_iter().filter(is_kept) {
-            out.extend(title.map(|title| format!("[{title}]\n")));
-            let pin = pin.as_deref().filter(|_| title == Some("device"));
-            out.extend(pin.into_iter().chain(lines).map(|line| format!("{line}\n")));
+        for section in sections.iter().filter(|section| !self.drops_section(section)) {
+            if let Some(title) = section.title {
+                out.extend(["[", title, "]\n"]);
+            }
+            if section.title == Some("device")
+                && let Some(pin) = &pin
+            {
+                out.extend([pin, "\n"]);
+            }
+            for line in &section.lines {
+                out.extend([line, "\n"]);
+            }
         }
-        // Lines are separated from the next section by an empty one, and the last section is not.
-        let out = out.trim_end_matches('\n');
-        self.pins(&format!("{out}\n"))
+        // An empty line separates a section from the next one. If the last section was dropped, the empty
+        // line before it is left.
+        self.change_pins(&format!("{}\n", out.trim_end_matches('\n')))
     }
 
-    /// `_dist_info.py`: the version, and the lists of targets. Those of one platform stay: they only
-    /// choose markers.
-    ///
-    /// The last version that is assigned counts. TheRock appends it to a module that begins with
-    /// `__version__ = "DEFAULT"`.
-    fn python(&self, text: &str) -> Result<String> {
+    /// Whether a section goes: the section of a dropped extra, or a section with a marker that has lost all
+    /// its lines. setuptools writes an empty section only for an extra without a marker.
+    fn drops_section(&self, section: &RequiresSection<'_>) -> bool {
+        let Some(title) = section.title else {
+            return false;
+        };
+        let (extra, marker) = title.split_once(':').unwrap_or((title, ""));
+        let is_empty = section.lines.iter().all(|line| line.is_empty());
+        let is_emptied = section.has_lost_lines && is_empty && !marker.is_empty();
+        is_emptied || self.targets.drops_extra(extra)
+    }
+
+    /// Changes `_dist_info.py`: the version, the list of available targets, and the default target. The lists
+    /// of the targets of one platform stay: they only choose markers.
+    fn change_python(&self, text: &str) -> Result<String> {
+        // The last version that is assigned counts: TheRock appends it to a module that begins with
+        // `__version__ = "DEFAULT"`.
+        let version = text
+            .lines()
+            .filter_map(assigned_version)
+            .next_back()
+            .context("it has no line `__version__ = …`")?;
+        ensure!(self.is_from(version), "its `__version__` is not {}", self.from);
+        let first_kept = text
+            .lines()
+            .filter_map(available_target)
+            .filter(|target| !self.targets.drops_scope(target))
+            .min();
         let mut out = String::with_capacity(text.len());
-        let last = text.lines().filter_map(assigned_version).next_back();
-        let last = last.context("it has no line `__version__ = …`")?;
-        ensure!(self.is_from(last), "its `__version__` is not {}", self.from);
-        let kept = text.lines().filter_map(available);
-        let first = kept.filter(|it| !self.targets.drops(it)).min();
         for line in text.split_inclusive('\n') {
-            let default = line.strip_prefix("DEFAULT_TARGET_FAMILY = ");
             if let Some(version) = assigned_version(line)
                 && self.is_from(version)
             {
                 out.push_str(&line.replacen(version, &self.to.to_string(), 1));
-            } else if let Some(old) = default.map(|it| it.trim_end().trim_matches(['\'', '"']))
-                && self.targets.drops(old)
+            } else if let Some(default) = default_target(line)
+                && self.targets.drops_scope(default)
             {
-                let first = first.context("no target is left")?;
-                out.push_str(&line.replacen(old, first, 1));
-            } else if !available(line.trim_end()).is_some_and(|it| self.targets.drops(it)) {
+                let first = first_kept.context("no target is left")?;
+                out.push_str(&line.replacen(default, first, 1));
+            } else if let Some(target) = available_target(line.trim_end())
+                && self.targets.drops_scope(target)
+            {
+                // The line goes.
+            } else {
                 out.push_str(line);
             }
         }
         Ok(out)
     }
 
-    /// A document with one field `version`. It is changed as text, so that all other bytes stay, and
-    /// compared as a document.
-    fn json(&self, text: &str) -> Result<String> {
+    /// Changes the field `version` of a document. The text is edited, so that all other bytes stay; then it is
+    /// compared with the document that it should be, because the field may not be where the text has its
+    /// name first.
+    fn change_json(&self, text: &str) -> Result<String> {
         let mut document: Value = serde_json::from_str(text)?;
-        let version = document.get("version").and_then(Value::as_str);
-        let version = version.context("a document without `version`")?;
+        let version = document
+            .get("version")
+            .and_then(Value::as_str)
+            .context("a document without `version`")?;
         ensure!(self.is_from(version), "its `version` is not {}", self.from);
         let key = text.find("\"version\"").context("no `version`")?;
         let (head, tail) = text.split_at(key);
@@ -295,33 +323,46 @@ impl VersionChange {
     }
 }
 
+/// A section of a `requires.txt`: `[device-gfx942:sys_platform == "linux"]` and its lines. The first section
+/// has no title.
+#[derive(Debug, Default)]
+struct RequiresSection<'a> {
+    title: Option<&'a str>,
+    /// The lines that stay.
+    lines: Vec<&'a str>,
+    has_lost_lines: bool,
+}
+
 /// The name in a line `AVAILABLE_TARGET_FAMILIES.append('gfx942')`.
-fn available(line: &str) -> Option<&str> {
+fn available_target(line: &str) -> Option<&str> {
     let value = line.strip_prefix("AVAILABLE_TARGET_FAMILIES.append(")?;
     Some(value.strip_suffix(')')?.trim_matches(['\'', '"']))
 }
 
-/// The characters of a version at the beginning of a text. The end of a sentence is none of them.
-fn version_at(text: &str) -> &str {
-    let is_of =
+/// The name in a line `DEFAULT_TARGET_FAMILY = 'gfx942'`.
+fn default_target(line: &str) -> Option<&str> {
+    let value = line.strip_prefix("DEFAULT_TARGET_FAMILY = ")?;
+    Some(value.trim_end().trim_matches(['\'', '"']))
+}
+
+/// The characters of a version at the beginning of a text. A full stop at their end ends a sentence.
+fn version_at_start(text: &str) -> &str {
+    let is_of_version =
         |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '+' | '!' | '-' | '_' | '*');
-    let end = text.find(|c| !is_of(c)).unwrap_or(text.len());
+    let end = text.find(|c| !is_of_version(c)).unwrap_or(text.len());
     text[..end].trim_end_matches('.')
 }
 
-/// The name of the project that a specifier behind a text belongs to: `rocm` of `"rocm[devel]`.
-fn name_before(text: &str) -> Option<DistName> {
-    let text = text.trim_end_matches([' ', '(']);
-    let text = match text.strip_suffix(']') {
+/// The name of a project at the end of a text, which may have extras: `rocm` in `"rocm[devel] (`.
+fn name_at_end(text: &str) -> Option<DistName> {
+    let with_extras = text.trim_end_matches([' ', '(']);
+    let without_extras = match with_extras.strip_suffix(']') {
         Some(extras) => extras.rsplit_once('[')?.0.trim_end(),
-        None => text,
+        None => with_extras,
     };
-    let name = text.rsplit(|c| !is_of_name(c)).next()?;
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let name = without_extras.rsplit(|c| !is_of_name(c)).next()?;
     name.parse().ok()
-}
-
-fn is_of_name(c: char) -> bool {
-    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Makes the packages of a plan, and [`PromotionRecord`]: `promotion.json`, which says what they were made of.
+//! Makes the packages of a plan, and [`PromotionRecord`]: `promotion.json`, which says what each package was
+//! made from.
 
 use std::{cmp::Reverse, collections::BTreeMap, io::Seek as _, num::NonZeroUsize, path::Path};
 
@@ -7,7 +8,7 @@ use itertools::Itertools as _;
 use serde::Serialize;
 
 use super::{
-    decide::dist_info,
+    decide::renamed_dist_info,
     frameworks::FrameworkTies,
     observe::{CandidateForm, CandidatePackage, CandidateSet},
     plan::{PlannedPromotion, PromotionPlan},
@@ -36,34 +37,33 @@ pub fn write(
     world: &World,
 ) -> Result<PromotionRecord> {
     let packages: BTreeMap<&str, &CandidatePackage> =
-        set.packages.iter().map(|it| (it.file.path.as_str(), it)).collect();
+        set.packages.iter().map(|package| (package.file.path.as_str(), package)).collect();
     let writer = PromotionWriter { set, plan, directory, stop: &world.stop };
-    let bytes: u64 = plan.packages.iter().map(|it| it.size).sum();
+    let bytes: u64 = plan.packages.iter().map(|package| package.size).sum();
     // Several wheels are written at the same time, and have one progress bar together.
     let progress = world.console.progress("Promoting", directory.display(), bytes);
     let promote = |planned: &&PlannedPromotion| {
-        let package = packages.get(planned.file.as_str());
-        let package = package.context("a package that is not in the set")?;
-        let written = writer.package(package, planned);
-        let written = written.with_context(|| format!("failed to promote `{}`", planned.file))?;
-        let (name, bytes) = (&planned.name, size(written.size));
+        let package =
+            packages.get(planned.file.as_str()).context("a package that is not in the set")?;
+        let promoted = writer
+            .write_package(package, planned)
+            .with_context(|| format!("failed to promote `{}`", planned.file))?;
+        let bytes = size(promoted.size);
         let edits = many(planned.edits.len(), "file");
-        let facts = format!("{name}: {bytes}, {edits} edited");
         progress.inc(planned.size);
-        world.console.status("Promoted", facts);
-        Ok(written)
+        world.console.status("Promoted", format!("{}: {bytes}, {edits} edited", planned.name));
+        Ok(promoted)
     };
-    // The largest first: one that comes last is written alone.
-    let largest = plan.packages.iter();
-    let largest = largest.sorted_by_key(|it| Reverse(it.size)).collect_vec();
-    let mut files = parallel::map(&largest, jobs, &world.stop, promote)?;
+    // The largest package first: if it came last, the other threads would wait for it.
+    let largest_first = plan.packages.iter().sorted_by_key(|it| Reverse(it.size)).collect_vec();
+    let mut files = parallel::map(&largest_first, jobs, &world.stop, promote)?;
     for path in &plan.copied {
-        files.push(writer.copy(path)?);
+        files.push(writer.copy_package(path)?);
     }
     if let Some(ties) = ties {
         files.extend(ties.write(&plan.frameworks, directory, world)?);
     }
-    files.sort_by(|one, other| one.path.cmp(&other.path));
+    files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(PromotionRecord {
         schema: "rocwheel-promotion-v1",
         rocwheel: env!("CARGO_PKG_VERSION"),
@@ -75,8 +75,8 @@ pub fn write(
     })
 }
 
-/// What a set was made of, and every digest before and after. It has no time, so that the same
-/// promotion writes the same bytes.
+/// What a promoted set was made from, with the digest of each file before and after. It has no time, so that
+/// the same promotion writes the same bytes.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct PromotionRecord {
@@ -86,7 +86,7 @@ pub struct PromotionRecord {
     to: Version,
     /// The run that built and tested the set, as far as its `set.json` says.
     source: Identity,
-    /// The targets that were left out.
+    /// The device packages that were left out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     dropped: Vec<String>,
     pub files: Vec<PromotedFile>,
@@ -108,13 +108,13 @@ pub struct PromotedFile {
 }
 
 impl PromotedFile {
-    /// A file that was written where the set has the one that it was made of.
+    /// A file that was written into the same directory of the promoted set as `from` has in the set.
     pub(super) fn of(from: &PackageFile, written: &ChangedFile, edited: Vec<RelPath>) -> Self {
-        let place = from.path.strip_suffix(from.name()).unwrap_or_default();
+        let family = from.path.strip_suffix(from.name()).unwrap_or_default();
         Self {
             from: from.path.clone(),
             from_sha256: from.sha256,
-            path: format!("{place}{}", written.file),
+            path: format!("{family}{}", written.file),
             size: written.size,
             sha256: written.sha256,
             edited,
@@ -128,20 +128,21 @@ impl PromotionRecord {
 
     /// The files of the promoted set.
     pub fn package_files(&self) -> Result<Vec<PackageFile>> {
-        let files = self.files.iter();
-        files.map(|it| PackageFile::named(it.path.clone(), it.size, it.sha256)).collect()
+        self.files
+            .iter()
+            .map(|file| PackageFile::named(file.path.clone(), file.size, file.sha256))
+            .collect()
     }
 
-    /// What the promoted set is: of the same run, under the new version.
+    /// The identity of the promoted set: the same run, under the new version.
     pub fn identity(&self, plan: &PromotionPlan) -> Identity {
-        let is_kept = |scope: &Scope| match scope.base() {
+        let is_kept = |scope: &&Scope| match scope.base() {
             Scope::Target(target) => !plan.change.targets.dropped.contains(&target),
             _ => true,
         };
-        let targets = self.source.targets.iter();
         Identity {
             version: Some(self.to.clone()),
-            targets: targets.filter(|it| is_kept(it)).cloned().collect(),
+            targets: self.source.targets.iter().filter(is_kept).cloned().collect(),
             promoted_from: (self.from != self.to).then(|| self.from.clone()),
             ..self.source.clone()
         }
@@ -161,7 +162,7 @@ struct PromotionWriter<'a> {
 }
 
 impl PromotionWriter<'_> {
-    fn package(
+    fn write_package(
         &self,
         package: &CandidatePackage,
         planned: &PlannedPromotion,
@@ -172,20 +173,20 @@ impl PromotionWriter<'_> {
         let written = match &package.form {
             CandidateForm::Sdist(sdist) => write_sdist(sdist, planned, &target)?,
             CandidateForm::Wheel { archive, record, generator } => {
+                // The edited texts are compressed as the program that made the wheel compresses them.
                 let compression = WheelCompression::of_generator(generator).unwrap_or_default();
-                // Several wheels are written at the same time.
+                // Several wheels are written at the same time, each on one thread.
                 let jobs = NonZeroUsize::MIN;
                 let settings =
                     PackSettings { time: archive.time, ..PackSettings::new(compression, jobs) };
-                let wheel = self.wheel(package, planned, archive, record)?;
-                wheel.write(parent, &settings, self.stop, &|_| {})?
+                let edit = self.edit_wheel(package, planned, archive, record)?;
+                edit.write(parent, &settings, self.stop, &|_| {})?
             }
         };
-        let edited = planned.edits.clone();
-        Ok(PromotedFile::of(&package.file, &written, edited))
+        Ok(PromotedFile::of(&package.file, &written, planned.edits.clone()))
     }
 
-    fn wheel(
+    fn edit_wheel(
         &self,
         package: &CandidatePackage,
         planned: &PlannedPromotion,
@@ -193,21 +194,22 @@ impl PromotionWriter<'_> {
         record: &Record,
     ) -> Result<WheelEdit> {
         let source = self.set.root.join(&package.file.path);
-        let rows = record.rows().iter();
-        let rows: BTreeMap<&RelPath, _> = rows.map(|it| (&it.path, it)).collect();
-        let dist_info = dist_info(archive, &self.plan.change)?;
-        let digest = |path: &RelPath| rows.get(path).and_then(|row| row.digest);
+        let digests: BTreeMap<&RelPath, _> =
+            record.rows().iter().map(|row| (&row.path, row.digest)).collect();
+        let recorded_digest = |path: &RelPath| digests.get(path).copied().flatten();
+        let dist_info = renamed_dist_info(archive, &self.plan.change)?;
         let name = planned.name.clone();
-        let mut wheel = WheelEdit::of(&source, archive, name, dist_info, digest)?;
+        let mut edit = WheelEdit::of(&source, archive, name, dist_info, recorded_digest)?;
         for (path, text) in &planned.texts {
-            wheel.replace(path, Source::text(text))?;
+            edit.replace(path, Source::text(text))?;
         }
-        Ok(wheel)
+        Ok(edit)
     }
 
-    /// A file that stays as it is: another name of it, or a copy.
-    fn copy(&self, path: &str) -> Result<PromotedFile> {
-        let (from, to) = (self.set.root.join(path), self.directory.join(path));
+    /// Takes a file over as it is: by a hard link, or by a copy on another file system.
+    fn copy_package(&self, path: &str) -> Result<PromotedFile> {
+        let from = self.set.root.join(path);
+        let to = self.directory.join(path);
         fs::create_dir_all(to.parent().unwrap_or(self.directory))?;
         if fs::hard_link(&from, &to).is_err() {
             fs::copy(&from, &to)?;
@@ -229,11 +231,11 @@ fn write_sdist(
     planned: &PlannedPromotion,
     target: &Path,
 ) -> Result<ChangedFile> {
-    let files = sdist.files.iter().map(|(path, bytes)| {
-        let text = planned.texts.get(path).map(String::as_bytes);
-        (path.clone(), text.unwrap_or(bytes))
-    });
-    let files: Vec<(RelPath, &[u8])> = files.collect();
+    let mut files: Vec<(RelPath, &[u8])> = Vec::new();
+    for (path, bytes) in &sdist.files {
+        let edited = planned.texts.get(path).map(String::as_bytes);
+        files.push((path.clone(), edited.unwrap_or(bytes)));
+    }
     let mut out = AtomicFile::beside(target)?;
     let top = planned.name.top().parse()?;
     archive::write_sdist(out.file(), &top, &files, sdist.time)?;
