@@ -28,8 +28,7 @@ pub struct SelectorPlan {
 
 impl SelectorPlan {
     pub(super) fn of(selector: &DeviceSelector<'_>) -> Result<Self> {
-        let name: &DistName = selector.name;
-        let name = PackageFilename::new(name.clone(), selector.version, None);
+        let name = PackageFilename::new(DistName::clone(selector.name), selector.version, None);
         Ok(Self { file: name.to_string(), texts: selector.files()?, name })
     }
 
@@ -40,7 +39,8 @@ impl SelectorPlan {
 
     /// Writes it into a directory.
     pub fn write(&self, directory: &Path, time: u64) -> Result<ChangedFile> {
-        let (mut bytes, top) = (Vec::new(), self.name.top().parse()?);
+        let top = self.name.top().parse()?;
+        let mut bytes = Vec::new();
         archive::write_sdist(&mut bytes, &top, &self.texts, time)?;
         fs::write(directory.join(&self.file), &bytes)?;
         Ok(ChangedFile {

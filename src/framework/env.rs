@@ -32,16 +32,17 @@ struct EnvironmentRow {
     r#for: Vec<BuiltFramework>,
     #[serde(default)]
     not_for: Vec<BuiltFramework>,
-    /// A path below the root.
+    /// A path below the root, without which the row is left out.
     if_exists: Option<String>,
+    /// The beginnings of the names of targets, one of which must be in the set.
     #[serde(default)]
     if_targets: Vec<String>,
-    /// It comes before the value that the variable has, with this in between.
+    /// The value is put before the value that the variable has, with this separator.
     before: Option<String>,
     platform: Option<Platform>,
 }
 
-/// What is built.
+/// The framework that is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BuiltFramework {
@@ -61,7 +62,7 @@ pub struct InstalledRocm {
     pub root: String,
     pub version: Version,
     pub targets: Vec<Target>,
-    /// The version of the framework itself.
+    /// The version of the framework, without a part that names ROCm.
     pub base: Option<Version>,
     pub platform: Platform,
 }
@@ -71,7 +72,7 @@ pub struct InstalledRocm {
 pub struct BuildVariable {
     pub name: String,
     pub value: String,
-    /// What stands between it and the value that the variable has, which it comes before.
+    /// The value is put before the value that the variable has, with this separator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
 }
@@ -80,7 +81,7 @@ pub struct BuildVariable {
 #[derive(Debug, Default)]
 pub struct BuildVariables {
     pub variables: Vec<BuildVariable>,
-    /// What is missing, with the names of the variables that were left out.
+    /// The names of the variables that were left out, by what is missing for them.
     pub left_out: BTreeMap<String, Vec<String>>,
 }
 
@@ -90,48 +91,47 @@ pub fn variables(
     built: BuiltFramework,
     exists: impl Fn(&str) -> bool,
 ) -> Result<BuildVariables> {
-    let mut found = BuildVariables::default();
-    let mut places = rocm.places();
-    let base = rocm.base.as_ref();
-    let built_version = base.map(|base| with_suffix(base, &suffix(&rocm.version)));
-    let built_version = built_version.transpose()?.map(|it| it.to_string());
-    places.extend(built_version.map(|it| (BUILD_VERSION, it)));
+    let mut environment = BuildVariables::default();
+    let placeholders = rocm.placeholders()?;
     for row in ROWS.variable.iter().filter(|row| row.applies(rocm, built)) {
-        let value =
-            places.iter().fold(row.value.clone(), |value, (name, text)| value.replace(name, text));
-        // A line break would begin another line for what reads the variables.
+        let mut value = row.value.clone();
+        for (placeholder, text) in &placeholders {
+            value = value.replace(placeholder, text);
+        }
+        // A line break would begin another line for a shell or a workflow that reads the variables.
         ensure!(
             !value.contains(char::is_control),
             "the value of `{}` has a control character: {value:?}",
             row.name
         );
-        let path = row.if_exists.as_ref().filter(|path| !exists(path));
+        // The placeholder is left in the value if the version of the framework is not known.
         let missing = if value.contains(BUILD_VERSION) {
             Some("no version was named with `--base-version`".to_owned())
         } else {
-            path.map(|path| format!("the packages have no `{path}`"))
+            let missing_path = row.if_exists.as_ref().filter(|path| !exists(path));
+            missing_path.map(|path| format!("the packages have no `{path}`"))
         };
         if let Some(missing) = missing {
-            let names = found.left_out.entry(missing).or_default();
-            names.push(row.name.clone());
+            environment.left_out.entry(missing).or_default().push(row.name.clone());
         } else if !value.is_empty() {
-            // An empty variable means something else than none to many build systems.
-            found.add(row, value);
+            // To many build systems an empty variable is not the same as no variable.
+            environment.add(row, value);
         }
     }
-    for names in found.left_out.values_mut() {
+    for names in environment.left_out.values_mut() {
         names.dedup();
     }
-    Ok(found)
+    Ok(environment)
 }
 
 impl BuildVariables {
-    /// Adds a variable. Several rows may add to one that is in front of what was there.
+    /// Adds a variable. If several rows put a value before the value that a variable has, their values are
+    /// joined in one variable.
     fn add(&mut self, row: &EnvironmentRow, value: String) {
-        let mut there = self.variables.iter_mut().filter(|it| it.name == row.name);
-        match (there.next(), &row.before) {
-            (Some(there), Some(between)) => {
-                there.value = format!("{}{between}{value}", there.value);
+        let known = self.variables.iter_mut().find(|variable| variable.name == row.name);
+        match (known, &row.before) {
+            (Some(known), Some(separator)) => {
+                known.value = format!("{}{separator}{value}", known.value);
             }
             _ => self.variables.push(BuildVariable {
                 name: row.name.clone(),
@@ -144,44 +144,50 @@ impl BuildVariables {
 
 impl EnvironmentRow {
     fn applies(&self, rocm: &InstalledRocm, built: BuiltFramework) -> bool {
-        let is_for = self.r#for.is_empty() || self.r#for.contains(&built);
-        let starts = |target: &Target| {
-            let mut starts = self.if_targets.iter();
-            starts.any(|start| target.as_str().starts_with(start))
-        };
-        is_for
+        let is_for_framework = self.r#for.is_empty() || self.r#for.contains(&built);
+        let is_for_target =
+            |target: &Target| self.if_targets.iter().any(|it| target.as_str().starts_with(it));
+        let is_for_set = self.if_targets.is_empty() || rocm.targets.iter().any(is_for_target);
+        is_for_framework
             && !self.not_for.contains(&built)
-            && (self.if_targets.is_empty() || rocm.targets.iter().any(starts))
-            && self.platform.is_none_or(|it| it == rocm.platform)
+            && is_for_set
+            && self.platform.is_none_or(|platform| platform == rocm.platform)
     }
 }
 
-/// What stands for the version of the framework in the values of rows, if it is known.
+/// The placeholder for the version of the built wheel.
 const BUILD_VERSION: &str = "{build-version}";
 
 impl InstalledRocm {
-    /// What stands for what in the values of rows.
-    fn places(&self) -> Vec<(&'static str, String)> {
+    /// The placeholders in the values of rows, and the texts that replace them. They are replaced in this
+    /// order.
+    fn placeholders(&self) -> Result<Vec<(&'static str, String)>> {
         let version = self.version.to_string();
-        vec![
+        let mut placeholders = vec![
             ("{root}", self.root.clone()),
             ("{targets}", self.targets.iter().join(";")),
             ("{suffix}", format!("+{}", suffix(&self.version))),
-            // Unlike those of PyTorch, builds of JAX do not mark development versions.
+            // Builds of JAX do not mark development versions, and builds of PyTorch do.
             ("{jax-suffix}", format!("+rocm{}", version.replace('+', "."))),
             ("{version}", version),
-        ]
+        ];
+        if let Some(base) = &self.base {
+            let built_version = with_suffix(base, &suffix(&self.version))?;
+            placeholders.push((BUILD_VERSION, built_version.to_string()));
+        }
+        Ok(placeholders)
     }
 }
 
-/// The line that sets it in a shell.
+/// Shows the line that sets the variable in a shell.
 impl fmt::Display for BuildVariable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = &self.name;
         write!(f, "export {name}='{}'", self.value.replace('\'', r"'\''"))?;
         match &self.before {
             None => Ok(()),
-            Some(between) => write!(f, "\"${{{name}:+{between}${name}}}\""),
+            // Without a value, the variable gets no separator.
+            Some(separator) => write!(f, "\"${{{name}:+{separator}${name}}}\""),
         }
     }
 }

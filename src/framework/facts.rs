@@ -11,10 +11,10 @@ use super::{
     providers::{LibraryProvider, Providers},
     read::{ElfMember, FrameworkWheel},
     rocm::{RocmLibraries, stem},
-    tags::{Manylinux, ProvenTag},
+    tags::{HostNeeds, Manylinux, ProvenTag},
 };
 use crate::{
-    elf::{ElfFacts, ElfKind, Machine},
+    elf::{ElfKind, Machine},
     error::{Context as _, Result},
     relpath,
     run::Platform,
@@ -24,19 +24,19 @@ use crate::{
 pub(super) fn proved_tag(wheel: &FrameworkWheel, providers: &Providers<'_>) -> ProvenTag {
     let files = wheel.host_files().map(|elf| {
         // Libraries of other vendors, and unknown ones, are left to the system that installs the wheel.
-        let of_host = providers
+        let libraries = providers
             .needs(wheel, elf)
-            .filter(|(_, by)| *by == LibraryProvider::Host)
-            // The loader of the host and the library of Python are always there.
-            .filter(|(name, _)| !name.starts_with("ld-linux") && !name.starts_with("libpython"));
-        (elf.path, elf.facts, of_host.map(|it| it.0).collect())
+            .filter(|(_, provider)| *provider == LibraryProvider::Host)
+            .map(|(name, _)| name)
+            // The loader and the library of Python are on every host.
+            .filter(|name| !name.starts_with("ld-linux") && !name.starts_with("libpython"));
+        HostNeeds { path: elf.path, elf: elf.facts, libraries: libraries.collect() }
     });
-    let files: Vec<(&str, &ElfFacts, Vec<&str>)> = files.collect();
-    Manylinux::builtin().oldest(&files)
+    Manylinux::builtin().oldest(&files.collect_vec())
 }
 
-/// Why no binary of a wheel can use a set, if it has binaries: they are for another platform, for another
-/// ROCm or for another vendor.
+/// Why no binary of a wheel can use a set: the first binary is for another platform, for another ROCm or for
+/// another vendor. `None` if a binary can, or if no binary says why not.
 pub(super) fn not_for_set(
     wheel: &FrameworkWheel,
     providers: &Providers<'_>,
@@ -45,17 +45,17 @@ pub(super) fn not_for_set(
     if let Some(why) = other_platform(wheel, rocm) {
         return Some(why);
     }
-    let mut first = None;
+    let mut first_reason = None;
     for elf in wheel.host_files() {
-        for (name, by) in providers.needs(wheel, elf) {
-            let why = match by {
+        for (name, provider) in providers.needs(wheel, elf) {
+            let why = match provider {
                 LibraryProvider::Rocm(_) => return None,
                 LibraryProvider::OtherRocm(Some(has)) => format!("the set has `{has}`"),
                 LibraryProvider::OtherRocm(None) => "the set lacks it".to_owned(),
                 LibraryProvider::Vendor(vendor) => format!("that is a library of {vendor}"),
                 _ => continue,
             };
-            first.get_or_insert_with(|| format!("`{}` needs `{name}`, and {why}", elf.path));
+            first_reason.get_or_insert_with(|| format!("`{}` needs `{name}`, and {why}", elf.path));
         }
     }
     for (path, imports) in wheel.imports() {
@@ -63,22 +63,22 @@ pub(super) fn not_for_set(
             if rocm.library(name).is_some() {
                 return None;
             }
-            if let Some(has) = rocm.of_other_version(name) {
-                let has = &has.name;
-                let why = || format!("`{path}` needs `{name}`, and the set has `{has}`");
-                first.get_or_insert_with(why);
+            if let Some(other) = rocm.of_other_version(name) {
+                let why = || format!("`{path}` needs `{name}`, and the set has `{}`", other.name);
+                first_reason.get_or_insert_with(why);
             }
         }
     }
-    first
+    first_reason
 }
 
 /// Why the binaries of a wheel cannot be loaded beside a set, if they are for another platform.
 fn other_platform(wheel: &FrameworkWheel, rocm: &RocmLibraries) -> Option<String> {
     let is_linux = rocm.platform == Platform::Linux;
-    let linux = wheel.host_files().next();
-    let windows = wheel.windows_files().next();
-    let (path, is_for) = match (linux, windows) {
+    let linux_file = wheel.host_files().next();
+    let windows_file = wheel.windows_files().next();
+    let (path, is_for) = match (linux_file, windows_file) {
+        // A wheel with binaries for both platforms fits.
         (Some(_), _) if is_linux => return None,
         (_, Some(_)) if !is_linux => return None,
         (Some(elf), _) => (elf.path, "Linux".to_owned()),
@@ -92,21 +92,24 @@ fn other_platform(wheel: &FrameworkWheel, rocm: &RocmLibraries) -> Option<String
     Some(format!("`{path}` is for {is_for}, and the set is for {set} on x86-64"))
 }
 
-/// The library of the set that a file is a copy of, as tools such as `auditwheel` make them. Frameworks may
-/// bring runtimes of compilers of their own.
+/// The library of the set that a file is a copy of, as tools such as `auditwheel` make copies.
 pub(super) fn copy_of<'a>(elf: ElfMember<'_>, rocm: &'a RocmLibraries) -> Option<&'a str> {
     let original = rocm.of_other_version(relpath::split(elf.path).1)?;
+    // A framework may bring its own runtimes of a compiler: these are no copies.
     let is_copy = elf.facts.kind == ElfKind::SharedObject && !original.directory.is_llvm();
     is_copy.then_some(&original.name)
 }
 
-/// The packages with binaries: for each binary the first directory on its path that is a package, or
-/// else its top directory.
+/// The root of each binary: see [`root_of`].
 pub(super) fn roots(wheel: &FrameworkWheel) -> BTreeSet<String> {
     let packages = packages(wheel);
-    let windows = wheel.windows_files().map(|(path, _)| path);
-    let paths = wheel.elf_files().map(|elf| elf.path).chain(windows);
-    paths.filter_map(|path| root(&packages, path)).map(str::to_owned).collect()
+    let linux_paths = wheel.elf_files().map(|elf| elf.path);
+    let windows_paths = wheel.windows_files().map(|(path, _)| path);
+    linux_paths
+        .chain(windows_paths)
+        .filter_map(|path| root_of(path, &packages))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// The directories with an `__init__.py`.
@@ -117,16 +120,16 @@ pub(super) fn packages(wheel: &FrameworkWheel) -> BTreeSet<&str> {
 
 /// The first directory on a path that is a package, or else its top directory. `None` for a file
 /// that is directly in `site-packages`.
-pub(super) fn root<'a>(packages: &BTreeSet<&str>, path: &'a str) -> Option<&'a str> {
-    let mut above = path.match_indices('/').map(|(at, _)| &path[..at]);
-    let package = above.clone().find(|it| packages.contains(it));
-    package.or_else(|| above.next())
+pub(super) fn root_of<'a>(path: &'a str, packages: &BTreeSet<&str>) -> Option<&'a str> {
+    let mut parents = path.match_indices('/').map(|(at, _)| &path[..at]);
+    let package = parents.clone().find(|parent| packages.contains(parent));
+    package.or_else(|| parents.next())
 }
 
-/// The init module of a framework, and what calls it.
+/// The init module of a framework, and the hook that imports it. At least one of them was found.
 #[derive(Clone, Debug, serde::Serialize)]
 pub(super) struct FoundInit {
-    /// The package that has or should have it.
+    /// The package of the init module.
     pub root: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub module: Option<InitModule>,
@@ -135,27 +138,28 @@ pub(super) struct FoundInit {
 }
 
 /// Finds the init module or the hook. `None` if the wheel has neither.
-pub(super) fn init(wheel: &FrameworkWheel, policy: &Frameworks) -> Result<Option<FoundInit>> {
-    let modules = wheel
+pub(super) fn find_init(wheel: &FrameworkWheel, policy: &Frameworks) -> Result<Option<FoundInit>> {
+    let packages_with_module = wheel
         .installed()
         .filter_map(|(path, _)| path.strip_suffix(init_module::FILE)?.strip_suffix('/'));
+    // What policy says comes first: a wheel may have several packages, and users import one of them.
     let roots = policy
         .root_of(&wheel.name.name)
         .into_iter()
-        .chain(modules.map(str::to_owned))
+        .chain(packages_with_module.map(str::to_owned))
         .chain(roots(wheel))
         .unique();
     for root in roots {
-        let text = |name: &str| match wheel.member(&format!("{root}/{name}")) {
+        let read = |name: &str| match wheel.member(&format!("{root}/{name}")) {
             Some(member) => wheel.text(member),
             None => Ok(None),
         };
-        let hook = match text("__init__.py")? {
-            Some(source) => init_module::hook(&source)
+        let hook = match read("__init__.py")? {
+            Some(source) => init_module::find_hook(&source)
                 .with_context(|| format!("failed to read `{root}/__init__.py`"))?,
             None => None,
         };
-        let module = text(init_module::FILE)?.map(|it| InitModule::parse(&it));
+        let module = read(init_module::FILE)?.map(|source| InitModule::parse(&source));
         if hook.is_some() || module.is_some() {
             return Ok(Some(FoundInit { root, module, hook }));
         }
@@ -164,16 +168,19 @@ pub(super) fn init(wheel: &FrameworkWheel, policy: &Frameworks) -> Result<Option
 }
 
 /// The names of ROCm's libraries that a binary may open at run time.
-pub(super) fn opened<'a>(
+pub(super) fn opened_rocm_libraries<'a>(
     wheel: &'a FrameworkWheel,
     elf: ElfMember<'a>,
     policy: &'a Frameworks,
 ) -> impl Iterator<Item = &'a str> {
-    let needed = elf.facts.needed.iter().filter_map(|it| stem(it));
-    let needed: BTreeSet<&str> = needed.collect();
+    let needed_stems: BTreeSet<&str> =
+        elf.facts.needed.iter().filter_map(|library| stem(library)).collect();
     wheel.opened(elf).filter(move |name| {
         let file = relpath::split(name).1;
-        let is_needed = !name.starts_with('/') && stem(file).is_some_and(|it| needed.contains(it));
-        !is_needed && policy.directory_of(file).is_some()
+        // A library that the binary also needs is already loaded when it is opened by name. A path is opened as
+        // it is.
+        let is_loaded =
+            !name.starts_with('/') && stem(file).is_some_and(|stem| needed_stems.contains(stem));
+        !is_loaded && policy.directory_of(file).is_some()
     })
 }

@@ -17,8 +17,8 @@ const MARK: &str = "# Written by rocwheel.\n";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "form")]
 pub(super) enum InitModule {
-    /// One function that calls `rocm_sdk.initialize_process` with literals: the form of PyTorch's
-    /// builds, and that of rocwheel.
+    /// One function that calls `rocm_sdk.initialize_process` with literals. The builds of PyTorch and
+    /// rocwheel write this form.
     Known(InitCall),
     /// Anything else.
     Opaque,
@@ -47,8 +47,10 @@ pub(super) struct InitHook {
 impl InitModule {
     pub(super) fn parse(source: &str) -> Self {
         let statements: Result<Vec<_>> = Statements::new(source).collect();
-        let call = statements.ok().and_then(|statements| call(&statements));
-        call.map_or(Self::Opaque, Self::Known)
+        match statements.ok().and_then(|statements| parse_module(&statements)) {
+            Some(call) => Self::Known(call),
+            None => Self::Opaque,
+        }
     }
 }
 
@@ -61,25 +63,25 @@ impl InitCall {
             arguments.extend(self.preload.iter().map(|name| format!("    \"{name}\",")));
             arguments.push("],".to_owned());
         }
-        let version = self.check_version.as_ref();
-        arguments.extend(version.map(|version| format!("check_version=\"{version}\",")));
+        if let Some(version) = &self.check_version {
+            arguments.push(format!("check_version=\"{version}\","));
+        }
         if self.fail_on_version_mismatch {
             arguments.push("fail_on_version_mismatch=True,".to_owned());
         }
-        let arguments = arguments.into_iter();
-        let arguments = arguments.map(|line| format!("        {line}\n")).join("");
+        let lines = arguments.iter().map(|line| format!("        {line}\n")).join("");
         format!(
             "{MARK}def initialize():\n    try:\n        import rocm_sdk\n    \
              except ImportError as error:\n        raise ImportError(\n            \
              \"This package needs ROCm: install '{requirement}' from a ROCm index, not from PyPI\"\n        \
-             ) from error\n    rocm_sdk.initialize_process(\n{arguments}    )\n"
+             ) from error\n    rocm_sdk.initialize_process(\n{lines}    )\n"
         )
     }
 }
 
 /// The call in a module of a known form: a function `initialize` without parameters that imports
 /// `rocm_sdk` and calls it, and nothing else.
-fn call(statements: &[Statement<'_>]) -> Option<InitCall> {
+fn parse_module(statements: &[Statement<'_>]) -> Option<InitCall> {
     let (function, body) = statements.split_first()?;
     let is_function = matches!(
         function.tokens[..],
@@ -88,13 +90,16 @@ fn call(statements: &[Statement<'_>]) -> Option<InitCall> {
     let indent = body.first()?.indent;
     let is_inside = |it: &Statement<'_>| !indent.is_empty() && it.indent.starts_with(indent);
     let (last, before) = body.split_last()?;
-    let is_form = is_function
+    let is_known_form = is_function
         && body.iter().all(is_inside)
         && last.indent == indent
         && only_imports(before, indent);
+    if !is_known_form {
+        return None;
+    }
     let start = ["rocm_sdk", ".", "initialize_process", "("];
-    let arguments = last.tokens.strip_prefix(&start[..]).filter(|_| is_form)?;
-    arguments_of(arguments.strip_suffix(&[")"][..])?)
+    let arguments = last.tokens.strip_prefix(&start[..])?.strip_suffix(&[")"][..])?;
+    parse_arguments(arguments)
 }
 
 /// Whether the statements of a block are a docstring, imports of `rocm_sdk`, and `try` around such an import.
@@ -117,7 +122,7 @@ fn only_imports(statements: &[Statement<'_>], indent: &str) -> bool {
 }
 
 /// The arguments of `rocm_sdk.initialize_process`, if each is a literal.
-fn arguments_of(tokens: &[&str]) -> Option<InitCall> {
+fn parse_arguments(tokens: &[&str]) -> Option<InitCall> {
     let mut call = InitCall::default();
     let mut rest = tokens;
     while let [name, "=", value, after @ ..] = rest {
@@ -125,10 +130,10 @@ fn arguments_of(tokens: &[&str]) -> Option<InitCall> {
         match (*name, *value) {
             ("preload_shortnames", "[") => {
                 let end = rest.iter().position(|it| *it == "]")?;
-                call.preload = texts(&rest[..end])?;
+                call.preload = parse_strings(&rest[..end])?;
                 rest = &rest[end + 1..];
             }
-            ("check_version", text) => call.check_version = Some(plain_text(text)?.to_owned()),
+            ("check_version", string) => call.check_version = Some(plain_text(string)?.to_owned()),
             ("fail_on_version_mismatch", "True") => call.fail_on_version_mismatch = true,
             ("fail_on_version_mismatch", "False") => call.fail_on_version_mismatch = false,
             _ => return None,
@@ -143,20 +148,21 @@ fn arguments_of(tokens: &[&str]) -> Option<InitCall> {
 }
 
 /// The strings of a list, without its brackets.
-fn texts(tokens: &[&str]) -> Option<Vec<String>> {
+fn parse_strings(tokens: &[&str]) -> Option<Vec<String>> {
     let items = tokens.strip_suffix(&[","][..]).unwrap_or(tokens);
     if items.is_empty() {
+        // Python refuses a list that has only a comma.
         return tokens.is_empty().then(Vec::new);
     }
-    let texts = items.split(|it| *it == ",").map(|item| match item {
-        [text] => plain_text(text).map(str::to_owned),
+    let strings = items.split(|token| *token == ",").map(|item| match item {
+        [string] => plain_text(string).map(str::to_owned),
         _ => None,
     });
-    texts.collect()
+    strings.collect()
 }
 
-/// The hook in the source of an `__init__.py`. `None` if nothing there imports the module.
-pub(super) fn hook(source: &str) -> Result<Option<InitHook>> {
+/// Finds the hook in the source of an `__init__.py`. `None` if no statement imports the module.
+pub(super) fn find_hook(source: &str) -> Result<Option<InitHook>> {
     if !source.contains(MODULE) {
         return Ok(None);
     }
@@ -229,7 +235,7 @@ fn catches_absence(mut statements: Statements<'_>, tries: &[&str]) -> Result<boo
             deeper || (is_handler && statement.indent == *indent)
         });
         let Some(innermost) = open.last() else { break };
-        if is_handler && statement.indent == *innermost && is_enough(&statement.tokens) {
+        if is_handler && statement.indent == *innermost && catches_import_error(&statement.tokens) {
             return Ok(true);
         }
     }
@@ -238,11 +244,14 @@ fn catches_absence(mut statements: Statements<'_>, tries: &[&str]) -> Result<boo
 
 /// Whether a handler catches that a module is absent: `from . import x` raises `ImportError` itself and not
 /// its subclass `ModuleNotFoundError`. A handler without a type catches everything.
-fn is_enough(handler: &[&str]) -> bool {
-    let enough = ["ImportError", "Exception", "BaseException"];
-    let alias = handler.iter().position(|it| *it == "as").unwrap_or(handler.len());
-    let mut pairs = handler[..alias].windows(2);
-    handler.get(1) == Some(&":") || pairs.any(|pair| pair[0] != "." && enough.contains(&pair[1]))
+fn catches_import_error(handler: &[&str]) -> bool {
+    if handler.get(1) == Some(&":") {
+        return true;
+    }
+    let types = ["ImportError", "Exception", "BaseException"];
+    let alias = handler.iter().position(|token| *token == "as").unwrap_or(handler.len());
+    // `module.ImportError` is another type.
+    handler[..alias].windows(2).any(|pair| pair[0] != "." && types.contains(&pair[1]))
 }
 
 const HOOK: [&str; 7] = [
@@ -258,25 +267,26 @@ const HOOK: [&str; 7] = [
 /// The source of an `__init__.py` with a hook: behind the docstring, the comments and the imports from
 /// `__future__` at its beginning, before everything else.
 pub(super) fn with_hook(source: &str) -> Result<String> {
-    let has_old_lines = source.replace("\r\n", "").contains('\r');
-    ensure!(!has_old_lines, "its lines end in a carriage return alone");
-    let (before, after) = source.split_at(end_of_head(source)?);
+    let has_lone_returns = source.replace("\r\n", "").contains('\r');
+    ensure!(!has_lone_returns, "its lines end in a carriage return alone");
+    let (head, rest) = source.split_at(end_of_head(source)?);
     let newline = if source.contains("\r\n") { "\r\n" } else { "\n" };
-    let is_line_open = !before.is_empty() && !before.ends_with(['\n', '\u{feff}']);
+    // A source that ends with its head may lack the last line break.
+    let is_line_open = !head.is_empty() && !head.ends_with(['\n', '\u{feff}']);
     let gap = if is_line_open { newline } else { "" };
     let hook = HOOK.join(newline);
-    Ok(format!("{before}{gap}{hook}{newline}{after}"))
+    Ok(format!("{head}{gap}{hook}{newline}{rest}"))
 }
 
-/// Where the statements begin that a hook has to come before.
+/// The offset of the first statement that the hook has to come before.
 fn end_of_head(source: &str) -> Result<usize> {
     let mut head = None;
     for (index, statement) in Statements::new(source).enumerate() {
         let statement = statement.context("its Python is not understood")?;
         let tokens = &statement.tokens;
-        let is_text = |it: &&str| is_docstring(it) || matches!(*it, "(" | ")");
-        let is_docstring = index == 0 && tokens.iter().all(is_text);
-        if !is_docstring && !tokens.starts_with(&["from", "__future__", "import"]) {
+        let is_string_or_bracket = |it: &&str| is_docstring(it) || matches!(*it, "(" | ")");
+        let is_module_docstring = index == 0 && tokens.iter().all(is_string_or_bracket);
+        if !is_module_docstring && !tokens.starts_with(&["from", "__future__", "import"]) {
             ensure!(
                 !statement.is_continued,
                 "a statement begins on the last line of its docstring"
@@ -288,18 +298,19 @@ fn end_of_head(source: &str) -> Result<usize> {
     Ok(head.unwrap_or_else(|| end_of_comments(source)))
 }
 
-/// Where the comments end at the beginning of a source. A line that names its encoding is one of its first two.
+/// The offset at which the comments end at the beginning of a source. A comment in one of the first two lines may
+/// name the encoding, and has to stay in them.
 fn end_of_comments(source: &str) -> usize {
     let mut end = if source.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
-    let mut at = end;
-    let mut is_first = true;
+    let mut end_of_line = end;
+    let mut has_only_comments = true;
     for (index, line) in source[end..].split_inclusive('\n').enumerate() {
-        at += line.len();
-        is_first &= line.starts_with('#');
+        end_of_line += line.len();
+        has_only_comments &= line.starts_with('#');
         let names_encoding =
             index < 2 && line.trim_start().starts_with('#') && line.contains("coding");
-        if is_first || names_encoding {
-            end = at;
+        if has_only_comments || names_encoding {
+            end = end_of_line;
         }
     }
     end
@@ -375,7 +386,7 @@ mod tests {
 
     #[test]
     fn a_hook_says_what_it_catches() {
-        let caught = |source: &str| hook(source).unwrap().map(|it| it.catches_absence);
+        let caught = |source: &str| find_hook(source).unwrap().map(|it| it.catches_absence);
         assert_eq!(caught("import os\n"), None);
         assert_eq!(caught("# _rocm_init\n"), None);
         assert_eq!(caught("from . import _rocm_init\n"), Some(false));
@@ -416,7 +427,7 @@ mod tests {
         ] {
             assert_eq!(caught(source), catches, "{source}");
         }
-        assert!(hook("a = '\nfrom . import _rocm_init\n").is_err());
+        assert!(find_hook("a = '\nfrom . import _rocm_init\n").is_err());
         assert!(caught("import x._rocm_init\n").is_some());
         assert!(caught("from ._rocm_init import initialize\n").is_some());
     }
@@ -433,7 +444,7 @@ mod tests {
         ];
         let texts = sources.map(|source| {
             let text = with_hook(source).unwrap();
-            assert!(hook(&text).unwrap().unwrap().catches_absence);
+            assert!(find_hook(&text).unwrap().unwrap().catches_absence);
             text.replace('\r', "<CR>")
         });
         insta::assert_snapshot!(texts.join("--------\n"), @r#"

@@ -1,4 +1,4 @@
-//! How METADATA and WHEEL change. What is not changed keeps its bytes.
+//! Edits METADATA and WHEEL. **Contract:** lines that do not change keep their bytes.
 
 use std::collections::BTreeSet;
 
@@ -23,41 +23,42 @@ pub(super) struct MetadataEdit {
 
 impl MetadataEdit {
     pub(super) fn apply(&self, text: &str) -> Result<String> {
-        let mut text: Headers = text.parse()?;
-        text.remove("Requires-Dist", |it| self.removed.iter().any(|gone| gone == it));
-        text.remove("Provides-Extra", |it| self.removed_extras.contains(it));
-        let extras = self.extras.iter().map(|it| ("Provides-Extra", it));
-        let requires = self.requires.iter().map(|it| ("Requires-Dist", it));
-        text.insert_behind(
+        let mut headers: Headers = text.parse()?;
+        headers.remove("Requires-Dist", |line| self.removed.iter().any(|it| it == line));
+        headers.remove("Provides-Extra", |extra| self.removed_extras.contains(extra));
+        let extras = self.extras.iter().map(|extra| ("Provides-Extra", extra));
+        let requires = self.requires.iter().map(|line| ("Requires-Dist", line));
+        headers.insert_behind(
             |name, _| name.eq_ignore_ascii_case("Requires-Dist"),
             extras.chain(requires),
         );
-        // The same version may be written in another form.
-        if text.get("Version").and_then(|it| it.parse().ok()).as_ref() != Some(&self.version) {
-            text.set("Version", &self.version.to_string());
+        // The same version may be written in another form, which stays.
+        let version: Option<Version> = headers.get("Version").and_then(|text| text.parse().ok());
+        if version.as_ref() != Some(&self.version) {
+            headers.set("Version", &self.version.to_string());
         }
-        // Extras came with 2.1, and older installers ignore what an older version cannot have.
-        let old = ["1.0", "1.1", "1.2", "2.0"];
-        if text.get("Metadata-Version").is_some_and(|it| old.contains(&it)) {
-            text.set("Metadata-Version", "2.1");
+        // Extras came with 2.1, and installers ignore fields that the version of the metadata does not have.
+        let without_extras = ["1.0", "1.1", "1.2", "2.0"];
+        if headers.get("Metadata-Version").is_some_and(|it| without_extras.contains(&it)) {
+            headers.set("Metadata-Version", "2.1");
         }
-        Ok(text.to_string())
+        Ok(headers.to_string())
     }
 }
 
-/// WHEEL for other tags: one line for each, sorted, and installed into the directory that the ROCm
-/// packages use.
-pub(super) fn wheel_text(text: &str, tag: &Tag) -> Result<String> {
-    let mut text: Headers = text.parse()?;
-    text.set("Root-Is-Purelib", "true");
-    ensure!(text.remove("Tag", |_| true), "WHEEL without `Tag`");
+/// Changes the tags of WHEEL: one line for each tag, sorted. The wheel is then installed into purelib, as the
+/// ROCm packages are, because run paths lead from one to the other.
+pub(super) fn change_wheel(text: &str, tag: &Tag) -> Result<String> {
+    let mut headers: Headers = text.parse()?;
+    headers.set("Root-Is-Purelib", "true");
+    ensure!(headers.remove("Tag", |_| true), "WHEEL without `Tag`");
     let mut tags = tag.expand();
     tags.sort();
-    text.insert_behind(
+    headers.insert_behind(
         |name, _| name.eq_ignore_ascii_case("Root-Is-Purelib"),
         tags.iter().map(|tag| ("Tag", tag.to_string())),
     );
-    Ok(text.to_string())
+    Ok(headers.to_string())
 }
 
 #[cfg(test)]
@@ -97,7 +98,7 @@ mod tests {
     fn wheel_gets_a_line_for_each_tag() {
         let tag = "cp311-cp311-manylinux_2_17_x86_64.manylinux2014_x86_64".parse().unwrap();
         let text = "Wheel-Version: 1.0\nGenerator: x (1)\nRoot-Is-Purelib: false\nTag: a-b-c\nBuild: 1\n\n";
-        insta::assert_snapshot!(wheel_text(text, &tag).unwrap(), @"
+        insta::assert_snapshot!(change_wheel(text, &tag).unwrap(), @"
         Wheel-Version: 1.0
         Generator: x (1)
         Root-Is-Purelib: true
@@ -105,6 +106,6 @@ mod tests {
         Tag: cp311-cp311-manylinux_2_17_x86_64
         Build: 1
         ");
-        assert!(wheel_text("Wheel-Version: 1.0\n", &tag).is_err());
+        assert!(change_wheel("Wheel-Version: 1.0\n", &tag).is_err());
     }
 }

@@ -1,5 +1,5 @@
-//! Wheels of frameworks on a set of ROCm packages: PyTorch, JAX, CuPy and everybody else who
-//! links the libraries of ROCm.
+//! Wheels of frameworks on a set of ROCm packages: PyTorch, JAX, CuPy and every other project that links
+//! the libraries of ROCm.
 //!
 //! A framework wheel finds its libraries in two ways, and a *tied* wheel has both: the run path of
 //! each binary leads to the directories of the ROCm packages, and an init module loads what is opened
@@ -14,8 +14,8 @@
 //! packed. [`split`] does the same for the device code of a wheel: one plan, then a host wheel, archives
 //! and device wheels.
 //!
-//! Policy is data: `frameworks.toml` says what no wheel says of itself, `manylinux.toml` what hosts
-//! have. Python is never run.
+//! Policy is data: `frameworks.toml` says what wheels do not say, `manylinux.toml` says what hosts have.
+//! Python is never run.
 
 mod device_selector;
 pub mod env;

@@ -38,11 +38,11 @@ pub struct FrameworkSpec {
     pub root: Option<RelPath>,
     /// Libraries that other frameworks link.
     provides: Vec<ProvidedLibraries>,
-    /// Other frameworks that it is built for, which it has to require exactly.
+    /// Other frameworks that it is built for: it has to require one version of each.
     pub needs: Vec<DistName>,
-    /// Whether it uses ROCm although no binary needs a library of it.
+    /// Whether it uses ROCm although no binary needs a library of ROCm.
     pub runs_rocm: bool,
-    /// Extras of `rocm` that it needs besides those that follow from its libraries.
+    /// Extras of `rocm` that it needs besides the extras that follow from its libraries.
     pub extras: Vec<String>,
     /// Libraries that it opens at run time, by the short names of `rocm_sdk`.
     pub preload: Vec<String>,
@@ -75,7 +75,7 @@ struct OtherVendor {
 #[serde(deny_unknown_fields)]
 pub struct RocmDirectory {
     pub key: RocmDirectoryKey,
-    /// A glob.
+    /// A glob, whose first directory stands for a package and its names in legacy sets.
     pub path: String,
     libraries: Vec<Glob>,
 }
@@ -136,38 +136,34 @@ impl Frameworks {
 
     /// Parses a policy file, and checks that it can be true.
     pub fn parse(text: &str) -> Result<Self> {
-        let mut this: Self = toml::from_str(text)?;
-        let names = DistNames::built_in();
-        for directory in &mut this.directories {
-            for (place, dist) in [("{core}", &names.core), ("{libraries}", &names.libraries)] {
-                let top = DistNames::import_name(dist);
-                directory.path = directory.path.replace(place, &top);
-            }
+        let mut policy: Self = toml::from_str(text)?;
+        let dist_names = DistNames::built_in();
+        let core = DistNames::import_name(&dist_names.core);
+        let libraries = DistNames::import_name(&dist_names.libraries);
+        for directory in &mut policy.directories {
+            directory.path =
+                directory.path.replace("{core}", &core).replace("{libraries}", &libraries);
         }
-        for row in &this.framework {
+        for row in &policy.framework {
             let names = row.names.join(", ");
             ensure!(!row.names.is_empty(), "a framework without `names`");
             ensure!(!row.why.trim().is_empty(), "`{names}`: no `why`");
             for name in &row.names {
-                let plain: DistName = name
-                    .replace('*', "0")
-                    .parse()
-                    .with_context(|| format!("`names` of `{names}`"))?;
-                ensure!(
-                    plain.normalized() == name.replace('*', "0"),
-                    "`{name}` is not normalized: `{plain}`"
-                );
+                // A pattern is a name with a star. Wheels are looked up by normalized names, so any other
+                // spelling would never match.
+                let example = name.replace('*', "0");
+                let parsed: DistName =
+                    example.parse().with_context(|| format!("`names` of `{names}`"))?;
+                ensure!(parsed.normalized() == example, "`{name}` is not normalized: `{parsed}`");
             }
         }
-        let keys: Vec<_> = this.directories.iter().map(|it| it.key).collect();
-        ensure!(
-            keys.is_sorted_by(|one, next| one < next),
-            "the directories are not in their order"
-        );
-        Ok(this)
+        let keys: Vec<RocmDirectoryKey> =
+            policy.directories.iter().map(|directory| directory.key).collect();
+        ensure!(keys.is_sorted_by(|a, b| a < b), "the directories are not in their order");
+        Ok(policy)
     }
 
-    /// The same, with further rows. They come first, so that they replace ours.
+    /// Adds the rows of another policy. They come first, so that they replace the built-in ones.
     #[must_use]
     pub fn with(&self, mut more: Self) -> Self {
         more.framework.extend(self.framework.iter().cloned());
@@ -180,8 +176,9 @@ impl Frameworks {
 
     /// The first row for a framework.
     pub fn of(&self, name: &DistName) -> Option<&FrameworkSpec> {
-        let mut rows = self.framework.iter();
-        rows.find(|row| row.names.iter().any(|it| is_named(it, name.normalized())))
+        let has_name =
+            |row: &&FrameworkSpec| row.names.iter().any(|it| is_named(it, name.normalized()));
+        self.framework.iter().find(has_name)
     }
 
     /// The package of a framework that users import, if a row names it.
@@ -191,46 +188,53 @@ impl Frameworks {
 
     /// The framework that provides a library to others, and the directory of the library.
     pub fn provider(&self, library: &str) -> Option<(&str, &str)> {
-        self.framework.iter().find_map(|row| {
-            let mut provided = row.provides.iter();
-            let found = provided.find(|it| it.libraries.iter().any(|one| one.matches(library)))?;
-            Some((row.names.first()?.as_str(), found.directory.as_str()))
-        })
+        for row in &self.framework {
+            for provided in &row.provides {
+                if matches_any(&provided.libraries, library) {
+                    return Some((row.names.first()?, &provided.directory));
+                }
+            }
+        }
+        None
     }
 
     /// Whether a framework has libraries for others in a directory.
     pub fn provides(&self, directory: &str) -> bool {
-        let mut provided = self.framework.iter().flat_map(|row| &row.provides);
-        provided.any(|it| it.directory == directory)
+        self.framework.iter().flat_map(|row| &row.provides).any(|it| it.directory == directory)
     }
 
     /// The other vendor whose library this is.
     pub fn vendor(&self, library: &str) -> Option<&str> {
-        let mut vendors = self.vendor.iter();
-        let found = vendors.find(|it| it.libraries.iter().any(|one| one.matches(library)));
-        found.map(|it| it.name.as_str())
+        self.vendor
+            .iter()
+            .find(|vendor| matches_any(&vendor.libraries, library))
+            .map(|vendor| vendor.name.as_str())
     }
 
     /// The directory in which ROCm packages usually have a library.
     pub fn directory_of(&self, library: &str) -> Option<RocmDirectoryKey> {
-        let mut directories = self.directories.iter();
-        let found = directories.find(|it| it.libraries.iter().any(|one| one.matches(library)));
-        found.map(|it| it.key)
+        self.directories
+            .iter()
+            .find(|directory| matches_any(&directory.libraries, library))
+            .map(|directory| directory.key)
     }
 
-    /// Whether a directory directly below `site-packages` is that of the package which has a directory.
+    /// Whether `top`, a directory directly below `site-packages`, belongs to the package that has the
+    /// directory with this key. A package of a legacy set has a suffix: see [`RocmDirectory::is`].
     pub fn is_in_package(&self, key: RocmDirectoryKey, top: &str) -> bool {
         let package = self.path_of(key).split('/').next();
-        let suffix = package.and_then(|it| top.strip_prefix(it));
-        suffix.is_some_and(|it| it.is_empty() || it.starts_with('_'))
+        let suffix = package.and_then(|package| top.strip_prefix(package));
+        suffix.is_some_and(|suffix| suffix.is_empty() || suffix.starts_with('_'))
     }
 
-    /// The path of a directory below `site-packages`.
+    /// The path of a directory below `site-packages`. Empty if the policy has no such directory.
     pub fn path_of(&self, key: RocmDirectoryKey) -> &str {
-        let mut directories = self.directories.iter();
-        let found = directories.find(|it| it.key == key);
-        found.map_or("", |it| &it.path)
+        self.directories.iter().find(|it| it.key == key).map_or("", |it| &it.path)
     }
+}
+
+fn matches_any(globs: &[Glob], name: &str) -> bool {
+    globs.iter().any(|glob| glob.matches(name))
 }
 
 impl FrameworkSpec {
@@ -244,28 +248,24 @@ impl FrameworkSpec {
 
     /// Whether the files of a kernel database move to device wheels.
     pub fn moves(&self, database: &str) -> bool {
-        let mut databases = self.databases.iter();
-        databases.any(|it| it.eq_ignore_ascii_case(database))
+        self.databases.iter().any(|it| it.eq_ignore_ascii_case(database))
     }
 
     /// Whether no index has the project that is required.
     pub fn is_dead(&self, requirement: &DistName) -> bool {
-        let mut dead = self.dead_requirements.iter();
-        dead.any(|it| it.matches(requirement.normalized()))
+        matches_any(&self.dead_requirements, requirement.normalized())
     }
 }
 
-/// Whether a name fits a pattern, in which `*` stands for digits, or for letters, but never for `-`.
+/// Whether a name fits a pattern, in which `*` stands for letters and digits; at the end of the pattern, also
+/// for `-`.
 fn is_named(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
         Some((start, end)) => {
-            let rest = name.strip_prefix(start);
-            let middle = rest.and_then(|rest| rest.strip_suffix(end));
-            middle.is_some_and(|it| {
-                let is_inner = |c: char| c.is_ascii_alphanumeric() || (c == '-' && end.is_empty());
-                !it.is_empty() && it.chars().all(is_inner)
-            })
+            let middle = name.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
+            let is_allowed = |c: char| c.is_ascii_alphanumeric() || (c == '-' && end.is_empty());
+            middle.is_some_and(|middle| !middle.is_empty() && middle.chars().all(is_allowed))
         }
     }
 }

@@ -20,12 +20,15 @@ use crate::{
 /// Who provides a library, and in which directory below `site-packages`.
 #[derive(Clone, Debug, Display, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LibraryProvider {
+    /// The wheel that needs it, in this directory.
     #[display("own")]
     Own(String),
+    /// Another wheel that was named with this one.
     #[display("{wheel}")]
     Group { wheel: DistName, directory: String },
     #[display("ROCm ({_0})")]
     Rocm(RocmDirectoryKey),
+    /// A framework that was not named: policy knows its libraries.
     #[display("{framework}")]
     Neighbour { framework: String, directory: String },
     #[display("host")]
@@ -55,10 +58,17 @@ impl LibraryProvider {
 pub struct Providers<'a> {
     pub policy: &'a Frameworks,
     pub rocm: Option<&'a RocmLibraries>,
-    /// The libraries of the frameworks by file name: the project, and the directory of the library.
-    libraries: BTreeMap<&'a str, Vec<(&'a DistName, &'a str)>>,
+    /// The libraries of the frameworks by file name, which several frameworks may share.
+    libraries: BTreeMap<&'a str, Vec<FrameworkLibrary<'a>>>,
     /// Further libraries that hosts are said to have.
     host: &'a [String],
+}
+
+/// Which project has a library, and in which directory below `site-packages`.
+#[derive(Clone, Copy, Debug)]
+struct FrameworkLibrary<'a> {
+    project: &'a DistName,
+    directory: &'a str,
 }
 
 impl<'a> Providers<'a> {
@@ -73,8 +83,8 @@ impl<'a> Providers<'a> {
             for elf in wheel.host_files() {
                 if elf.facts.kind == ElfKind::SharedObject {
                     let (directory, name) = relpath::split(elf.path);
-                    let places = libraries.entry(name).or_default();
-                    places.push((&wheel.name.name, directory));
+                    let library = FrameworkLibrary { project: &wheel.name.name, directory };
+                    libraries.entry(name).or_default().push(library);
                 }
             }
         }
@@ -88,18 +98,24 @@ impl<'a> Providers<'a> {
         elf: ElfMember<'e>,
     ) -> impl Iterator<Item = (&'e str, LibraryProvider)> {
         let needed = elf.facts.needed.iter().map(String::as_str);
-        needed.map(move |name| (name, self.of(&wheel.name.name, elf, name)))
+        needed.map(move |name| (name, self.provider_of(name, elf, &wheel.name.name)))
     }
 
-    /// Who provides a library to a file of a project.
-    fn of(&self, project: &DistName, elf: ElfMember<'_>, library: &str) -> LibraryProvider {
-        if let Some(directory) = self.own(project, elf, library) {
+    /// Who provides a library to a file of a project. The wheel itself comes first: its own copy is loaded before
+    /// any other one.
+    fn provider_of(
+        &self,
+        library: &str,
+        elf: ElfMember<'_>,
+        project: &DistName,
+    ) -> LibraryProvider {
+        if let Some(directory) = self.own_directory_of(library, elf, project) {
             return LibraryProvider::Own(directory.to_owned());
         }
-        if let Some((wheel, directory)) = self.libraries.get(library).and_then(|it| it.first()) {
+        if let Some(other) = self.libraries.get(library).and_then(|libraries| libraries.first()) {
             return LibraryProvider::Group {
-                wheel: (*wheel).clone(),
-                directory: (*directory).to_owned(),
+                wheel: other.project.clone(),
+                directory: other.directory.to_owned(),
             };
         }
         let expected = self.policy.directory_of(library);
@@ -122,9 +138,9 @@ impl<'a> Providers<'a> {
         {
             return LibraryProvider::Host;
         }
-        let other = self.rocm.and_then(|rocm| rocm.of_other_version(library));
-        if other.is_some() || expected.is_some() {
-            return LibraryProvider::OtherRocm(other.map(|it| it.name.clone()));
+        let other_version = self.rocm.and_then(|rocm| rocm.of_other_version(library));
+        if other_version.is_some() || expected.is_some() {
+            return LibraryProvider::OtherRocm(other_version.map(|library| library.name.clone()));
         }
         match self.policy.vendor(library) {
             Some(vendor) => LibraryProvider::Vendor(vendor.to_owned()),
@@ -134,17 +150,16 @@ impl<'a> Providers<'a> {
 
     /// Whether a directory below `site-packages` is one of the ROCm packages.
     pub fn is_rocm(&self, directory: &str) -> bool {
-        let mut known = self.policy.directories.iter();
-        known.any(|it| match self.rocm {
-            Some(rocm) => directory == rocm.directory(it.key),
-            None => it.is(directory),
+        self.policy.directories.iter().any(|known| match self.rocm {
+            Some(rocm) => directory == rocm.directory(known.key),
+            None => known.is(directory),
         })
     }
 
-    /// Whether a directory below `site-packages` is one of another framework.
+    /// Whether a directory below `site-packages` has libraries of another framework.
     pub fn is_neighbour(&self, directory: &str) -> bool {
-        let mut places = self.libraries.values().flatten();
-        places.any(|it| it.1 == directory) || self.policy.provides(directory)
+        let has_library = self.libraries.values().flatten().any(|it| it.directory == directory);
+        has_library || self.policy.provides(directory)
     }
 
     /// Where a directory of the ROCm packages is below `site-packages`.
@@ -155,15 +170,25 @@ impl<'a> Providers<'a> {
         }
     }
 
-    /// The directory of a library of the same wheel: that of the file itself, else one on its run
-    /// path, else the first.
-    fn own(&self, project: &DistName, elf: ElfMember<'_>, library: &str) -> Option<&'a str> {
-        let places = self.libraries.get(library)?.iter();
-        let own: Vec<&str> = places.filter(|it| it.0 == project).map(|it| it.1).collect();
-        let in_own = |place: &str| own.iter().copied().find(|it| *it == place);
+    /// The directory in which the wheel of a file has a library itself. If there are several, it is the
+    /// directory of the file, else the first one on its run path, else any.
+    fn own_directory_of(
+        &self,
+        library: &str,
+        elf: ElfMember<'_>,
+        project: &DistName,
+    ) -> Option<&'a str> {
+        let directories: Vec<&str> = self
+            .libraries
+            .get(library)?
+            .iter()
+            .filter(|it| it.project == project)
+            .map(|it| it.directory)
+            .collect();
+        let known = |wanted: &str| directories.iter().copied().find(|it| *it == wanted);
         let mut run_path = elf.facts.run_path().unwrap_or_default().split(':');
-        in_own(relpath::split(elf.path).0)
-            .or_else(|| run_path.find_map(|entry| in_own(&origin(elf.path, entry)?)))
-            .or(own.first().copied())
+        known(relpath::split(elf.path).0)
+            .or_else(|| run_path.find_map(|entry| known(&origin(elf.path, entry)?)))
+            .or(directories.first().copied())
     }
 }

@@ -1,5 +1,5 @@
 //! Reads the wheel of a framework once: its members with their digests, its metadata, and the
-//! binaries, which are kept in temporary files because planning and writing read on in them.
+//! binaries, which are kept in temporary files because planning and writing read them again.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -50,7 +50,7 @@ pub struct FrameworkWheel {
     pub archive: Archive,
     /// What is wrong with the archive, or differs from RECORD.
     pub damage: Vec<String>,
-    /// How many members RECORD lists without a digest, of those that should have one.
+    /// The number of members that RECORD lists without a digest, and that should have one.
     pub without_digest: usize,
 }
 
@@ -97,9 +97,10 @@ impl FrameworkWheel {
 
     /// Reads several wheels, with one bar.
     pub fn read_all(paths: &[PathBuf], jobs: NonZeroUsize, world: &World) -> Result<Vec<Self>> {
-        // A file that is not there fails below, with its name.
+        // A file that does not exist fails below, with its name.
         let sizes = paths.iter().filter_map(|path| Some(fs::metadata(path).ok()?.len()));
-        let (count, what) = (paths.len(), many(paths.len(), "wheel"));
+        let count = paths.len();
+        let what = many(count, "wheel");
         let _bar = world.console.joined_progress("Reading", what, count, sizes.sum());
         paths.iter().map(|path| Self::read(path, jobs, world)).collect()
     }
@@ -111,9 +112,10 @@ impl FrameworkWheel {
 
     /// The members that are installed into `site-packages`, with the paths that they get there.
     pub fn installed(&self) -> impl Iterator<Item = (&str, &MemberFacts)> {
-        let files = self.facts.members.iter();
-        files
-            .filter(|it| it.kind != MemberKind::Directory)
+        self.facts
+            .members
+            .iter()
+            .filter(|member| member.kind != MemberKind::Directory)
             .filter_map(|member| Some((installed_path(&member.path)?, member)))
     }
 
@@ -148,8 +150,7 @@ impl FrameworkWheel {
     pub fn windows_files(&self) -> impl Iterator<Item = (&str, &MemberFacts)> {
         self.installed().filter(|(path, _)| {
             let lower = path.to_ascii_lowercase();
-            let ends = [".dll", ".pyd", ".exe"];
-            ends.iter().any(|it| lower.ends_with(it))
+            [".dll", ".pyd", ".exe"].iter().any(|extension| lower.ends_with(extension))
         })
     }
 
@@ -183,8 +184,8 @@ impl FrameworkWheel {
 
     /// The path of the member that is installed at a path.
     pub fn member(&self, installed: &str) -> Option<&str> {
-        let found = self.installed().find(|it| it.0 == installed)?;
-        Some(&found.1.path)
+        let (_, member) = self.installed().find(|(path, _)| *path == installed)?;
+        Some(&member.path)
     }
 
     /// A text of the wheel, such as Python. `None` if there is no such member.
@@ -199,7 +200,8 @@ impl FrameworkWheel {
             .transpose()
     }
 
-    /// The directory of the metadata under another name. That of the same version stays as it is.
+    /// The `dist-info` directory of the wheel under another name. If the version is the same, the directory keeps
+    /// its name, in which a tool may have written the version in another form.
     pub fn dist_info_of(&self, name: &PackageFilename) -> String {
         if name.version == self.name.version {
             self.archive.dist_info.to_string()
@@ -208,16 +210,16 @@ impl FrameworkWheel {
         }
     }
 
-    /// A change of the wheel. `dist_info` is the directory of its metadata then.
+    /// Begins an edit of the wheel. `dist_info` is the directory of the metadata in the new wheel.
     pub(super) fn edit(&self, name: PackageFilename, dist_info: &str) -> Result<WheelEdit> {
-        let members = self.facts.members.iter();
-        let digests = members.filter_map(|it| {
-            let path: RelPath = it.path.parse().ok()?;
-            Some((path, it.content.as_ref().ok()?.sha256?))
-        });
-        let digests: BTreeMap<RelPath, Sha256> = digests.collect();
-        let digest = |path: &RelPath| digests.get(path).copied();
-        WheelEdit::of(&self.path, &self.archive, name, dist_info.parse()?, digest)
+        let digest_of = |member: &MemberFacts| {
+            let path: RelPath = member.path.parse().ok()?;
+            Some((path, member.content.as_ref().ok()?.sha256?))
+        };
+        let digests: BTreeMap<RelPath, Sha256> =
+            self.facts.members.iter().filter_map(digest_of).collect();
+        let known_digest = |path: &RelPath| digests.get(path).copied();
+        WheelEdit::of(&self.path, &self.archive, name, dist_info.parse()?, known_digest)
     }
 
     /// A member, for another wheel.
@@ -258,8 +260,8 @@ fn read(path: &Path, jobs: NonZeroUsize, world: &World) -> Result<FrameworkWheel
     let file = path.file_name().unwrap_or_default().to_string_lossy();
     let name: PackageFilename = file.parse()?;
     ensure!(name.tag.is_some(), "not a wheel: `{file}`");
-    let found = fs::metadata(path).hint("pass a wheel: a file that ends in `.whl`")?;
-    let source = LocalWheel { path, size: found.len() };
+    let size = fs::metadata(path).hint("pass a wheel: a file that ends in `.whl`")?.len();
+    let source = LocalWheel { path, size };
     let binaries = Mutex::new(BTreeMap::new());
     let facts = observe(&file, &source, &binaries, jobs, world)?;
     let archive = Archive::read(File::open(path)?)?;
@@ -270,7 +272,8 @@ fn read(path: &Path, jobs: NonZeroUsize, world: &World) -> Result<FrameworkWheel
             .with_context(|| format!("no `{path}` in the wheel, or it cannot be read"))?;
         String::from_utf8(bytes.to_vec()).map_err(|_| anyhow!("`{path}` is not UTF-8"))
     };
-    let (metadata_text, wheel_text) = (text("METADATA")?, text("WHEEL")?);
+    let metadata_text = text("METADATA")?;
+    let wheel_text = text("WHEEL")?;
     let metadata = Metadata::parse(metadata_text.as_bytes())?;
     ensure!(
         metadata.name == name.name && metadata.version == name.version,
@@ -279,8 +282,7 @@ fn read(path: &Path, jobs: NonZeroUsize, world: &World) -> Result<FrameworkWheel
         metadata.version
     );
     let record = Record::parse(text("RECORD")?.as_bytes())?;
-    let (damage, without_digest) = damage(&facts, &record, &archive);
-    let binaries = binaries.into_inner();
+    let (damage, without_digest) = find_damage(&facts, &record, &archive);
     Ok(FrameworkWheel {
         path: path.to_owned(),
         name,
@@ -288,7 +290,7 @@ fn read(path: &Path, jobs: NonZeroUsize, world: &World) -> Result<FrameworkWheel
         metadata_text,
         wheel: wheel_text.parse()?,
         wheel_text,
-        binaries: binaries.unwrap_or_else(PoisonError::into_inner),
+        binaries: binaries.into_inner().unwrap_or_else(PoisonError::into_inner),
         archive,
         damage,
         without_digest,
@@ -296,7 +298,7 @@ fn read(path: &Path, jobs: NonZeroUsize, world: &World) -> Result<FrameworkWheel
     })
 }
 
-/// Reads all members. The binaries are held for those who read on in them.
+/// Reads all members. Binaries are kept, because planning and writing read them again.
 fn observe(
     file: &str,
     source: &LocalWheel<'_>,
@@ -327,11 +329,11 @@ fn observe(
     }
 }
 
-/// What is wrong with an archive and its RECORD, and the number of members without a digest.
-fn damage(facts: &WheelFile, record: &Record, archive: &Archive) -> (Vec<String>, usize) {
+/// Finds what is wrong with an archive and its RECORD, and counts the members without a digest.
+fn find_damage(facts: &WheelFile, record: &Record, archive: &Archive) -> (Vec<String>, usize) {
     let mut damage = facts.contradictions.clone();
-    let rows = record.rows().iter().map(|row| (row.path.as_str(), row));
-    let mut rows: BTreeMap<&str, _> = rows.collect();
+    let mut rows: BTreeMap<&str, _> =
+        record.rows().iter().map(|row| (row.path.as_str(), row)).collect();
     let mut without_digest = 0;
     for member in &facts.members {
         let path = &member.path;
@@ -361,7 +363,7 @@ fn damage(facts: &WheelFile, record: &Record, archive: &Archive) -> (Vec<String>
             }
         }
     }
-    let gone = rows.keys();
-    damage.extend(gone.map(|path| format!("`{path}` is in RECORD and not in the wheel")));
+    // The rows that are left belong to no member.
+    damage.extend(rows.keys().map(|path| format!("`{path}` is in RECORD and not in the wheel")));
     (damage, without_digest)
 }

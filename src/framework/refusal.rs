@@ -42,33 +42,35 @@ impl WheelRefusal {
         Self { kind, file: String::new(), message, hint }
     }
 
-    /// The same, of a wheel.
+    /// Names the wheel that is refused.
     pub(super) fn in_wheel(mut self, wheel: &FrameworkWheel) -> Self {
         self.file = wheel.name.to_string();
         self
     }
 
-    /// One error for all refusals, with the hints of all, if there are any. `what` is what was not done:
-    /// `tied`.
-    pub(super) fn none(what: &str, refusals: &[Self]) -> Result<()> {
+    /// Fails if there are refusals: one error for all of them, with each hint once. `done` says what was to be
+    /// done: `tied`.
+    pub(super) fn ensure_none(done: &str, refusals: &[Self]) -> Result<()> {
         if refusals.is_empty() {
             return Ok(());
         }
-        let lines =
-            refusals.iter().map(|it| format!("`{}`: {} ({})", it.file, it.message, it.kind));
-        let wheels = refusals.iter().map(|it| &it.file).unique().count();
-        let title = format!("{} cannot be {what}", many(wheels, "wheel"));
+        let lines = refusals
+            .iter()
+            .map(|refusal| format!("`{}`: {} ({})", refusal.file, refusal.message, refusal.kind));
+        let wheels = refusals.iter().map(|refusal| &refusal.file).unique().count();
+        let title = format!("{} cannot be {done}", many(wheels, "wheel"));
         let error = Error::new(No::list(title, lines, usize::MAX));
-        let hints = refusals.iter().map(|it| it.hint).unique();
+        let hints = refusals.iter().map(|refusal| refusal.hint).unique();
         Err(hints.fold(error, hinted))
     }
 
-    /// One for each damage of a wheel.
+    /// One refusal for each damage of a wheel.
     pub(super) fn of_damage(wheel: &FrameworkWheel) -> Vec<Self> {
-        let damage = wheel.damage.iter();
         let hint = "build or download the wheel again";
-        damage
-            .map(|what| Self::new(RefusalKind::Damaged, what.clone(), hint).in_wheel(wheel))
+        wheel
+            .damage
+            .iter()
+            .map(|why| Self::new(RefusalKind::Damaged, why.clone(), hint).in_wheel(wheel))
             .collect()
     }
 }

@@ -27,14 +27,22 @@ pub struct RocmLibraries {
     /// What the packages of the set are called.
     pub names: DistNames,
     pub platform: Platform,
-    /// By file name, which is the SONAME; for Windows, which ignores case, by that in lower case.
+    /// By file name, which is the SONAME; for Windows, which ignores case, by the name in lower case.
     libraries: BTreeMap<String, RocmLibrary>,
-    /// Where each directory is in this set, below `site-packages`.
+    /// The path of each directory in this set, below `site-packages`.
     directories: BTreeMap<RocmDirectoryKey, String>,
-    /// The short names of `rocm_sdk` in the order of its table, with the library of each.
-    short_names: Vec<(String, Option<String>)>,
+    /// The short names of `rocm_sdk` in the order of its table.
+    short_names: Vec<ShortName>,
     /// The targets that have a device wheel.
     pub targets: Vec<Target>,
+}
+
+/// A name by which `rocm_sdk` loads a library: `hipblas`.
+#[derive(Clone, Debug)]
+struct ShortName {
+    name: String,
+    /// The library of this set, if the set has it.
+    library: Option<String>,
 }
 
 /// A library in one of the directories of the ROCm packages.
@@ -52,15 +60,16 @@ impl RocmLibraries {
     /// Takes the libraries from the facts of a set.
     pub fn of(set: &SetFacts, policy: &Frameworks) -> Result<Self> {
         let names = DistNames::built_in();
-        let mut packages = set.packages().filter_map(|it| it.identity());
-        let version = packages
+        let version = set
+            .packages()
+            .filter_map(|package| package.identity())
             .find(|it| [&names.core, &names.selector].contains(&&it.name.to_string()))
-            .map(|it| it.version.clone())
+            .map(|identity| identity.version.clone())
             .with_context(|| format!("no `{}` and no `{}` in the set", names.selector, names.core))
             .hint(
                 "pass the directory that `rocwheel build` wrote to, or an index of ROCm packages",
             )?;
-        let mut this = Self {
+        let mut rocm = Self {
             version,
             names: names.clone(),
             platform: Platform::Linux,
@@ -71,31 +80,33 @@ impl RocmLibraries {
         };
         let mut dlls = BTreeMap::new();
         for (_, member, content) in set.contents() {
-            let elf = content.elf().map(|it| &it.facts);
-            if let Some(elf) = elf.filter(|it| is_loadable(it) && it.kind == ElfKind::SharedObject)
+            if let Some(elf) = content.elf().map(|elf| &elf.facts)
+                && is_loadable(elf)
+                && elf.kind == ElfKind::SharedObject
             {
-                this.add(&member.path, elf, policy);
+                rocm.add_library(&member.path, elf, policy);
             }
-            let imports = content.imports.as_ref().and_then(|it| it.as_ref().ok());
-            dlls.extend(dll(&member.path, imports, policy));
+            let imports = content.imports.as_ref().and_then(|imports| imports.as_ref().ok());
+            dlls.extend(windows_library(&member.path, imports, policy));
         }
-        if this.libraries.is_empty() && !dlls.is_empty() {
-            (this.platform, this.libraries) = (Platform::Windows, dlls);
+        // A set is for Windows if it has DLLs and no ELF library.
+        if rocm.libraries.is_empty() && !dlls.is_empty() {
+            rocm.platform = Platform::Windows;
+            rocm.libraries = dlls;
         }
-        this.short_names = this.short_names();
-        Ok(this)
+        rocm.short_names = rocm.read_short_names();
+        Ok(rocm)
     }
 
-    fn add(&mut self, path: &str, elf: &ElfFacts, policy: &Frameworks) {
+    fn add_library(&mut self, path: &str, elf: &ElfFacts, policy: &Frameworks) {
         let (directory, name) = relpath::split(path);
-        let mut known = policy.directories.iter();
-        let Some(known) = known.find(|it| it.is(directory)) else {
+        let Some(known) = policy.directories.iter().find(|known| known.is(directory)) else {
             return;
         };
         self.directories.insert(known.key, directory.to_owned());
-        // Of two libraries of one name, the loader takes the one in the first directory.
-        let there = self.libraries.get(name);
-        if there.is_none_or(|there| known.key < there.directory) {
+        // If two directories have a library of this name, the loader takes it from the first one.
+        let same_name = self.libraries.get(name);
+        if same_name.is_none_or(|library| known.key < library.directory) {
             let library = RocmLibrary {
                 name: name.to_owned(),
                 directory: known.key,
@@ -106,7 +117,7 @@ impl RocmLibraries {
         }
     }
 
-    /// The name of a library as the set is searched for it.
+    /// The key of a library in `libraries`.
     fn key<'a>(&self, name: &'a str) -> Cow<'a, str> {
         match self.platform {
             Platform::Linux => name.into(),
@@ -114,23 +125,31 @@ impl RocmLibraries {
         }
     }
 
-    /// The short names of `packages.toml`, with the library of this set that each stands for.
-    fn short_names(&self) -> Vec<(String, Option<String>)> {
-        let specs = CATALOG.packages().iter().flat_map(|it| &it.libraries);
-        let names = specs.filter_map(|spec| {
-            let (pattern, place) = match self.platform {
+    /// The short names of `packages.toml` that are for the platform, with the libraries of this set that they
+    /// stand for.
+    fn read_short_names(&self) -> Vec<ShortName> {
+        let mut short_names = Vec::new();
+        for spec in CATALOG.packages().iter().flat_map(|package| &package.libraries) {
+            let (pattern, directory) = match self.platform {
                 Platform::Linux => (&spec.linux, format!("/{}", spec.directory)),
+                // All libraries are in the one directory `bin`.
                 Platform::Windows => (&spec.windows, String::new()),
             };
+            if pattern.is_empty() {
+                continue;
+            }
             let glob = Glob::new(&**pattern);
-            let mut libraries = self.libraries.values();
-            let found = libraries.find(|it| {
-                self.directory(it.directory).ends_with(&place) && glob.matches(&it.name)
+            let is_meant = |library: &&RocmLibrary| {
+                self.directory(library.directory).ends_with(&directory)
+                    && glob.matches(&library.name)
+            };
+            let library = self.libraries.values().find(is_meant);
+            short_names.push(ShortName {
+                name: spec.name.clone(),
+                library: library.map(|library| library.name.clone()),
             });
-            let found = found.map(|it| it.name.clone());
-            (!pattern.is_empty()).then(|| (spec.name.clone(), found))
-        });
-        names.collect()
+        }
+        short_names
     }
 
     pub fn libraries(&self) -> impl Iterator<Item = &RocmLibrary> {
@@ -141,7 +160,7 @@ impl RocmLibraries {
         self.libraries.get(&*self.key(name))
     }
 
-    /// Where a directory is below `site-packages`.
+    /// The path of a directory below `site-packages`. Empty if the set does not have it.
     pub fn directory(&self, key: RocmDirectoryKey) -> &str {
         self.directories.get(&key).map_or("", String::as_str)
     }
@@ -149,34 +168,33 @@ impl RocmLibraries {
     /// The library that differs from a name by its version only: `libamd_smi.so.26` for
     /// `libamd_smi.so.27` and for `libamd_smi.so`, `amdhip64_7.dll` for `amdhip64_6.dll`.
     pub fn of_other_version(&self, name: &str) -> Option<&RocmLibrary> {
-        let name = self.key(name);
-        let stem = stem(&name)?;
-        let mut libraries = self.libraries.iter();
-        let found = libraries.find(|(it, _)| self::stem(it) == Some(stem));
-        found.map(|(_, library)| library)
+        let key = self.key(name);
+        let wanted = stem(&key)?;
+        let has_stem = |(key, _): &(&String, &RocmLibrary)| stem(key) == Some(wanted);
+        self.libraries.iter().find(has_stem).map(|(_, library)| library)
     }
 
-    /// The short names that load these libraries, in the order of the table. A library without a
-    /// short name comes with one that needs it, if there is any.
+    /// The short names that load these libraries, in the order of the table. A library without a short name
+    /// is loaded by the short name of a library that needs it, if there is any.
     pub fn preload<'a>(&'a self, libraries: impl Iterator<Item = &'a str>) -> Vec<String> {
-        let mut libraries: BTreeSet<_> = libraries.collect();
-        libraries.extend(self.elsewhere(&libraries));
-        let (mut chosen, mut rest) = (BTreeSet::new(), Vec::new());
+        let mut libraries: BTreeSet<&str> = libraries.collect();
+        libraries.extend(self.needed_from_other_directories(&libraries));
+        let mut chosen = BTreeSet::new();
+        let mut without_short_name = Vec::new();
         for library in libraries {
-            let mut names = self.short_names.iter();
-            match names.find(|(_, it)| it.as_deref() == Some(library)) {
-                Some((name, _)) => _ = chosen.insert(name.clone()),
-                None => rest.push(library),
+            match self.short_names.iter().find(|it| it.library.as_deref() == Some(library)) {
+                Some(short_name) => _ = chosen.insert(short_name.name.clone()),
+                None => without_short_name.push(library),
             }
         }
-        for library in rest {
-            let loads = |name: &str| {
-                let file = self.of_short_name(name);
-                file.is_some_and(|file| self.closure(file).contains(library))
+        for library in without_short_name {
+            let loads = |short_name: &str| {
+                let loaded = self.of_short_name(short_name);
+                loaded.is_some_and(|loaded| self.closure(loaded).contains(library))
             };
             if !chosen.iter().any(|name| loads(name)) {
-                let mut names = self.short_names.iter().map(|(name, _)| name);
-                chosen.extend(names.find(|name| loads(name)).cloned());
+                let short_name = self.short_names.iter().find(|it| loads(&it.name));
+                chosen.extend(short_name.map(|it| it.name.clone()));
             }
         }
         self.in_order(&chosen)
@@ -184,69 +202,81 @@ impl RocmLibraries {
 
     /// The library of a short name. `None` if the table or the set does not have it.
     pub fn of_short_name(&self, name: &str) -> Option<&str> {
-        let mut names = self.short_names.iter();
-        names.find(|(it, _)| it == name)?.1.as_deref()
+        self.short_names.iter().find(|it| it.name == name)?.library.as_deref()
     }
 
-    /// The order of short names in the table.
+    /// These short names in the order of the table, which `rocm_sdk` loads them in. A name that the table does
+    /// not have is left out.
     pub fn in_order(&self, names: &BTreeSet<String>) -> Vec<String> {
-        let all = self.short_names.iter().map(|(name, _)| name);
-        all.filter(|it| names.contains(*it)).cloned().collect()
+        let all = self.short_names.iter().map(|it| &it.name);
+        all.filter(|name| names.contains(*name)).cloned().collect()
     }
 
     /// The libraries that must be loaded before these: Windows looks for what a DLL imports in the
-    /// directory of that DLL, and in no other of the set.
-    fn elsewhere<'a>(&'a self, libraries: &BTreeSet<&'a str>) -> BTreeSet<&'a str> {
-        let place = |name: &str| self.library(name).map(|it| it.directory);
-        let all = libraries.iter().flat_map(|it| self.closure(it));
-        let pairs = all.flat_map(|it| self.needed_by(it).map(move |needed| (it, needed)));
-        pairs
-            .filter(|(one, other)| self.platform == Platform::Windows && place(one) != place(other))
-            .map(|(_, needed)| needed)
-            .collect()
+    /// directory of that DLL, and in no other directory of the set. Empty for Linux, where run paths lead to
+    /// the other directories.
+    fn needed_from_other_directories<'a>(
+        &'a self,
+        libraries: &BTreeSet<&'a str>,
+    ) -> BTreeSet<&'a str> {
+        let mut elsewhere = BTreeSet::new();
+        if self.platform != Platform::Windows {
+            return elsewhere;
+        }
+        let directory_of = |name: &str| self.library(name).map(|library| library.directory);
+        for library in libraries.iter().flat_map(|library| self.closure(library)) {
+            for needed in self.needed_by(library) {
+                if directory_of(needed) != directory_of(library) {
+                    elsewhere.insert(needed);
+                }
+            }
+        }
+        elsewhere
     }
 
     /// A library and all libraries of the set that the loader loads with it.
     pub(super) fn closure<'a>(&'a self, library: &'a str) -> BTreeSet<&'a str> {
-        let (mut found, mut left) = (BTreeSet::new(), vec![library]);
+        let mut loaded = BTreeSet::new();
+        let mut left = vec![library];
         while let Some(name) = left.pop() {
-            if self.library(name).is_some() && found.insert(name) {
+            if self.library(name).is_some() && loaded.insert(name) {
                 left.extend(self.needed_by(name));
             }
         }
-        found
+        loaded
     }
 
-    /// What a library of the set needs of the set.
+    /// The libraries of the set that a library of the set needs.
     fn needed_by<'a>(&'a self, library: &str) -> impl Iterator<Item = &'a str> {
-        let needed = self.library(library).into_iter().flat_map(|it| &it.needed);
+        let needed = self.library(library).into_iter().flat_map(|library| &library.needed);
         needed.filter_map(|name| Some(self.library(name)?.name.as_str()))
     }
 }
 
-/// A member that is a library for Windows, by its name in lower case. Libraries for Windows are in `bin`, of
-/// the same packages as those for Linux.
-fn dll(
+/// A member that is a library for Windows, by its name in lower case. Libraries for Windows are in `bin`, in
+/// the same packages as the libraries for Linux.
+fn windows_library(
     path: &str,
     imports: Option<&BTreeSet<String>>,
     policy: &Frameworks,
 ) -> Option<(String, RocmLibrary)> {
-    let ((top, _), name) = (path.split_once('/')?, relpath::split(path).1);
+    let (top, _) = path.split_once('/')?;
+    let name = relpath::split(path).1;
     let lower = name.to_ascii_lowercase();
-    let mut keys = [RocmDirectoryKey::Math, RocmDirectoryKey::Core].into_iter();
-    let directory = keys.find(|key| policy.is_in_package(*key, top))?;
-    lower.strip_suffix(".dll").is_some().then(|| {
-        let library = RocmLibrary {
-            name: name.to_owned(),
-            directory,
-            needed: imports.into_iter().flatten().cloned().collect(),
-            elf: None,
-        };
-        (lower, library)
-    })
+    lower.strip_suffix(".dll")?;
+    let directory = [RocmDirectoryKey::Math, RocmDirectoryKey::Core]
+        .into_iter()
+        .find(|key| policy.is_in_package(*key, top))?;
+    let library = RocmLibrary {
+        name: name.to_owned(),
+        directory,
+        needed: imports.into_iter().flatten().cloned().collect(),
+        elf: None,
+    };
+    Some((lower, library))
 }
 
-/// The name of a library without its version: `libamd_smi` of `libamd_smi.so.26`, `amdhip64` of
+/// The name of a library without its version: `libamd_smi` for `libamd_smi.so.26`, `amdhip64` for
 /// `amdhip64_7.dll`. Copies that `auditwheel` made have a hash in their names,
 /// `libamdhip64-1a2b3c4d.so.7`, which is left out.
 pub(super) fn stem(name: &str) -> Option<&str> {
@@ -254,9 +284,11 @@ pub(super) fn stem(name: &str) -> Option<&str> {
         return Some(stem.trim_end_matches(|c: char| c.is_ascii_digit() || c == '_'));
     }
     let (stem, _) = name.split_once(".so")?;
-    let plain = stem.rsplit_once('-').filter(|(_, hash)| {
-        let is_hex = |it: u8| it.is_ascii_digit() || (b'a'..=b'f').contains(&it);
-        hash.len() == 8 && hash.bytes().all(is_hex)
-    });
-    Some(plain.map_or(stem, |(plain, _)| plain))
+    let is_hash = |text: &str| {
+        text.len() == 8 && text.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    match stem.rsplit_once('-') {
+        Some((plain, hash)) if is_hash(hash) => Some(plain),
+        _ => Some(stem),
+    }
 }

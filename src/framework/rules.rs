@@ -23,7 +23,7 @@ use crate::{
     wheel::DistName,
 };
 
-/// What the rules are about.
+/// What the rules judge: wheels of frameworks that are installed together with a set.
 pub struct FrameworkCheck<'a> {
     pub wheels: &'a [FrameworkWheel],
     pub providers: &'a Providers<'a>,
@@ -41,114 +41,139 @@ impl FrameworkCheck<'_> {
         let missing = missing_libraries(&check::installed(&all));
         let mut findings = Vec::new();
         for wheel in self.wheels {
-            let mut one = OneWheel {
-                check: self,
+            let mut check = WheelCheck {
+                group: self,
                 wheel,
-                init: facts::init(wheel, self.providers.policy)?,
-                found: Vec::new(),
+                init: facts::find_init(wheel, self.providers.policy)?,
+                findings: Vec::new(),
             };
-            one.find(&missing);
-            findings.extend(one.found);
+            check.run(&missing);
+            findings.extend(check.findings);
         }
         Ok(findings)
     }
 }
 
-struct OneWheel<'a> {
-    check: &'a FrameworkCheck<'a>,
+/// The check of one wheel.
+struct WheelCheck<'a> {
+    group: &'a FrameworkCheck<'a>,
     wheel: &'a FrameworkWheel,
     init: Option<FoundInit>,
-    found: Vec<Finding>,
+    findings: Vec<Finding>,
 }
 
-impl OneWheel<'_> {
-    fn find(&mut self, missing: &[MissingLibrary]) {
-        let (wheel, check) = (self.wheel, self.check);
+/// A library that a binary needs.
+struct NeededLibrary<'a> {
+    /// The path of the binary.
+    binary: &'a str,
+    name: &'a str,
+    provider: LibraryProvider,
+}
+
+impl WheelCheck<'_> {
+    fn run(&mut self, missing: &[MissingLibrary]) {
+        let wheel = self.wheel;
         for damage in &wheel.damage {
             self.add(rule::DAMAGED_FOREIGN_PACKAGE, damage);
         }
-        self.found.extend(check::beside_ours(&wheel.facts));
-        if let Some(why) = facts::not_for_set(wheel, check.providers, check.rocm) {
+        self.findings.extend(check::beside_ours(&wheel.facts));
+        if let Some(why) = facts::not_for_set(wheel, self.group.providers, self.group.rocm) {
             self.add(rule::NOT_FOR_SET, why);
         }
-        self.libraries(missing);
-        self.requirements();
-        self.neighbours();
-        self.init();
+        self.check_libraries(missing);
+        self.check_requirements();
+        self.check_neighbours();
+        self.check_init();
         for elf in wheel.host_files() {
-            self.binary(elf);
+            self.check_binary(elf);
         }
-        self.tags();
-        self.index();
+        self.check_tags();
+        self.check_index();
     }
 
     fn add(&mut self, rule: &'static Rule, fact: impl Into<String>) {
         let finding = Finding::new(rule, fact).in_file(&self.wheel.facts.package.file);
-        self.found.push(finding);
+        self.findings.push(finding);
     }
 
     fn add_at(&mut self, rule: &'static Rule, member: &str, fact: impl Into<String>) {
         let finding = Finding::new(rule, fact).in_file(&self.wheel.facts.package.file);
-        self.found.push(finding.at(member));
+        self.findings.push(finding.at(member));
     }
 
-    /// The libraries of the set that the init module has loaded before any extension.
-    fn preloaded(&self) -> BTreeSet<&str> {
-        let rocm = self.check.rocm;
-        let hooked = self.init.iter().filter(|it| it.hook.is_some());
-        let calls = hooked.filter_map(|it| match &it.module {
-            Some(InitModule::Known(call)) => Some(&call.preload),
-            _ => None,
-        });
-        let libraries = calls.flatten().filter_map(|name| rocm.of_short_name(name));
+    /// The libraries of the set that the init module has loaded before any extension. Without a hook, nothing
+    /// calls the module.
+    fn preloaded_libraries(&self) -> BTreeSet<&str> {
+        let Some(FoundInit { module: Some(InitModule::Known(call)), hook: Some(_), .. }) =
+            &self.init
+        else {
+            return BTreeSet::new();
+        };
+        let rocm = self.group.rocm;
+        let libraries = call.preload.iter().filter_map(|name| rocm.of_short_name(name));
         libraries.flat_map(|library| rocm.closure(library)).collect()
     }
 
     /// Whether any binary needs a library of ROCm.
     fn needs_rocm(&self) -> bool {
-        self.needs().any(|it| matches!(it.2, LibraryProvider::Rocm(_)))
+        self.needed_libraries().any(|it| matches!(it.provider, LibraryProvider::Rocm(_)))
     }
 
-    /// Each library that a binary needs, with the path of the binary.
-    fn needs(&self) -> impl Iterator<Item = (&str, &str, LibraryProvider)> {
-        let (wheel, providers) = (self.wheel, self.check.providers);
+    /// The libraries that all binaries need.
+    fn needed_libraries(&self) -> impl Iterator<Item = NeededLibrary<'_>> {
+        let wheel = self.wheel;
+        let providers = self.group.providers;
         wheel.host_files().flat_map(move |elf| {
             let needs = providers.needs(wheel, elf);
-            needs.map(move |(name, by)| (elf.path, name, by))
+            needs.map(move |(name, provider)| NeededLibrary { binary: elf.path, name, provider })
         })
     }
 
-    fn libraries(&mut self, missing: &[MissingLibrary]) {
-        let preloaded = self.preloaded();
-        let missing = missing.iter().map(|it| (&*it.path, &*it.name));
-        let missing: BTreeSet<(&str, &str)> = missing.collect();
-        let found = self.needs().filter_map(|(path, name, by)| match by {
-            LibraryProvider::Rocm(_)
-                if missing.contains(&(path, name)) && !preloaded.contains(name) =>
-            {
-                let fact =
-                    format!("`{name}` is found neither by its run path nor by the init module");
-                Some((rule::UNTIED_LIBRARY, path.to_owned(), fact))
+    fn check_libraries(&mut self, missing: &[MissingLibrary]) {
+        let preloaded = self.preloaded_libraries();
+        let missing: BTreeSet<(&str, &str)> =
+            missing.iter().map(|it| (it.path.as_str(), it.name.as_str())).collect();
+        let mut defects = Vec::new();
+        for NeededLibrary { binary, name, provider } in self.needed_libraries() {
+            match provider {
+                LibraryProvider::Rocm(_)
+                    if missing.contains(&(binary, name)) && !preloaded.contains(name) =>
+                {
+                    let fact =
+                        format!("`{name}` is found neither by its run path nor by the init module");
+                    defects.push((rule::UNTIED_LIBRARY, binary.to_owned(), fact));
+                }
+                LibraryProvider::OtherRocm(other) => {
+                    let set = match other {
+                        Some(other) => format!("has `{other}`"),
+                        None => "lacks it".to_owned(),
+                    };
+                    let fact = format!("it needs `{name}`, and the set {set}");
+                    defects.push((rule::OTHER_ROCM, binary.to_owned(), fact));
+                }
+                _ => {}
             }
-            LibraryProvider::OtherRocm(has) => {
-                let has = has.map_or("lacks it".to_owned(), |has| format!("has `{has}`"));
-                let fact = format!("it needs `{name}`, and the set {has}");
-                Some((rule::OTHER_ROCM, path.to_owned(), fact))
-            }
-            _ => None,
-        });
-        for (rule, path, fact) in found.collect_vec() {
-            self.add_at(rule, &path, fact);
+        }
+        for (rule, binary, fact) in defects {
+            self.add_at(rule, &binary, fact);
         }
     }
 
-    fn requirements(&mut self) {
-        let (wheel, check, rocm) = (self.wheel, self.check, self.check.rocm);
-        let row = check.providers.policy.of(&wheel.name.name);
-        let packages = check.set.packages().filter_map(|it| it.identity());
-        let packages: BTreeSet<&DistName> = packages.map(|it| &it.name).collect();
-        let plain = wheel.requirements().filter(|it| !it.marker.needs_extra());
-        let on_rocm = plain.filter(|it| index::is_ours(&it.name)).collect_vec();
+    fn check_requirements(&mut self) {
+        let wheel = self.wheel;
+        let rocm = self.group.rocm;
+        let row = self.group.providers.policy.of(&wheel.name.name);
+        let packages: BTreeSet<&DistName> = self
+            .group
+            .set
+            .packages()
+            .filter_map(|package| package.identity())
+            .map(|identity| &identity.name)
+            .collect();
+        let on_rocm = wheel
+            .requirements()
+            .filter(|it| !it.marker.needs_extra() && index::is_ours(&it.name))
+            .collect_vec();
         let runs_rocm = self.needs_rocm() || row.is_some_and(|row| row.runs_rocm);
         let selector = &rocm.names.selector;
         if on_rocm.is_empty() && runs_rocm {
@@ -163,9 +188,9 @@ impl OneWheel<'_> {
         }
         for requirement in wheel.requirements() {
             let name = &requirement.name;
-            let is_lost =
+            let is_missing =
                 index::is_ours(name) && name.normalized() != selector && !packages.contains(name);
-            if is_lost || row.is_some_and(|row| row.is_dead(name)) {
+            if is_missing || row.is_some_and(|row| row.is_dead(name)) {
                 for extra in requirement.marker.extras() {
                     let fact = format!(
                         "its extra `{extra}` requires `{requirement}`, which is not in the set"
@@ -176,11 +201,11 @@ impl OneWheel<'_> {
         }
     }
 
-    fn neighbours(&mut self) {
-        let row = self.check.providers.policy.of(&self.wheel.name.name);
-        let known = row.into_iter().flat_map(|row| row.needs.iter().cloned());
-        let needed = self.needs().filter_map(|(_, _, by)| by.framework());
-        let neighbours: BTreeSet<DistName> = needed.chain(known).collect();
+    fn check_neighbours(&mut self) {
+        let row = self.group.providers.policy.of(&self.wheel.name.name);
+        let by_policy = row.into_iter().flat_map(|row| row.needs.iter().cloned());
+        let by_binaries = self.needed_libraries().filter_map(|it| it.provider.framework());
+        let neighbours: BTreeSet<DistName> = by_binaries.chain(by_policy).collect();
         for name in neighbours {
             let mut requirements = self.wheel.requirements();
             if !requirements.any(|it| it.name == name && it.pin().is_some()) {
@@ -190,8 +215,9 @@ impl OneWheel<'_> {
         }
     }
 
-    fn init(&mut self) {
+    fn check_init(&mut self) {
         let mut preloads = false;
+        // Taken, because adding a finding borrows the check. No later step reads it.
         if let Some(init) = self.init.take() {
             let module = format!("{}/{}", init.root, init_module::FILE);
             match (&init.module, &init.hook) {
@@ -205,11 +231,10 @@ impl OneWheel<'_> {
             }
             if let Some(InitModule::Known(call)) = &init.module {
                 preloads = init.hook.is_some() && !call.preload.is_empty();
-                let rocm = self.check.rocm;
-                let mut unknown =
-                    call.preload.iter().filter(|it| rocm.of_short_name(it).is_none()).peekable();
-                if unknown.peek().is_some() {
-                    let unknown = unknown.join(", ");
+                let rocm = self.group.rocm;
+                let unknown =
+                    call.preload.iter().filter(|it| rocm.of_short_name(it).is_none()).join(", ");
+                if !unknown.is_empty() {
                     let fact = format!("it loads {unknown}, which the set does not have");
                     self.add_at(rule::UNKNOWN_PRELOAD, &module, fact);
                 }
@@ -218,7 +243,9 @@ impl OneWheel<'_> {
                     None => version == wanted,
                     Some((start, end)) => version.starts_with(start) && version.ends_with(end),
                 };
-                if let Some(wanted) = call.check_version.as_ref().filter(|it| !fits(it)) {
+                if let Some(wanted) = &call.check_version
+                    && !fits(wanted)
+                {
                     let fact = format!("it wants ROCm {wanted}, and the set is {version}");
                     self.add_at(rule::OTHER_SET, &module, fact);
                 }
@@ -230,28 +257,30 @@ impl OneWheel<'_> {
         }
     }
 
-    fn binary(&mut self, elf: ElfMember<'_>) {
-        let (wheel, check, path) = (self.wheel, self.check, elf.path);
-        let entries = run_path::entries(wheel, elf, check.providers);
+    fn check_binary(&mut self, elf: ElfMember<'_>) {
+        let path = elf.path;
+        let FrameworkCheck { providers, rocm, .. } = *self.group;
+        let entries = run_path::entries(self.wheel, elf, providers);
         let dead = entries
             .iter()
             .filter(|(_, leads)| *leads == RunPathEntry::Dead || leads.leads_out())
             .collect_vec();
         if let Some((first, _)) = dead.first() {
-            let (dead, all) = (dead.len(), many(entries.len(), "entry"));
-            let fact = format!("{dead} of {all} on its run path lead nowhere, such as `{first}`");
+            let count = dead.len();
+            let all = many(entries.len(), "entry");
+            let fact = format!("{count} of {all} on its run path lead nowhere, such as `{first}`");
             self.add_at(rule::DEAD_RUN_PATH, path, fact);
         }
-        if let Some(original) = facts::copy_of(elf, check.rocm) {
+        if let Some(original) = facts::copy_of(elf, rocm) {
             let fact = format!("it is `{original}` of the set");
             self.add_at(rule::GRAFTED_LIBRARY, path, fact);
         }
-        let opened = facts::opened(wheel, elf, check.providers.policy);
-        let mut fragile =
-            opened.filter(|name| name.starts_with('/') || !name.contains(".so.")).peekable();
-        if fragile.peek().is_some() {
-            let names = fragile.join(", ");
-            let fact = format!("it opens {names}, which no ROCm package has under this name");
+        // The packages have libraries under their SONAMEs only, and below no absolute path.
+        let unfound = facts::opened_rocm_libraries(self.wheel, elf, providers.policy)
+            .filter(|name| name.starts_with('/') || !name.contains(".so."))
+            .join(", ");
+        if !unfound.is_empty() {
+            let fact = format!("it opens {unfound}, which no ROCm package has under this name");
             self.add_at(rule::RUN_TIME_NAME, path, fact);
         }
         if let Ok(content) = &elf.member.content
@@ -263,25 +292,30 @@ impl OneWheel<'_> {
         }
     }
 
-    fn tags(&mut self) {
-        let proved = facts::proved_tag(self.wheel, self.check.providers);
+    fn check_tags(&mut self) {
+        let proved = facts::proved_tag(self.wheel, self.group.providers);
         let claimed = self.wheel.platform();
         let is_too_old = |it: &str| Manylinux::builtin().is_proved(it, &proved) == Some(false);
         if claimed.split('.').any(is_too_old) {
-            let (policy, why) = (&proved.policy, proved.reason(": "));
+            let policy = &proved.policy;
+            let why = proved.reason(": ");
             let fact = format!("its tag is `{claimed}`, and its symbols prove `{policy}`{why}");
             self.add(rule::TAG_TOO_OLD, fact);
         }
     }
 
-    /// What the index has that installers would prefer.
-    fn index(&mut self) {
-        let wheel = self.wheel;
-        let version = &wheel.name.version;
-        let there = self.check.published.iter();
-        let newer =
-            there.filter(|(name, there)| *name == wheel.name.name && version.sorts_below(there));
-        if let Some(newest) = newer.map(|it| &it.1).max() {
+    /// Looks for versions of the wheel in the index that installers would prefer.
+    fn check_index(&mut self) {
+        let name = &self.wheel.name.name;
+        let version = &self.wheel.name.version;
+        let newest = self
+            .group
+            .published
+            .iter()
+            .filter(|(project, published)| project == name && version.sorts_below(published))
+            .map(|(_, published)| published)
+            .max();
+        if let Some(newest) = newest {
             let fact = format!(
                 "{version} sorts below {newest}, which is there: installers take it for older"
             );

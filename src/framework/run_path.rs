@@ -1,5 +1,5 @@
-//! The run path that a file of a framework should have: the directories with the libraries that it
-//! needs itself, relative to its own, and nothing else.
+//! The run path that a file of a framework should have: the directories with the libraries that the file
+//! needs, relative to the directory of the file, and nothing else.
 
 use derive_more::Display;
 use itertools::Itertools as _;
@@ -26,7 +26,7 @@ pub(super) enum RunPathEntry {
     Rocm,
     /// To a directory of another framework.
     Neighbour,
-    /// To a place on the machine that built it.
+    /// To a directory of the machine that built the file.
     Absolute,
     /// To the current directory.
     Empty,
@@ -53,41 +53,45 @@ pub(super) fn entries<'a>(
         if entry.is_empty() {
             return RunPathEntry::Empty;
         }
-        let Some(place) = origin(elf.path, entry) else {
+        let Some(directory) = origin(elf.path, entry) else {
             return if entry.starts_with('/') {
                 RunPathEntry::Absolute
             } else {
                 RunPathEntry::Outside
             };
         };
-        let is_in = |member: &str| {
-            let rest = member.strip_prefix(&place);
-            place.is_empty() || rest.is_some_and(|it| it.starts_with('/'))
+        let is_below = |member: &str| {
+            let rest = member.strip_prefix(&directory);
+            directory.is_empty() || rest.is_some_and(|rest| rest.starts_with('/'))
         };
-        if wheel.installed().any(|(member, _)| is_in(member)) {
+        if wheel.installed().any(|(member, _)| is_below(member)) {
             RunPathEntry::Own
-        } else if providers.is_rocm(&place) {
+        } else if providers.is_rocm(&directory) {
             RunPathEntry::Rocm
-        } else if providers.is_neighbour(&place) {
+        } else if providers.is_neighbour(&directory) {
             RunPathEntry::Neighbour
         } else {
             RunPathEntry::Dead
         }
     };
-    let run_path = elf.facts.run_path().into_iter();
-    run_path.flat_map(|it| it.split(':')).map(|entry| (entry, leads(entry))).collect()
+    let Some(run_path) = elf.facts.run_path() else {
+        return Vec::new();
+    };
+    run_path.split(':').map(|entry| (entry, leads(entry))).collect()
 }
 
-/// The run path for a file: directories of its own wheel, in the order that they have on its run
-/// path now; those of other frameworks; those of the ROCm packages, in their order.
+/// The run path that a file should have: directories of its own wheel, in the order that they have on its run
+/// path now; directories of other frameworks; directories of the ROCm packages, in their order.
 pub(super) fn wanted(
     wheel: &FrameworkWheel,
     elf: ElfMember<'_>,
     providers: &Providers<'_>,
 ) -> Result<Rpath> {
-    let (mut own, mut others, mut rocm) = (Vec::new(), Vec::new(), Vec::new());
-    for (_, by) in providers.needs(wheel, elf) {
-        match by {
+    let mut own = Vec::new();
+    let mut others = Vec::new();
+    let mut rocm = Vec::new();
+    for (_, provider) in providers.needs(wheel, elf) {
+        match provider {
             LibraryProvider::Own(directory) => own.push(directory),
             LibraryProvider::Group { directory, .. }
             | LibraryProvider::Neighbour { directory, .. } => others.push(directory),
@@ -98,43 +102,46 @@ pub(super) fn wanted(
             | LibraryProvider::Unknown => {}
         }
     }
-    let now = elf.facts.run_path().unwrap_or_default().split(':');
-    let now: Vec<String> = now.filter_map(|entry| origin(elf.path, entry)).collect();
-    for directory in &now {
+    let entries_now = elf.facts.run_path().unwrap_or_default().split(':');
+    let directories_now: Vec<String> =
+        entries_now.filter_map(|entry| origin(elf.path, entry)).collect();
+    // A directory from which no library is needed stays if the file may open one there by name.
+    for directory in &directories_now {
         if !own.contains(directory) && opens_in(wheel, elf, directory)? {
             own.push(directory.clone());
         }
     }
-    own.sort_by_key(|it| {
-        let place = now.iter().position(|now| now == it);
-        (place.unwrap_or(usize::MAX), it.clone())
+    own.sort_by_key(|directory| {
+        let position = directories_now.iter().position(|it| it == directory);
+        (position.unwrap_or(usize::MAX), directory.clone())
     });
     others.sort();
     rocm.sort_unstable();
     let rocm = rocm.into_iter().map(|key| providers.rocm_directory(key).to_owned());
     let directories = own.into_iter().chain(others).chain(rocm).unique();
-    let mut entries = directories.map(|directory| entry(elf.path, &directory));
+    let mut entries = directories.map(|directory| entry_to(elf.path, &directory));
     Ok(entries.join(":").parse()?)
 }
 
-/// Whether a file has the name of a library in a directory of its wheel, which it may open at run time.
+/// Whether a file has among its strings the name of a library in a directory of its wheel: then it may open
+/// the library at run time.
 fn opens_in(wheel: &FrameworkWheel, elf: ElfMember<'_>, directory: &str) -> Result<bool> {
     let Some(binary) = wheel.binaries.get(&elf.member.path) else {
         return Ok(false);
     };
-    let libraries = wheel.elf_files().filter(|it| {
+    let names: Vec<&str> = wheel
+        .elf_files()
         // A file has its own name as its SONAME.
-        it.path != elf.path && it.facts.kind == ElfKind::SharedObject
-    });
-    let names = libraries
-        .map(|it| relpath::split(it.path))
-        .filter(|(place, _)| *place == directory)
-        .map(|(_, name)| name);
-    Ok(strings::mentions(&binary.bytes, &names.collect_vec())?)
+        .filter(|other| other.path != elf.path && other.facts.kind == ElfKind::SharedObject)
+        .map(|other| relpath::split(other.path))
+        .filter(|(directory_of_other, _)| *directory_of_other == directory)
+        .map(|(_, name)| name)
+        .collect();
+    Ok(strings::mentions(&binary.bytes, &names)?)
 }
 
 /// The run path entry of a file that leads to a directory, both below `site-packages`: `$ORIGIN/../lib`.
-fn entry(file: &str, directory: &str) -> String {
+fn entry_to(file: &str, directory: &str) -> String {
     let way = relpath::between(relpath::split(file).0, directory);
     if way.is_empty() { "$ORIGIN".to_owned() } else { format!("$ORIGIN/{way}") }
 }
@@ -145,10 +152,10 @@ mod tests {
 
     #[test]
     fn an_entry_goes_up_as_far_as_needed() {
-        assert_eq!(entry("torch/lib/x.so", "torch/lib"), "$ORIGIN");
-        assert_eq!(entry("torch/_C.so", "torch/lib"), "$ORIGIN/lib");
-        assert_eq!(entry("a/b/x.so", "_rocm_sdk_core/lib"), "$ORIGIN/../../_rocm_sdk_core/lib");
-        assert_eq!(entry("x.so", "_rocm_sdk_core/lib"), "$ORIGIN/_rocm_sdk_core/lib");
+        assert_eq!(entry_to("torch/lib/x.so", "torch/lib"), "$ORIGIN");
+        assert_eq!(entry_to("torch/_C.so", "torch/lib"), "$ORIGIN/lib");
+        assert_eq!(entry_to("a/b/x.so", "_rocm_sdk_core/lib"), "$ORIGIN/../../_rocm_sdk_core/lib");
+        assert_eq!(entry_to("x.so", "_rocm_sdk_core/lib"), "$ORIGIN/_rocm_sdk_core/lib");
     }
 
     #[test]

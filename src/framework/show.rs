@@ -137,7 +137,7 @@ impl ShownWheel {
             requires: wheel.metadata.requires_dist.clone(),
             extras: wheel.metadata.provides_extra.clone(),
             roots: facts::roots(wheel),
-            init: facts::init(wheel, providers.policy)?,
+            init: facts::find_init(wheel, providers.policy)?,
             damage: wheel.damage.clone(),
             members_without_digest: wheel.without_digest,
             binaries: binaries.map(|elf| ShownBinary::of(wheel, elf, providers)).collect(),
@@ -149,13 +149,13 @@ impl ShownWheel {
 impl ShownBinary {
     fn of(wheel: &FrameworkWheel, elf: ElfMember<'_>, providers: &Providers<'_>) -> Self {
         let facts = elf.facts;
-        let needed = providers.needs(wheel, elf);
-        let run_path = run_path::entries(wheel, elf, providers).into_iter();
+        let policy = providers.policy;
         Self {
             path: elf.path.to_owned(),
             machine: is_foreign(facts).then(|| facts.machine.to_string()),
             soname: facts.soname.clone(),
-            needed: needed
+            needed: providers
+                .needs(wheel, elf)
                 .map(|(name, by)| ShownNeed { name: name.to_owned(), by: by.to_string() })
                 .collect(),
             run_path_kind: match (&facts.runpath, &facts.rpath) {
@@ -163,14 +163,15 @@ impl ShownBinary {
                 (None, Some(_)) => Some("RPATH"),
                 (None, None) => None,
             },
-            run_path: run_path
+            run_path: run_path::entries(wheel, elf, providers)
+                .into_iter()
                 .map(|(entry, leads)| ShownRunPath {
                     entry: entry.to_owned(),
                     leads: leads.to_string(),
                 })
                 .collect(),
-            newest_symbols: newest(facts),
-            opens: facts::opened(wheel, elf, providers.policy).map(str::to_owned).collect(),
+            newest_symbols: newest_symbols(facts),
+            opens: facts::opened_rocm_libraries(wheel, elf, policy).map(str::to_owned).collect(),
             device_code: device_code(elf),
             run_path_bytes: facts.run_path().map_or(0, str::len),
         }
@@ -179,8 +180,8 @@ impl ShownBinary {
 
 impl fmt::Display for FrameworkFacts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, wheel) in self.wheels.iter().enumerate() {
-            if at > 0 {
+        for (index, wheel) in self.wheels.iter().enumerate() {
+            if index > 0 {
                 writeln!(f)?;
             }
             write!(f, "{wheel}")?;
@@ -208,7 +209,7 @@ impl fmt::Display for ShownWheel {
         }
         match &self.init {
             None => writeln!(f, "  init      no `{}`, and no hook", init_module::FILE)?,
-            Some(init) => writeln!(f, "  init      {}", init_text(init))?,
+            Some(init) => writeln!(f, "  init      {}", describe_init(init))?,
         }
         if self.members_without_digest > 0 {
             let members = many(self.members_without_digest, "member");
@@ -236,8 +237,9 @@ impl fmt::Display for ShownBinary {
         if let Some(machine) = &self.machine {
             writeln!(f, "    machine   {machine}")?;
         }
-        let by = self.needed.iter().map(|need| (need.by.as_str(), need.name.as_str()));
-        for (by, names) in by.into_group_map().iter().sorted() {
+        let needs = self.needed.iter().map(|need| (need.by.as_str(), need.name.as_str()));
+        for (by, names) in needs.into_group_map().iter().sorted() {
+            // Every binary needs libraries of the host, so they say nothing about this one.
             if *by != "host" {
                 writeln!(f, "    needs     {} ({by})", names.join(" "))?;
             }
@@ -269,12 +271,12 @@ impl fmt::Display for ShownBinary {
     }
 }
 
-/// Whether it is a program or library for another machine.
+/// Whether a file is a program or library for another machine.
 fn is_foreign(elf: &ElfFacts) -> bool {
     matches!(elf.machine, Machine::Other(_)) && elf.kind != ElfKind::Other
 }
 
-fn init_text(init: &FoundInit) -> String {
+fn describe_init(init: &FoundInit) -> String {
     let module = match &init.module {
         None => "no module".to_owned(),
         Some(InitModule::Opaque) => "a module of another form".to_owned(),
@@ -293,13 +295,13 @@ fn init_text(init: &FoundInit) -> String {
 }
 
 /// The newest symbol version of each kind that a file needs.
-fn newest(elf: &ElfFacts) -> BTreeMap<String, String> {
-    let versions = elf.versions.iter().flat_map(|it| &it.versions);
+fn newest_symbols(elf: &ElfFacts) -> BTreeMap<String, String> {
+    let versions = elf.versions.iter().flat_map(|needs| &needs.versions);
     let numbers = versions.filter_map(|version| {
         let (kind, number) = version.rsplit_once('_')?;
         Some((kind.to_owned(), number.parse::<Dotted>().ok()?))
     });
-    // Of several numbers of a kind the map keeps the last, which is the newest.
+    // The map keeps the last number of each kind, which is the newest.
     let newest: BTreeMap<String, Dotted> = numbers.sorted().collect();
     newest.into_iter().map(|(kind, number)| (kind, number.to_string())).collect()
 }

@@ -10,22 +10,22 @@ use crate::{
 };
 
 const CHUNK: usize = 1 << 20;
-/// The longest name that is found. Chunks overlap by as much.
+/// The longest name that is found. Chunks overlap by as much, so that a name across two chunks is found.
 const LONGEST: usize = 256;
-/// Limit for damaged files.
+/// A damaged or hostile file may have any number of names.
 const MOST: usize = 10_000;
 
 /// The strings that name a library with its file name or its absolute path: `libamd_smi.so`,
-/// `/opt/rocm/lib/librocm_smi64.so.1`. They also are the names in its own tables.
+/// `/opt/rocm/lib/librocm_smi64.so.1`. The SONAME and the needed libraries of the binary are among them.
 pub(super) fn library_names(binary: &Spool) -> io::Result<BTreeSet<String>> {
     let finder = Finder::new(b".so");
     let mut names = BTreeSet::new();
-    let (mut at, mut buffer) = (0, vec![0; CHUNK + 2 * LONGEST]);
-    while at < binary.len() && names.len() < MOST {
-        let bytes = fill(binary, at, &mut buffer)?;
-        let dots = finder.find_iter(bytes);
-        names.extend(dots.filter_map(|dot| name_around(bytes, dot)));
-        at = at.saturating_add(CHUNK as u64);
+    let mut buffer = vec![0; CHUNK + 2 * LONGEST];
+    let mut offset = 0;
+    while offset < binary.len() && names.len() < MOST {
+        let bytes = read_chunk(binary, offset, &mut buffer)?;
+        names.extend(finder.find_iter(bytes).filter_map(|dot| name_around(bytes, dot)));
+        offset = offset.saturating_add(CHUNK as u64);
     }
     Ok(names)
 }
@@ -33,43 +33,49 @@ pub(super) fn library_names(binary: &Spool) -> io::Result<BTreeSet<String>> {
 /// Whether a binary has one of these names anywhere, also as a part of another text.
 pub(super) fn mentions(binary: &Spool, names: &[&str]) -> io::Result<bool> {
     let finders: Vec<Finder<'_>> = names.iter().map(Finder::new).collect();
-    let (mut at, mut buffer) = (0, vec![0; CHUNK + LONGEST]);
-    while at < binary.len() && !finders.is_empty() {
-        let bytes = fill(binary, at, &mut buffer)?;
-        if finders.iter().any(|it| it.find(bytes).is_some()) {
+    let mut buffer = vec![0; CHUNK + LONGEST];
+    let mut offset = 0;
+    while offset < binary.len() && !finders.is_empty() {
+        let bytes = read_chunk(binary, offset, &mut buffer)?;
+        if finders.iter().any(|finder| finder.find(bytes).is_some()) {
             return Ok(true);
         }
-        at = at.saturating_add(CHUNK as u64);
+        offset = offset.saturating_add(CHUNK as u64);
     }
     Ok(false)
 }
 
-/// As many bytes as there are at an offset, up to the size of the buffer.
-fn fill<'a>(binary: &Spool, at: u64, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
-    let rest = usize::try_from(binary.len().saturating_sub(at)).unwrap_or(usize::MAX);
+/// Reads from an offset until the buffer is full or the file ends.
+fn read_chunk<'a>(binary: &Spool, offset: u64, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
+    let rest = usize::try_from(binary.len().saturating_sub(offset)).unwrap_or(usize::MAX);
     let len = rest.min(buffer.len());
     let bytes = &mut buffer[..len];
-    read_exact_at(binary, at, bytes)?;
+    read_exact_at(binary, offset, bytes)?;
     Ok(bytes)
 }
 
-/// The whole string with `.so` at an offset, if it is a name.
+/// The string around the `.so` at an offset, from NUL to NUL, if it is the name of a library.
 fn name_around(bytes: &[u8], dot: usize) -> Option<String> {
-    let (before, rest) = (bytes.get(..dot)?, bytes.get(dot..)?);
-    let start = before.iter().rposition(|byte| !is_inner(*byte))?.saturating_add(1);
-    // A string begins after the NUL of the one before it.
-    (dot.saturating_sub(start) < LONGEST && bytes.get(start.checked_sub(1)?) == Some(&0))
-        .then_some(())?;
+    let before = bytes.get(..dot)?;
+    let rest = bytes.get(dot..)?;
+    let nul = before.iter().rposition(|byte| !is_part_of_name(*byte))?;
+    let start = nul.saturating_add(1);
+    // A string begins after the NUL that ends the string before it. Anything else is a part of a text.
+    if dot.saturating_sub(start) >= LONGEST || bytes.get(nul) != Some(&0) {
+        return None;
+    }
     let end = rest.iter().take(LONGEST).position(|byte| *byte == 0)?;
     let name = str::from_utf8(bytes.get(start..dot.saturating_add(end))?).ok()?;
     let (directory, file) = name.rsplit_once('/').unwrap_or(("", name));
     let version = file.split_once(".so")?.1;
     let is_version = version.bytes().all(|byte| byte == b'.' || byte.is_ascii_digit());
-    let is_place = directory.is_empty() && !name.starts_with('/') || directory.starts_with('/');
-    (file.starts_with("lib") && is_version && is_place).then(|| name.to_owned())
+    let is_file_name = directory.is_empty() && !name.starts_with('/');
+    let is_absolute = directory.starts_with('/');
+    let is_name = file.starts_with("lib") && is_version && (is_file_name || is_absolute);
+    is_name.then(|| name.to_owned())
 }
 
-fn is_inner(byte: u8) -> bool {
+fn is_part_of_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'+' | b'.' | b'/')
 }
 

@@ -54,12 +54,21 @@ pub(super) struct NeedsNewer {
 
 impl ProvenTag {
     /// What rules out the next older policy, behind a text that introduces it. Empty if nothing does.
-    pub(super) fn reason(&self, before: &str) -> String {
-        let because = self.because.as_ref();
-        because.map_or(String::new(), |NeedsNewer { file, needs }| {
-            format!("{before}`{file}` needs {needs}")
-        })
+    pub(super) fn reason(&self, introduction: &str) -> String {
+        match &self.because {
+            Some(NeedsNewer { file, needs }) => format!("{introduction}`{file}` needs {needs}"),
+            None => String::new(),
+        }
     }
+}
+
+/// A file of a wheel, as far as it decides on which hosts the wheel runs.
+#[derive(Debug)]
+pub(super) struct HostNeeds<'a> {
+    pub path: &'a str,
+    pub elf: &'a ElfFacts,
+    /// The libraries that neither its wheel nor anything that the wheel requires provides.
+    pub libraries: Vec<&'a str>,
 }
 
 impl Manylinux {
@@ -72,18 +81,16 @@ impl Manylinux {
         self.libraries.iter().any(|it| it == library)
     }
 
-    /// The oldest policy that all files fulfil. Each file comes with its path and with the
-    /// libraries that neither its wheel nor anything that the wheel requires provides.
-    pub(super) fn oldest(&self, files: &[(&str, &ElfFacts, Vec<&str>)]) -> ProvenTag {
+    /// The oldest policy that all files fulfil.
+    pub(super) fn oldest(&self, files: &[HostNeeds<'_>]) -> ProvenTag {
         let mut because = None;
         for policy in &self.policy {
-            let obstacle = files.iter().find_map(|(path, elf, libraries)| {
-                let needs = self.obstacle(policy, elf, libraries)?;
-                Some(NeedsNewer { file: (*path).to_owned(), needs })
+            let obstacle = files.iter().find_map(|file| {
+                let needs = self.obstacle(policy, file)?;
+                Some(NeedsNewer { file: file.path.to_owned(), needs })
             });
             if obstacle.is_none() {
-                let policy = policy.name.clone();
-                return ProvenTag { policy, because };
+                return ProvenTag { policy: policy.name.clone(), because };
             }
             because = obstacle;
         }
@@ -91,18 +98,17 @@ impl Manylinux {
     }
 
     /// What a file needs that hosts of a policy may lack.
-    fn obstacle(&self, policy: &TagPolicy, elf: &ElfFacts, libraries: &[&str]) -> Option<String> {
-        let versions = elf.versions.iter().flat_map(|needs| &needs.versions);
-        let newer = versions.filter(|version| policy.lacks(version));
-        // Of several versions the newest says the most.
-        let newest =
-            newer.max_by_key(|it| it.split_once('_').map(|(_, it)| it.parse::<Dotted>().ok()));
-        newest.cloned().or_else(|| {
-            let is_allowed =
-                |name: &str| self.has(name) && !policy.without.iter().any(|it| it == name);
-            let mut libraries = libraries.iter();
-            libraries.find(|it| !is_allowed(it)).map(ToString::to_string)
-        })
+    fn obstacle(&self, policy: &TagPolicy, file: &HostNeeds<'_>) -> Option<String> {
+        let number = |version: &&String| {
+            version.split_once('_').map(|(_, number)| number.parse::<Dotted>().ok())
+        };
+        let versions = file.elf.versions.iter().flat_map(|needs| &needs.versions);
+        // The newest version says the most: it rules out the most hosts.
+        if let Some(newest) = versions.filter(|version| policy.lacks(version)).max_by_key(number) {
+            return Some(newest.clone());
+        }
+        let is_allowed = |name: &str| self.has(name) && !policy.without.iter().any(|it| it == name);
+        file.libraries.iter().find(|library| !is_allowed(library)).map(ToString::to_string)
     }
 
     /// Whether a tag of a wheel promises at most what was proved: `manylinux_2_28_x86_64` does for
@@ -112,25 +118,26 @@ impl Manylinux {
         if claimed == "linux" {
             return Some(true);
         }
-        let place = |name: &str| {
-            let mut policies = self.policy.iter();
-            policies.position(|it| it.name == name || it.alias.as_deref() == Some(name))
+        let age_of = |name: &str| {
+            self.policy.iter().position(|it| it.name == name || it.alias.as_deref() == Some(name))
         };
-        let claimed = place(claimed).or_else(|| self.between(claimed))?;
-        Some(place(&proved.policy).is_some_and(|proved| proved <= claimed))
+        let claimed_age = age_of(claimed).or_else(|| self.age_of_glibc(claimed))?;
+        Some(age_of(&proved.policy).is_some_and(|proved_age| proved_age <= claimed_age))
     }
 
-    /// The newest policy that is not newer than a glibc without a policy of its own:
-    /// `manylinux_2_32` promises what `manylinux_2_31` does.
-    fn between(&self, claimed: &str) -> Option<usize> {
-        let glibc: Dotted = claimed.strip_prefix("manylinux_")?.replace('_', ".").parse().ok()?;
-        self.policy.iter().rposition(|it| it.newest.get("GLIBC").is_some_and(|own| *own <= glibc))
+    /// The place in `policy` of the newest policy that is not newer than the glibc of a tag, for a glibc
+    /// without a policy: `manylinux_2_32` promises what `manylinux_2_31` promises.
+    fn age_of_glibc(&self, claimed: &str) -> Option<usize> {
+        let claimed: Dotted = claimed.strip_prefix("manylinux_")?.replace('_', ".").parse().ok()?;
+        let is_not_newer =
+            |policy: &TagPolicy| policy.newest.get("GLIBC").is_some_and(|glibc| *glibc <= claimed);
+        self.policy.iter().rposition(is_not_newer)
     }
 }
 
 impl TagPolicy {
-    /// Whether hosts may lack a symbol version, such as `GLIBC_2.34`. Kinds that no policy knows,
-    /// such as `hip_6.5`, are those of other libraries.
+    /// Whether hosts may lack a symbol version, such as `GLIBC_2.34`. A kind that no policy knows, such as
+    /// `hip_6.5`, belongs to a library that hosts need not have.
     fn lacks(&self, version: &str) -> bool {
         let Some((kind, number)) = version.split_once('_') else {
             return false;
@@ -162,8 +169,8 @@ mod tests {
 
     fn proved(versions: &[&str], libraries: &[&'static str]) -> ProvenTag {
         let elf = needing(versions);
-        let files = [("a/x.so", &elf, libraries.to_vec())];
-        Manylinux::builtin().oldest(&files)
+        let file = HostNeeds { path: "a/x.so", elf: &elf, libraries: libraries.to_vec() };
+        Manylinux::builtin().oldest(&[file])
     }
 
     #[test]

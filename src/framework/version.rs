@@ -1,20 +1,22 @@
 //! The version of a framework wheel: the part that names ROCm, as the builds of PyTorch write it.
 
+use itertools::Itertools as _;
+
 use crate::{error::Result, version::Version};
 
 /// The suffix for a set, in the formula of TheRock's `determine_version.py`: `rocm7.14.0`, or
-/// `devrocm…` for a set whose version has `dev`, which sorts it below the final one.
+/// `devrocm…` for a set whose version has `dev`, which sorts the wheel below a wheel for a final set.
 pub fn suffix(rocm: &Version) -> String {
-    let rocm = rocm.to_string();
-    let mark = if rocm.contains("dev") { "devrocm" } else { "rocm" };
-    format!("{mark}{}", rocm.replace('+', "-"))
+    let version = rocm.to_string();
+    let prefix = if version.contains("dev") { "devrocm" } else { "rocm" };
+    format!("{prefix}{}", version.replace('+', "-"))
 }
 
-/// A version with a further local part: `2.12.0+git1a2b3c4d.rocm7.14.0` of `2.12.0+git1a2b3c4d`.
+/// A version with a further local part: `2.12.0+git1a2b3c4d` becomes `2.12.0+git1a2b3c4d.rocm7.14.0`.
 pub fn with_suffix(version: &Version, suffix: &str) -> Result<Version> {
     let version = version.to_string();
-    let joint = if version.contains('+') { '.' } else { '+' };
-    Ok(format!("{version}{joint}{suffix}").parse()?)
+    let separator = if version.contains('+') { '.' } else { '+' };
+    Ok(format!("{version}{separator}{suffix}").parse()?)
 }
 
 /// The version without the part that names ROCm.
@@ -23,8 +25,7 @@ pub fn without_rocm(version: &Version) -> Version {
     let Some((public, local)) = text.split_once('+') else {
         return version.clone();
     };
-    let kept: Vec<&str> = local.split('.').take_while(|it| !names_rocm(it)).collect();
-    let kept = kept.join(".");
+    let kept = local.split('.').take_while(|segment| !names_rocm(segment)).join(".");
     let plain = if kept.is_empty() { public.to_owned() } else { format!("{public}+{kept}") };
     plain.parse().unwrap_or_else(|_| version.clone())
 }
@@ -33,8 +34,8 @@ pub fn without_rocm(version: &Version) -> Version {
 pub fn rocm_part(version: &Version) -> Option<String> {
     let text = version.to_string();
     let (_, local) = text.split_once('+')?;
-    let named: Vec<&str> = local.split('.').skip_while(|it| !names_rocm(it)).collect();
-    (!named.is_empty()).then(|| named.join("."))
+    let part = local.split('.').skip_while(|segment| !names_rocm(segment)).join(".");
+    Some(part).filter(|part| !part.is_empty())
 }
 
 fn names_rocm(segment: &str) -> bool {

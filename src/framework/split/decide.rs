@@ -73,7 +73,7 @@ pub fn decide(
         }
         refusals.extend(refused.into_iter().map(|it| it.in_wheel(wheel)));
     }
-    WheelRefusal::none("split", &refusals)?;
+    WheelRefusal::ensure_none("split", &refusals)?;
     Ok(plans)
 }
 

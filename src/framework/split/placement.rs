@@ -50,10 +50,9 @@ pub(super) fn place(
     let mut placed = Vec::new();
     for member in members {
         let path = &member.installed;
-        let root = facts::root(packages, path.as_str());
-        let root: Option<RelPath> = root.map(str::parse).transpose()?;
-        let (root, below) = match root {
-            Some(root) => {
+        let (root, below) = match facts::root_of(path.as_str(), packages) {
+            Some(package) => {
+                let root: RelPath = package.parse()?;
                 let below = path.strip_prefix(&root).context("a file outside its package")?;
                 (root, below)
             }

@@ -29,21 +29,22 @@ struct SortedNeeds<'a> {
 }
 
 impl Tie<'_> {
-    pub(super) fn binaries(&mut self) -> Result<()> {
-        let (wheel, group) = (self.wheel, self.group);
+    pub(super) fn plan_binaries(&mut self) -> Result<()> {
+        let wheel = self.wheel;
+        let group = self.group;
         for elf in wheel.host_files() {
             self.plan.binaries += 1;
-            self.elf(elf)?;
+            self.plan_elf_file(elf)?;
         }
         for elf in wheel.elf_files() {
-            let ours = facts::opened(wheel, elf, group.providers.policy)
+            let ours = facts::opened_rocm_libraries(wheel, elf, group.providers.policy)
                 .filter_map(|name| group.rocm.of_other_version(relpath::split(name).1));
             self.needs.opened.extend(ours.map(|it| it.name.clone()));
         }
         for (path, imports) in wheel.imports() {
             self.plan.binaries += 1;
             match imports {
-                Ok(imports) => self.dll(path, imports),
+                Ok(imports) => self.plan_windows_file(path, imports),
                 Err(why) => self.leave(path, why.to_owned()),
             }
         }
@@ -54,13 +55,15 @@ impl Tie<'_> {
         // The order of the members in the archive is no part of the result.
         let plan = &mut self.plan;
         plan.record.run_paths.sort();
-        plan.record.untied.sort_by(|one, other| one.0.cmp(&other.0));
-        plan.run_paths.sort_by(|one, other| one.path.cmp(&other.path));
+        plan.record.untied.sort_by(|a, b| a.0.cmp(&b.0));
+        plan.run_paths.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(())
     }
 
-    fn elf(&mut self, elf: ElfMember<'_>) -> Result<()> {
-        let (path, facts, wheel, group) = (elf.path, elf.facts, self.wheel, self.group);
+    fn plan_elf_file(&mut self, elf: ElfMember<'_>) -> Result<()> {
+        let ElfMember { path, facts, .. } = elf;
+        let wheel = self.wheel;
+        let group = self.group;
         if let Some(original) = facts::copy_of(elf, group.rocm) {
             self.refuse(
                 RefusalKind::Grafted,
@@ -85,8 +88,8 @@ impl Tie<'_> {
         }
         // A file that needs no library of the set is only changed if others could choose what it loads.
         let entries = run_path::entries(wheel, elf, group.providers);
-        let is_worth = is_tied || entries.iter().any(|(_, leads)| leads.leads_out());
-        if is_worth && !facts.has_rpath(&to) && facts.is_searched() {
+        let should_change = is_tied || entries.iter().any(|(_, leads)| leads.leads_out());
+        if should_change && !facts.has_rpath(&to) && facts.is_searched() {
             self.plan.run_paths.push(RunPathChange {
                 path: elf.member.path.clone(),
                 from: facts.run_path().map(str::to_owned),
@@ -96,17 +99,16 @@ impl Tie<'_> {
         Ok(())
     }
 
-    /// A file for Windows. It has no run path: the init module loads what it imports.
-    fn dll(&mut self, path: &str, imports: &BTreeSet<String>) {
+    /// Plans a file for Windows. It has no run path: the init module loads what it imports.
+    fn plan_windows_file(&mut self, path: &str, imports: &BTreeSet<String>) {
         let rocm = self.group.rocm;
-        let (needed, others): (Vec<_>, Vec<_>) = imports
-            .iter()
-            .map(|name| (name, rocm.library(name)))
-            .partition(|(_, found)| found.is_some());
-        for (name, _) in others {
-            let Some(has) = rocm.of_other_version(name).map(|it| &it.name) else {
+        let needed = imports.iter().filter_map(|name| rocm.library(name)).collect_vec();
+        for name in imports.iter().filter(|name| rocm.library(name).is_none()) {
+            let Some(other) = rocm.of_other_version(name) else {
                 continue;
             };
+            let has = &other.name;
+            // A file that needs no library of this set is for another ROCm as a whole.
             if needed.is_empty() {
                 let why = format!("it needs `{name}`, and the set has `{has}`: another ROCm");
                 return self.leave(path, why);
@@ -118,7 +120,7 @@ impl Tie<'_> {
             let tied = (path.to_owned(), String::new());
             self.plan.record.run_paths.push(tied);
         }
-        for library in needed.into_iter().filter_map(|it| it.1) {
+        for library in needed {
             self.needs.libraries.insert(library.name.clone());
             self.needs.directories.insert(library.directory);
         }
@@ -142,21 +144,22 @@ impl Tie<'_> {
     /// Whether a binary is not for this set: then it stays as it is, and the plan says why. If it is
     /// for this set, but something is missing, that is a refusal.
     fn is_left_alone(&mut self, path: &str, needs: &SortedNeeds<'_>) -> bool {
-        let (there, is_tied) = (needs.rocm.len(), !needs.rocm.is_empty());
-        let all = there + needs.other_rocm.len();
-        for (name, has) in &needs.other_rocm {
-            let lacks = match has {
-                Some(has) => format!("has `{has}`"),
+        let provided = needs.rocm.len();
+        let is_tied = provided > 0;
+        let all = provided + needs.other_rocm.len();
+        for (name, other) in &needs.other_rocm {
+            let set = match other {
+                Some(other) => format!("has `{other}`"),
                 None => "lacks it".to_owned(),
             };
             if !is_tied {
-                let why = format!("it needs `{name}`, and the set {lacks}: another ROCm");
+                let why = format!("it needs `{name}`, and the set {set}: another ROCm");
                 self.warn(format!("`{path}` is left alone: {why}"));
                 self.leave(path, why);
                 return true;
             }
             let message = format!(
-                "`{path}` needs `{name}`; the set {lacks} ({there} of its {all} names of ROCm are there)"
+                "`{path}` needs `{name}`; the set {set} ({provided} of its {all} names of ROCm are there)"
             );
             self.refuse(RefusalKind::OtherSoname, message, OTHER_SONAME);
         }
@@ -164,8 +167,9 @@ impl Tie<'_> {
             self.leave(path, format!("it needs `{name}` of {vendor}"));
             return true;
         }
-        let vendors = needs.vendors.iter().map(|it| it.0);
-        let unknown = needs.unknown.iter().copied().chain(vendors).collect_vec();
+        // Beside libraries of ROCm, a library of another vendor is as unknown as any other.
+        let of_vendors = needs.vendors.iter().map(|(name, _)| *name);
+        let unknown = needs.unknown.iter().copied().chain(of_vendors).collect_vec();
         if !is_tied && !unknown.is_empty() {
             let names = unknown.iter().join("`, `");
             let why = format!("it needs `{names}`, which nothing provides, and nothing of ROCm");

@@ -19,25 +19,27 @@ impl Group<'_> {
         if wheel.elf_files().next().is_some() || !has_archives {
             return None;
         }
-        wheel.requirements().find_map(|it| {
-            let pin = it.pin()?;
+        wheel.requirements().find_map(|requirement| {
+            let pin = requirement.pin()?;
             self.wheels.iter().position(|host| {
-                host.name.name == it.name
+                host.name.name == requirement.name
                     && pin == host.name.version
                     && host.elf_files().next().is_some()
             })
         })
     }
 
-    /// The plan for a device wheel. `tied` is that for its host wheel.
-    pub(super) fn device(
+    /// Plans a device wheel after its host wheel.
+    pub(super) fn plan_device_wheel(
         &self,
         wheel: &FrameworkWheel,
         host: &FrameworkWheel,
-        tied: &TiePlan,
+        host_plan: &TiePlan,
     ) -> Result<(TiePlan, Vec<WheelRefusal>)> {
-        let (version, rocm) = (&tied.result.version, self.rocm);
-        let (mut plan, mut refusals) = (TiePlan::new(wheel, rocm), Vec::new());
+        let rocm = self.rocm;
+        let version = &host_plan.result.version;
+        let mut plan = TiePlan::new(wheel, rocm);
+        let mut refusals = Vec::new();
         plan.follows = Some(host.name.name.to_string());
         for requirement in wheel.requirements() {
             let name = &requirement.name;
@@ -59,7 +61,7 @@ impl Group<'_> {
             plan.removed.push(requirement.to_string());
         }
         plan.requires.sort();
-        let tag = tied.result.tag.as_ref().unwrap_or(wheel.tag()?);
+        let tag = host_plan.result.tag.as_ref().unwrap_or(wheel.tag()?);
         plan.result = PackageFilename::new(wheel.name.name.clone(), version, Some(tag));
         plan.record.proved_tag = Some(facts::proved_tag(wheel, self.providers).policy);
         plan.finish(wheel, tag)?;

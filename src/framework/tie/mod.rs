@@ -1,8 +1,8 @@
 //! `framework tie`: binds wheels to one set of ROCm packages.
 //!
-//! [`decide`] makes a plan for each wheel or says all that is in the way, [`write`] writes them, and
-//! [`verify`] reads them back. To tie a tied wheel to the same set changes nothing, and to another one is
-//! what promotion needs: metadata and module change, and binaries do not if both sets have the same
+//! [`decide`] makes a plan for each wheel, or refuses and lists every reason; [`write`] writes the wheels, and
+//! [`verify`] reads them back. A wheel that is tied to the same set again does not change. Promotion ties
+//! wheels to another set: then metadata and module change, and binaries do not if both sets have the same
 //! directories.
 
 mod binaries;
@@ -61,10 +61,11 @@ pub enum VersionSuffix {
     #[default]
     Keep,
     None,
-    /// That of the set: `+rocm7.14.0`.
+    /// The suffix of the set: `+rocm7.14.0`.
     Set,
-    /// That of the set, if the version names ROCm.
+    /// The suffix of the set, if the version of the wheel names ROCm.
     Named,
+    /// This suffix.
     Text(String),
 }
 
@@ -150,49 +151,52 @@ struct Needs {
     neighbours: BTreeSet<DistName>,
 }
 
-/// A plan for each wheel, or an error with everything that is in the way.
+/// Makes a plan for each wheel, or refuses and lists every reason.
 pub fn decide(
     wheels: &[FrameworkWheel],
     rocm: &RocmLibraries,
     policy: &Frameworks,
     options: &TieOptions,
 ) -> Result<Vec<TiePlan>> {
-    let versions = wheels.iter().map(|wheel| {
+    let mut versions = BTreeMap::new();
+    for wheel in wheels {
         let (version, _) = version_of(wheel, &options.suffix, Some(&rocm.version))?;
-        Ok((wheel.name.name.clone(), version))
-    });
+        versions.insert(wheel.name.name.clone(), version);
+    }
     let group = Group {
-        versions: versions.collect::<Result<_>>()?,
+        versions,
         providers: &Providers::new(wheels, Some(rocm), policy, &options.host_provides),
         wheels,
         rocm,
         options,
     };
-    let (mut plans, mut refusals) = (BTreeMap::<usize, TiePlan>::new(), Vec::new());
     // Device wheels get the version and the tag of their host wheels, which are planned before them.
     let (devices, others): (Vec<_>, Vec<_>) = (0..wheels.len())
         .map(|index| (index, group.host_of(&wheels[index])))
         .partition(|(_, host)| host.is_some());
+    // By the index of the wheel, so that the plans have the order of the wheels.
+    let mut plans: BTreeMap<usize, TiePlan> = BTreeMap::new();
+    let mut refusals = Vec::new();
     for (index, host) in others.into_iter().chain(devices) {
         let wheel = &wheels[index];
-        let host = host.and_then(|host| Some((&wheels[host], plans.get(&host)?)));
-        let planned = match host {
-            Some((host, tied)) => group.device(wheel, host, tied),
+        let host_with_plan = host.and_then(|host| Some((&wheels[host], plans.get(&host)?)));
+        let planned = match host_with_plan {
+            Some((host, host_plan)) => group.plan_device_wheel(wheel, host, host_plan),
             None => Tie::new(&group, wheel).and_then(Tie::plan),
         };
         let (plan, mut refused) =
             planned.with_context(|| format!("failed to plan `{}`", wheel.name))?;
-        if plans.values().any(|it| it.result == plan.result) {
+        if plans.values().any(|other| other.result == plan.result) {
             refused.push(WheelRefusal::new(
                 RefusalKind::NameClash,
                 format!("another wheel of the group becomes `{}` too", plan.result),
                 "tie them one after the other into different directories",
             ));
         }
-        refusals.extend(refused.into_iter().map(|it| it.in_wheel(wheel)));
+        refusals.extend(refused.into_iter().map(|refusal| refusal.in_wheel(wheel)));
         plans.insert(index, plan);
     }
-    WheelRefusal::none("tied", &refusals)?;
+    WheelRefusal::ensure_none("tied", &refusals)?;
     Ok(plans.into_values().collect())
 }
 
@@ -210,25 +214,27 @@ impl<'a> Tie<'a> {
     }
 
     fn plan(mut self) -> Result<(TiePlan, Vec<WheelRefusal>)> {
-        let (wheel, options, rocm) = (self.wheel, self.group.options, self.group.rocm);
-        self.warn_of_wheel();
-        self.binaries()?;
+        let wheel = self.wheel;
         let row = self.row;
+        let options = self.group.options;
+        self.warn_of_other_rocm();
+        self.plan_binaries()?;
         let runs_rocm = row.is_some_and(|row| row.runs_rocm || !row.extras.is_empty());
         let is_used = !self.plan.record.run_paths.is_empty() || runs_rocm;
+        // With another refusal the user already knows why nothing is tied.
         if !is_used && options.extras.is_empty() && self.refusals.is_empty() {
-            self.refuse_nothing();
+            self.refuse_nothing_to_tie();
         }
-        self.requirements()?;
-        self.init_module()?;
-        let (version, suffix) = version_of(wheel, &options.suffix, Some(&rocm.version))?;
+        self.plan_requirements()?;
+        self.plan_init_module()?;
+        let rocm_version = &self.group.rocm.version;
+        let (version, suffix) = version_of(wheel, &options.suffix, Some(rocm_version))?;
         let files = version_files(wheel, row, &version, &mut self.refusals)?;
-        let tag = self.tag()?;
+        let tag = self.choose_tag()?;
         let plan = &mut self.plan;
         plan.texts.extend(files);
         plan.result = result(wheel, &version, &tag);
-        let requires = plan.requires.iter().map(|it| it.line.clone());
-        plan.record.requires = requires.collect();
+        plan.record.requires = plan.requires.iter().map(|it| it.line.clone()).collect();
         plan.record.version_suffix = suffix;
         plan.finish(wheel, &tag)?;
         let path = format!("{}/{}", plan.dist_info(wheel), TieRecord::FILE);
@@ -244,9 +250,9 @@ impl<'a> Tie<'a> {
         self.plan.warnings.push(warning.into());
     }
 
-    /// Refuses a wheel with nothing to tie. What cannot be loaded beside the set is no better off with an
-    /// extra of `rocm`.
-    fn refuse_nothing(&mut self) {
+    /// Refuses a wheel with nothing to tie. `--extras` is proposed only if its binaries can be loaded beside the
+    /// set.
+    fn refuse_nothing_to_tie(&mut self) {
         let count = self.plan.binaries;
         let what = match count {
             0 => "it has no binary for the set".to_owned(),
@@ -267,15 +273,15 @@ impl<'a> Tie<'a> {
         self.refuse(RefusalKind::NothingToTie, why, hint);
     }
 
-    /// Warns of what is strange about the wheel as it is.
-    fn warn_of_wheel(&mut self) {
-        let wheel = self.wheel;
-        if self.group.options.suffix == VersionSuffix::Keep {
-            let own = super::version::suffix(&self.group.rocm.version).replace('-', ".");
-            let named = super::version::rocm_part(&wheel.name.version);
-            if named.is_some_and(|named| named != own) {
-                self.warn("its version names another ROCm: pass `--version-suffix set`");
-            }
+    /// Warns of a version that names another ROCm and is kept.
+    fn warn_of_other_rocm(&mut self) {
+        if self.group.options.suffix != VersionSuffix::Keep {
+            return;
+        }
+        let set = super::version::suffix(&self.group.rocm.version).replace('-', ".");
+        let wheel = super::version::rocm_part(&self.wheel.name.version);
+        if wheel.is_some_and(|wheel| wheel != set) {
+            self.warn("its version names another ROCm: pass `--version-suffix set`");
         }
     }
 }

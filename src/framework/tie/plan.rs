@@ -188,7 +188,7 @@ impl TiePlan {
         };
         let top = self.dist_info(wheel);
         let metadata = edit.apply(&wheel.metadata_text)?;
-        let wheel_text = metadata::wheel_text(&wheel.wheel_text, tag)?;
+        let wheel_text = metadata::change_wheel(&wheel.wheel_text, tag)?;
         self.texts.insert(format!("{top}/METADATA"), metadata);
         self.texts.insert(format!("{top}/WHEEL"), wheel_text);
         self.removed.retain(|line| !edit.requires.iter().any(|it| it == line));
@@ -199,15 +199,17 @@ impl TiePlan {
 impl fmt::Display for TiePlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.file)?;
-        let (result, record) = (self.result.to_string(), &self.record);
+        let record = &self.record;
+        let rocm = &record.rocm;
+        let result = self.result.to_string();
         if result != self.file {
             writeln!(f, "  becomes   {result}")?;
         }
-        let rocm = &record.rocm;
         if let Some(host) = &self.follows {
             writeln!(f, "  follows   {host}, with device code for ROCm {rocm}")?;
         } else {
-            let (tied, binaries) = (record.run_paths.len(), many(self.binaries, "binary"));
+            let tied = record.run_paths.len();
+            let binaries = many(self.binaries, "binary");
             writeln!(f, "  ties      {tied} of {binaries} to ROCm {rocm}")?;
         }
         for PlannedRequirement { line, why } in &self.requires {
@@ -242,10 +244,10 @@ impl fmt::Display for TiePlan {
             writeln!(f, "  selector  {}", selector.file)?;
         }
         for RunPathChange { path, from, to } in &self.run_paths {
-            let from = from.as_ref().map_or(0, |it| it.split(':').count());
-            let to = to.to_string();
-            let to = if to.is_empty() { "none" } else { &to };
-            writeln!(f, "  run path  {path}: {} to {to}", many(from, "entry"))?;
+            let entries = from.as_ref().map_or(0, |run_path| run_path.split(':').count());
+            let run_path = to.to_string();
+            let shown = if run_path.is_empty() { "none" } else { &run_path };
+            writeln!(f, "  run path  {path}: {} to {shown}", many(entries, "entry"))?;
         }
         for (path, why) in &record.untied {
             writeln!(f, "  untied    {path}: {why}")?;

@@ -64,17 +64,16 @@ fn device_lines(wheel: &FrameworkWheel) -> Vec<DeviceLine> {
 }
 
 impl Tie<'_> {
-    pub(super) fn requirements(&mut self) -> Result<()> {
-        let (options, rocm) = (self.group.options, self.group.rocm);
-        self.remove();
-        self.follow();
-        let pin = options.requires;
-        let pin = pin.unwrap_or_else(|| VersionPin::usual(&rocm.version));
+    pub(super) fn plan_requirements(&mut self) -> Result<()> {
+        let rocm = self.group.rocm;
+        self.remove_requirements();
+        self.follow_group();
+        let pin = self.group.options.requires.unwrap_or_else(|| VersionPin::usual(&rocm.version));
         if let Some(specifier) = pin.specifier(&rocm.version) {
             self.require_rocm(&specifier);
         }
-        self.neighbours();
-        self.devices()?;
+        self.require_neighbours();
+        self.require_device_wheels()?;
         let plan = &mut self.plan;
         plan.requires.sort();
         plan.record.extras.sort();
@@ -84,24 +83,23 @@ impl Tie<'_> {
         Ok(())
     }
 
-    /// Removes what an earlier tie has added, what is required of another ROCm, and what policy knows
-    /// to be dead, with the extras that only these had.
-    fn remove(&mut self) {
+    /// Removes the requirements that an earlier tie has added, requirements of ROCm, and requirements that policy
+    /// knows to be dead, with the extras that had only these.
+    fn remove_requirements(&mut self) {
         let rocm = &self.group.rocm.version;
         let earlier = self.earlier.take();
-        // The number of requirements of each extra, and how many of them go.
-        let mut extras: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+        // For each extra, whether a requirement of it stays.
+        let mut stays_by_extra: BTreeMap<String, bool> = BTreeMap::new();
         for requirement in self.wheel.requirements() {
             let line = requirement.to_string();
             let is_rocm = index::is_ours(&requirement.name);
             let is_dead = self.row.is_some_and(|row| row.is_dead(&requirement.name));
-            let is_added = earlier.as_ref().is_some_and(|it| it.requires.contains(&line));
-            let is_gone = is_rocm || is_dead || is_added;
+            let is_added = earlier.as_ref().is_some_and(|record| record.requires.contains(&line));
+            let is_removed = is_rocm || is_dead || is_added;
             for extra in requirement.marker.extras() {
-                let counts = extras.entry(extra.to_owned()).or_default();
-                counts.0 += 1;
-                counts.1 += usize::from(is_gone);
+                *stays_by_extra.entry(extra.to_owned()).or_default() |= !is_removed;
             }
+            // A requirement of another ROCm is replaced only if the user says so, or if a tie wrote it.
             if is_rocm
                 && !requirement.marker.needs_extra()
                 && earlier.is_none()
@@ -114,57 +112,62 @@ impl Tie<'_> {
                     "build it against this set, or pass `--requires` to replace the requirement",
                 );
             }
-            if is_gone {
+            if is_removed {
                 self.plan.removed.push(line);
             }
         }
-        let emptied = extras.into_iter().filter(|(_, (all, gone))| all == gone);
-        let removed = &mut self.plan.removed_extras;
-        removed.extend(emptied.map(|(extra, _)| extra));
-        removed.extend(earlier.into_iter().flat_map(|it| it.extras));
+        let emptied = stays_by_extra.into_iter().filter(|(_, stays)| !stays);
+        self.plan.removed_extras.extend(emptied.map(|(extra, _)| extra));
+        self.plan.removed_extras.extend(earlier.into_iter().flat_map(|record| record.extras));
     }
 
     fn is_removed(&self, line: &str) -> bool {
         self.plan.removed.iter().any(|it| it == line)
     }
 
-    /// Follows the frameworks of the group that are for another ROCm now: what pins one of them
-    /// exactly gets its new version.
-    fn follow(&mut self) {
-        let devices = device_lines(self.wheel);
+    /// Follows the frameworks of the group that are for another ROCm now: a requirement of one version of such a
+    /// framework gets its new version.
+    fn follow_group(&mut self) {
+        let device_lines = device_lines(self.wheel);
         for requirement in self.wheel.requirements() {
             let line = requirement.to_string();
-            let pin = requirement.pin();
-            let now = self.group.versions.get(&requirement.name);
-            let (Some(was), Some(now)) = (pin, now) else {
+            let Some(old) = requirement.pin() else {
                 continue;
             };
-            let is_same = version::without_rocm(now) == version::without_rocm(&was);
-            let is_device = devices.iter().any(|it| it.line == line);
-            if *now == was || !is_same || is_device || self.is_removed(&line) {
+            let Some(new) = self.group.versions.get(&requirement.name) else {
+                continue;
+            };
+            // The wheel in the group may be another release of the framework, for which this one is not built.
+            let is_same_release = version::without_rocm(new) == version::without_rocm(&old);
+            let is_device_line = device_lines.iter().any(|it| it.line == line);
+            if *new == old || !is_same_release || is_device_line || self.is_removed(&line) {
                 continue;
             }
-            if let Some(now) = requirement.with_pin(now) {
+            if let Some(new_line) = requirement.with_pin(new) {
                 self.plan.removed.push(line);
                 let why = format!("{} is in the group", requirement.name);
-                self.plan.require(now, why);
+                self.plan.require(new_line, why);
             }
         }
     }
 
     /// Requires ROCm, and forwards its extras for device code.
     fn require_rocm(&mut self, specifier: &str) {
-        let (options, rocm, plan) = (self.group.options, self.group.rocm, &mut self.plan);
-        let known = self.row.iter().flat_map(|row| &row.extras);
+        let options = self.group.options;
+        let rocm = self.group.rocm;
+        let plan = &mut self.plan;
+        let by_policy = self.row.iter().flat_map(|row| &row.extras);
         let mut extras: BTreeSet<&str> =
-            options.extras.iter().chain(known).map(String::as_str).collect();
+            options.extras.iter().chain(by_policy).map(String::as_str).collect();
         if self.needs.directories.contains(&RocmDirectoryKey::Math) {
             extras.insert("libraries");
         }
         let name = &rocm.names.selector;
-        let extras = extras.iter().join(",");
-        let extras = if extras.is_empty() { extras } else { format!("[{extras}]") };
-        let line = format!("{name}{extras}{specifier}");
+        let line = if extras.is_empty() {
+            format!("{name}{specifier}")
+        } else {
+            format!("{name}[{}]{specifier}", extras.iter().join(","))
+        };
         let why = match (plan.record.run_paths.len(), self.row) {
             (0, None) => "named by a flag".to_owned(),
             (0, Some(row)) => format!("policy: {}", row.why),
@@ -172,6 +175,7 @@ impl Tie<'_> {
         };
         plan.record.requirement = Some(line.clone());
         plan.require(line, why);
+        // The device wheels of a wheel that was split require the device code of the set.
         let is_split = !device_lines(self.wheel).is_empty();
         if rocm.targets.is_empty() || is_split {
             return;
@@ -193,46 +197,51 @@ impl Tie<'_> {
 
     /// The device wheels of a wheel that was split follow it. Extras for device wheels that are not in
     /// the group go, because none of the new version will exist.
-    fn devices(&mut self) -> Result<()> {
-        let (wheel, versions) = (self.wheel, &self.group.versions);
+    fn require_device_wheels(&mut self) -> Result<()> {
+        let wheel = self.wheel;
+        let versions = &self.group.versions;
         let lines = device_lines(wheel);
         let Some(version) = versions.get(&wheel.name.name).filter(|_| !lines.is_empty()) else {
             return Ok(());
         };
-        let is_there = |it: &DeviceLine| versions.contains_key(&it.name);
-        if !lines.iter().any(is_there) {
-            let was = &wheel.name.version;
-            if version == was {
+        let is_in_group = |line: &DeviceLine| versions.contains_key(&line.name);
+        if !lines.iter().any(is_in_group) {
+            let old_version = &wheel.name.version;
+            if version == old_version {
                 self.warn(
                     "its device wheels are not in the group, and keep what they require of ROCm",
                 );
             } else {
                 self.refuse(
                     RefusalKind::DeviceWheels,
-                    format!("its extras require device wheels of version {was}"),
+                    format!("its extras require device wheels of version {old_version}"),
                     "name its device wheels too, which get the new version with it",
                 );
             }
             return Ok(());
         }
-        for it in &lines {
-            let DeviceLine { line, name, extra } = it;
-            // Once for each line, which may be for several extras.
+        for device_line in &lines {
+            let DeviceLine { line, name, extra } = device_line;
+            // A line may be for several extras, and is removed once.
             if !self.is_removed(line) {
                 self.plan.removed.push(line.clone());
             }
             let plan = &mut self.plan;
             plan.removed_extras.insert(extra.clone());
-            if extra == "device" || is_there(it) {
-                let line = format!("{name}=={version}; extra == \"{extra}\"");
-                plan.require(line, "device wheels of the group");
+            // The selector, which `device` requires, is made again with each tie.
+            if extra == "device" || is_in_group(device_line) {
+                let new_line = format!("{name}=={version}; extra == \"{extra}\"");
+                plan.require(new_line, "device wheels of the group");
                 plan.record.extras.push(extra.clone());
             }
         }
-        if let Some(selector) = lines.iter().find(|it| it.extra == "device") {
-            let there = lines.iter().filter(|it| is_there(it));
-            let targets = there.filter_map(|it| it.extra.strip_prefix("device-")?.parse().ok());
-            let targets: Vec<Target> = targets.sorted().collect();
+        if let Some(selector) = lines.iter().find(|line| line.extra == "device") {
+            let targets: Vec<Target> = lines
+                .iter()
+                .filter(|line| is_in_group(line))
+                .filter_map(|line| line.extra.strip_prefix("device-")?.parse().ok())
+                .sorted()
+                .collect();
             self.plan.selector = Some(SelectorPlan::of(&DeviceSelector {
                 name: &selector.name,
                 version,
@@ -243,21 +252,21 @@ impl Tie<'_> {
         Ok(())
     }
 
-    /// Requires the frameworks whose libraries it needs, exactly, as far as they are in the group.
-    fn neighbours(&mut self) {
-        let known = self.row.iter().flat_map(|row| row.needs.iter().cloned());
+    /// Requires one version of each framework whose libraries the wheel needs, if the framework is in the group.
+    fn require_neighbours(&mut self) {
+        let by_policy = self.row.iter().flat_map(|row| row.needs.iter().cloned());
         let neighbours: BTreeSet<DistName> =
-            self.needs.neighbours.iter().cloned().chain(known).collect();
+            self.needs.neighbours.iter().cloned().chain(by_policy).collect();
         for name in neighbours {
             let version = self.group.versions.get(&name);
-            let fits = |it: &Requirement| {
-                it.pin().is_some_and(|pin| version.is_none_or(|version| pin == *version))
+            let has_pin = |requirement: &Requirement| {
+                requirement.pin().is_some_and(|pin| version.is_none_or(|version| pin == *version))
             };
-            let is_pinned = self.wheel.requirements().any(|it| {
-                it.name == name
-                    && !it.marker.needs_extra()
-                    && !self.is_removed(&it.to_string())
-                    && fits(&it)
+            let is_pinned = self.wheel.requirements().any(|requirement| {
+                requirement.name == name
+                    && !requirement.marker.needs_extra()
+                    && !self.is_removed(&requirement.to_string())
+                    && has_pin(&requirement)
             });
             match version {
                 _ if is_pinned => {}

@@ -1,6 +1,6 @@
 //! Makes the tied wheels of plans, and reads them back.
 
-use std::{collections::BTreeSet, path::Path, sync::Arc};
+use std::{path::Path, sync::Arc};
 
 use super::{
     TieOptions,
@@ -13,11 +13,11 @@ use crate::{
     framework::{
         facts, policy::Frameworks, providers::Providers, read::FrameworkWheel, rocm::RocmLibraries,
     },
-    loader::{FileContents, InstalledTree, missing_libraries},
+    loader::{FileContents, InstalledTree, MissingLibrary, missing_libraries},
     wheel::{ChangedFile, PackSettings, Source, WheelEdit, installed_path},
 };
 
-/// Writes the wheel of a plan into a directory. What an earlier tie has recorded is left out.
+/// Writes the wheel of a plan into a directory, without the record of an earlier tie.
 pub fn write(
     wheel: &FrameworkWheel,
     plan: &TiePlan,
@@ -29,7 +29,7 @@ pub fn write(
     let mut edit = wheel.edit(plan.result.clone(), &dist_info)?;
     edit.drop(&format!("{dist_info}/{}", TieRecord::FILE).parse()?);
     for change in &plan.run_paths {
-        let patch = patch(wheel, change)
+        let patch = plan_patch(wheel, change)
             .with_context(|| format!("failed to change the run path of `{}`", change.path))?;
         change_binary(&mut edit, wheel, &change.path, patch)?;
     }
@@ -50,18 +50,17 @@ pub(in crate::framework) fn change_binary(
     if change.is_nothing() {
         return Ok(());
     }
-    // Directories with the version in their names are renamed.
-    let new = edit.renamed(&wheel.archive, &path.parse()?)?;
+    // A directory with the version in its name has another name in the changed wheel.
+    let new_path = edit.renamed(&wheel.archive, &path.parse()?)?;
     let bytes = wheel.binary(path)?;
-    edit.replace(&new, Source::Patched(Arc::clone(bytes), change))
+    edit.replace(&new_path, Source::Patched(Arc::clone(bytes), change))
 }
 
-/// Plans the change of one binary, and checks that the loader will read what was wanted.
-fn patch(wheel: &FrameworkWheel, change: &RunPathChange) -> Result<Patch> {
+/// Plans the change of one binary, and checks that the loader will read the wanted run path.
+fn plan_patch(wheel: &FrameworkWheel, change: &RunPathChange) -> Result<Patch> {
     let bytes = wheel.binary(&change.path)?;
     let patch: Patch = elf::plan_rpath(bytes, &change.to)?.into();
-    let facts = elf::read(&PatchedReader::new(bytes, patch.clone()))?;
-    let facts = facts.unwrap_or_default();
+    let facts = elf::read(&PatchedReader::new(bytes, patch.clone()))?.unwrap_or_default();
     ensure!(
         facts.has_rpath(&change.to) || patch.is_nothing(),
         "its run path would be {:?}, not `{}`",
@@ -74,8 +73,8 @@ fn patch(wheel: &FrameworkWheel, change: &RunPathChange) -> Result<Patch> {
 /// Fails unless the tied wheels are what their plans say, and find their libraries beside the set. The
 /// wheels have the order of the plans.
 ///
-/// The models of installer and loader are asked. A difference is a defect of rocwheel, and nothing is
-/// published then.
+/// The models of installer and loader answer. A difference is a defect of rocwheel, and nothing is published
+/// then.
 pub fn verify(
     plans: &[TiePlan],
     tied: &[FrameworkWheel],
@@ -84,24 +83,22 @@ pub fn verify(
     options: &TieOptions,
 ) -> Result<()> {
     let providers = Providers::new(tied, Some(rocm), policy, &options.host_provides);
-    let missing = missing(tied, rocm);
+    let missing = find_missing_libraries(tied, rocm);
     for (plan, wheel) in plans.iter().zip(tied) {
-        verify_one(plan, wheel, &providers)
+        verify_wheel(plan, wheel, &providers)
             .with_context(|| format!("`{}` is not what was planned", plan.result))?;
-        let lost = missing.iter().find(|(file, name)| {
-            let mut files = plan.record.run_paths.iter();
-            rocm.library(name).is_some() && files.any(|it| it.0 == *file)
-        });
-        if let Some((path, name)) = lost {
+        let is_tied = |binary: &str| plan.record.run_paths.iter().any(|(path, _)| path == binary);
+        let lost = missing.iter().find(|it| rocm.library(&it.name).is_some() && is_tied(&it.path));
+        if let Some(MissingLibrary { path, name, .. }) = lost {
             bail!("`{path}` of `{}` does not find `{name}`", plan.result);
         }
     }
     Ok(())
 }
 
-/// The libraries that are not found where all wheels and the set are in one directory: the path of
-/// the file that needs it, and its name.
-fn missing(tied: &[FrameworkWheel], rocm: &RocmLibraries) -> BTreeSet<(String, String)> {
+/// The libraries that are not found if all wheels and the set are installed into one directory, in the order of
+/// the files that need them.
+fn find_missing_libraries(tied: &[FrameworkWheel], rocm: &RocmLibraries) -> Vec<MissingLibrary> {
     let mut site = InstalledTree::default();
     for library in rocm.libraries() {
         let path = format!("{}/{}", rocm.directory(library.directory), library.name);
@@ -114,18 +111,19 @@ fn missing(tied: &[FrameworkWheel], rocm: &RocmLibraries) -> BTreeSet<(String, S
             site.add_file(elf.path, package, FileContents::Elf(elf.facts));
         }
     }
-    let missing = missing_libraries(&site).into_iter();
-    missing.map(|it| (it.path, it.name)).collect()
+    let mut missing = missing_libraries(&site);
+    missing.sort_by(|a, b| (&a.path, &a.name).cmp(&(&b.path, &b.name)));
+    missing
 }
 
-fn verify_one(plan: &TiePlan, wheel: &FrameworkWheel, providers: &Providers<'_>) -> Result<()> {
+fn verify_wheel(plan: &TiePlan, wheel: &FrameworkWheel, providers: &Providers<'_>) -> Result<()> {
     if let Some(damage) = wheel.damage.first() {
         bail!("{damage}");
     }
     ensure!(wheel.without_digest == 0, "RECORD has no digest of {} members", wheel.without_digest);
     let lines = &wheel.metadata.requires_dist;
-    if let Some(absent) = plan.requires.iter().find(|it| !lines.contains(&it.line)) {
-        bail!("METADATA lacks a requirement: {:?}", absent.line);
+    if let Some(requirement) = plan.requires.iter().find(|it| !lines.contains(&it.line)) {
+        bail!("METADATA lacks a requirement: {:?}", requirement.line);
     }
     if !wheel.is_for_windows() {
         let proved = facts::proved_tag(wheel, providers).policy;
@@ -133,8 +131,10 @@ fn verify_one(plan: &TiePlan, wheel: &FrameworkWheel, providers: &Providers<'_>)
     }
     for change in &plan.run_paths {
         let path = installed_path(&change.path).unwrap_or(&change.path);
-        let elf = wheel.elf_files().find(|it| it.path == path);
-        let elf = elf.with_context(|| format!("`{path}` cannot be read any more"))?;
+        let elf = wheel
+            .elf_files()
+            .find(|elf| elf.path == path)
+            .with_context(|| format!("`{path}` cannot be read any more"))?;
         ensure!(
             elf.facts.has_rpath(&change.to),
             "the run path of `{path}` is {:?}",
