@@ -30,13 +30,14 @@ pub struct SetPackage {
     pub(super) requires: Vec<Requirement>,
 }
 
-/// The packages of a set, also those of others in it, such as torch.
+/// The packages of a set, with the packages of other projects in it, such as torch.
 pub fn packages_of(place: &SetPlace, jobs: NonZeroUsize, world: &World) -> Result<Vec<SetPackage>> {
-    let mut files = Vec::new();
+    let mut offered = Vec::new();
     for platform in Platform::ALL {
-        files.extend(place.offered(platform)?.into_iter().flat_map(|it| it.files));
+        offered.extend(place.offered(platform)?.into_iter().flat_map(|it| it.files));
     }
-    let files: Vec<OfferedFile> = files.into_iter().unique_by(|it| it.name.clone()).collect();
+    // A file for any platform is offered to each of them.
+    let files: Vec<OfferedFile> = offered.into_iter().unique_by(|file| file.name.clone()).collect();
     if files.is_empty() {
         return Err(anyhow!("no packages in `{place}`"))
             .hint("pass the directory of a set, or the address that `upload` printed");
@@ -50,52 +51,54 @@ pub fn packages_of(place: &SetPlace, jobs: NonZeroUsize, world: &World) -> Resul
     parallel::try_map(&files, jobs, &world.stop, read)
 }
 
-/// What is open, each with who asks for it and the environments in which it is.
+/// A line for each requirement that the lock does not fulfil: who needs it, what the lock has instead, and the
+/// environments in which it is so.
 pub fn open_requirements(lock: &Lock, wishes: &Wishes, sets: &[SetPackage]) -> Vec<String> {
     let mut open: BTreeMap<String, BTreeSet<PythonPlatform>> = BTreeMap::new();
     for environment in wishes.environments() {
-        let mut ask = |by: &str, name: &DistName, specifier: &str| {
-            if let Some(text) = lacks(lock, environment, name, specifier) {
-                let text = format!("{by} needs `{name}{specifier}`, and {text}");
-                open.entry(text).or_default().insert(environment);
+        let mut require = |by: &str, name: &DistName, specifier: &str| {
+            if let Some(why) = explain_lack(lock, environment, name, specifier) {
+                let line = format!("{by} needs `{name}{specifier}`, and {why}");
+                open.entry(line).or_default().insert(environment);
             }
         };
         for wish in wishes.of(environment) {
-            ask("deps.toml", &wish.name, &wish.version);
+            require("deps.toml", &wish.name, &wish.version);
         }
-        for package in sets.iter().filter(|it| environment.fits(&it.name)) {
+        for package in sets.iter().filter(|package| environment.fits(&package.name)) {
             let by = format!("{} {}", package.name.name, package.name.version);
-            for line in &package.requires {
-                let applies = line.marker.evaluate(&environment, &[]);
-                if applies.unwrap_or(true) && !is_of_runs(&line.name) {
-                    ask(&by, &line.name, line.specifier());
+            for requirement in &package.requires {
+                // A requirement for an extra does not apply: the base index need not have it.
+                let applies = requirement.marker.evaluate(&environment, &[]).unwrap_or(true);
+                if applies && !is_of_runs(&requirement.name) {
+                    require(&by, &requirement.name, requirement.specifier());
                 }
             }
         }
     }
-    let line = |(text, environments): (String, BTreeSet<PythonPlatform>)| {
-        format!("{text} ({})", environments.iter().join(", "))
+    let with_environments = |(line, environments): (String, BTreeSet<PythonPlatform>)| {
+        format!("{line} ({})", environments.iter().join(", "))
     };
-    open.into_iter().map(line).collect()
+    open.into_iter().map(with_environments).collect()
 }
 
-/// What the lock has instead of a version that an environment can install.
-fn lacks(
+/// Says what the lock has instead of a version that an environment can install. `None` if the lock has such a
+/// version.
+fn explain_lack(
     lock: &Lock,
     environment: PythonPlatform,
     name: &DistName,
     specifier: &str,
 ) -> Option<String> {
-    let all = lock.packages.iter().filter(|it| it.name == *name);
-    let fitting: Vec<&LockedPackage> =
-        all.clone().filter(|it| it.wheels_for(environment).next().is_some()).collect();
-    let is_wanted = |it: &&LockedPackage| it.version.fulfils(specifier).unwrap_or(true);
-    if fitting.iter().any(is_wanted) {
+    let all = lock.packages.iter().filter(|package| package.name == *name).collect_vec();
+    let can_install = |package: &LockedPackage| package.wheels_for(environment).next().is_some();
+    let fitting = all.iter().filter(|package| can_install(package)).collect_vec();
+    if fitting.iter().any(|package| package.version.fulfils(specifier).unwrap_or(true)) {
         return None;
     }
-    let fitting = fitting.iter().map(|it| &it.version).join(", ");
-    let all = all.map(|it| &it.version).join(", ");
-    Some(match (fitting.as_str(), all.as_str()) {
+    let fitting_versions = fitting.iter().map(|package| &package.version).join(", ");
+    let all_versions = all.iter().map(|package| &package.version).join(", ");
+    Some(match (fitting_versions.as_str(), all_versions.as_str()) {
         ("", "") => "the lock does not have it".to_owned(),
         ("", all) => format!("the lock has {all} for others"),
         (fitting, _) => format!("the lock has {fitting}"),

@@ -15,8 +15,8 @@ as_text!(PythonMinor);
 
 /// The minor version of the oldest glibc that the ROCm packages support: 2.28.
 const GLIBC: u32 = 28;
-/// A patch version that is newer than all of its minor version. Requirements are those of the newest
-/// patch, because a base index is for runners that get updates.
+/// A patch version that is newer than every patch version of Python. Markers are evaluated for the newest patch
+/// version, because a base index is for runners that get updates.
 const NEWEST_PATCH: u32 = 99;
 
 /// A minor version of `CPython`: `3.12`.
@@ -28,10 +28,11 @@ impl FromStr for PythonMinor {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let minor = text.strip_prefix("3.").and_then(|it| it.parse().ok());
-        let minor = minor.filter(|it| format!("3.{it}") == text);
-        let minor = minor.with_context(|| format!("not a Python such as `3.12`: {text:?}"))?;
-        Ok(Self(minor))
+        text.strip_prefix("3.")
+            .and_then(|minor| minor.parse().ok().map(Self))
+            // `3.09` is read, and is not how a version is written.
+            .filter(|python| python.to_string() == text)
+            .with_context(|| format!("not a Python such as `3.12`: {text:?}"))
     }
 }
 
@@ -46,25 +47,28 @@ pub(super) struct PythonPlatform {
 impl PythonPlatform {
     /// Whether an installer takes a file here. An sdist fits everywhere.
     pub(super) fn fits(self, file: &PackageFilename) -> bool {
-        let tags = file.tag.as_ref().map(Tag::expand);
+        let Some(tag) = &file.tag else {
+            return true;
+        };
         let fits =
             |tag: &Tag| tag.is_for_python(self.python.0) && self.fits_platform(tag.platform());
-        tags.is_none_or(|tags| tags.iter().any(fits))
+        tag.expand().iter().any(fits)
     }
 
     fn fits_platform(self, tag: &str) -> bool {
-        // Named by their year before PEP 600.
-        let glibc = match tag {
-            _ if tag == "any" || tag == self.platform.wheel_tag() => return true,
+        if tag == "any" || tag == self.platform.wheel_tag() {
+            return true;
+        }
+        let glibc: Option<u32> = match tag {
+            // Before PEP 600, tags named a year instead of a version of glibc.
             "manylinux1_x86_64" => Some(5),
             "manylinux2010_x86_64" => Some(12),
             "manylinux2014_x86_64" => Some(17),
-            _ => {
-                let minor = tag.strip_prefix("manylinux_2_");
-                minor.and_then(|it| it.strip_suffix("_x86_64")?.parse().ok())
-            }
+            _ => tag
+                .strip_prefix("manylinux_2_")
+                .and_then(|rest| rest.strip_suffix("_x86_64")?.parse().ok()),
         };
-        self.platform == Platform::Linux && glibc.is_some_and(|it: u32| it <= GLIBC)
+        self.platform == Platform::Linux && glibc.is_some_and(|minor| minor <= GLIBC)
     }
 }
 

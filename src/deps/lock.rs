@@ -39,7 +39,7 @@ pub(super) struct LockedPackage {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(super) struct LockedWheel {
     pub(super) url: String,
-    /// Not every registry says it.
+    /// The size of the file, if the registry says it.
     pub(super) size: Option<u64>,
     hashes: Hashes,
 }
@@ -67,7 +67,8 @@ impl Lock {
         ensure!(!packages.is_empty(), "the lock has no packages");
         let mut names = BTreeSet::new();
         for package in &packages {
-            let (name, version) = (&package.name, &package.version);
+            let name = &package.name;
+            let version = &package.version;
             ensure_of_others(name)?;
             ensure!(!package.wheels.is_empty(), "`{name}` {version} has no wheel");
             for wheel in &package.wheels {
@@ -85,14 +86,15 @@ impl Lock {
 
     /// Each version of a project.
     pub fn versions(&self) -> BTreeSet<(DistName, Version)> {
-        let packages = self.packages.iter();
-        let versions = packages.map(|it| (it.name.clone(), it.version.clone()));
-        versions.collect()
+        self.packages
+            .iter()
+            .map(|package| (package.name.clone(), package.version.clone()))
+            .collect()
     }
 }
 
 impl LockedPackage {
-    /// Whether it is for an environment. A marker that cannot be read excludes nothing.
+    /// Whether the package is for an environment. A marker that cannot be read excludes no environment.
     pub(super) fn is_for(&self, environment: PythonPlatform) -> bool {
         self.marker.evaluate(&environment, &[]).unwrap_or(true)
     }
@@ -102,8 +104,8 @@ impl LockedPackage {
         &self,
         environment: PythonPlatform,
     ) -> impl Iterator<Item = &LockedWheel> {
-        let wheels = self.wheels.iter().filter(move |_| self.is_for(environment));
-        wheels.filter(move |it| it.name().is_ok_and(|name| environment.fits(&name)))
+        let wheels = if self.is_for(environment) { &self.wheels[..] } else { &[] };
+        wheels.iter().filter(move |wheel| wheel.name().is_ok_and(|name| environment.fits(&name)))
     }
 }
 
@@ -111,9 +113,11 @@ impl LockedWheel {
     /// The name of the file, which is the end of its address.
     pub(super) fn name(&self) -> Result<PackageFilename> {
         let path = self.url.split(['?', '#']).next().unwrap_or_default();
-        let name = path.rsplit('/').next().and_then(percent_decode);
-        let name = name.with_context(|| format!("not the address of a file: {:?}", self.url))?;
-        name.parse()
+        path.rsplit('/')
+            .next()
+            .and_then(percent_decode)
+            .with_context(|| format!("not the address of a file: {:?}", self.url))?
+            .parse()
     }
 
     pub(super) fn sha256(&self) -> Sha256 {

@@ -28,9 +28,15 @@ use crate::{
 
 /// The files of a lock that the environments of `deps.toml` may install, and the place that gets them.
 pub struct Mirror<'a> {
-    wheels: Vec<(PackageFile, &'a LockedWheel)>,
+    wheels: Vec<MirroredWheel<'a>>,
     place: &'a SetPlace,
     world: &'a World,
+}
+
+/// A wheel of the lock, and the file that the place gets.
+struct MirroredWheel<'a> {
+    file: PackageFile,
+    locked: &'a LockedWheel,
 }
 
 impl<'a> Mirror<'a> {
@@ -40,49 +46,55 @@ impl<'a> Mirror<'a> {
         place: &'a SetPlace,
         world: &'a World,
     ) -> Result<Self> {
-        let environments = wishes.environments().into_iter();
-        let wheels = environments.cartesian_product(&lock.packages);
-        let wheels = wheels.flat_map(|(environment, it)| it.wheels_for(environment));
-        let wheels: BTreeMap<String, &LockedWheel> =
-            wheels.map(|it| Ok((it.name()?.to_string(), it))).collect::<Result<_>>()?;
-        let wheels = wheels.into_iter().map(|(name, wheel)| {
+        // Several environments may install the same wheel, which is mirrored once.
+        let mut by_name: BTreeMap<String, &LockedWheel> = BTreeMap::new();
+        for environment in wishes.environments() {
+            for wheel in lock.packages.iter().flat_map(|package| package.wheels_for(environment)) {
+                by_name.insert(wheel.name()?.to_string(), wheel);
+            }
+        }
+        let mut wheels = Vec::new();
+        for (name, locked) in by_name {
             let path = format!("{}{name}", Layout::Dist.files());
-            // A registry need not say the size. The download does.
-            let file = PackageFile::named(path, wheel.size.unwrap_or(0), wheel.sha256())?;
-            Ok((file, wheel))
-        });
-        Ok(Self { wheels: wheels.collect::<Result<_>>()?, place, world })
+            // A registry need not say the size, which is then known after the download.
+            let file = PackageFile::named(path, locked.size.unwrap_or(0), locked.sha256())?;
+            wheels.push(MirroredWheel { file, locked });
+        }
+        Ok(Self { wheels, place, world })
     }
 
-    /// Compares the files with those of the place.
+    /// Compares the files with the files of the place.
     pub fn plan(&self) -> Result<Plan> {
-        let packages = self.wheels.iter().map(|it| it.0.clone()).collect_vec();
-        place::plan_mirror(&packages, self.place, self.world)
+        let files = self.wheels.iter().map(|wheel| wheel.file.clone()).collect_vec();
+        place::plan_mirror(&files, self.place, self.world)
     }
 
     /// Copies what is missing, each file whole or not at all, and writes the index.
     pub fn carry_out(&self, jobs: NonZeroUsize) -> Result<Indexed> {
-        let (place, world) = (self.place, self.world);
+        let place = self.place;
+        let world = self.world;
         let plan = self.plan()?;
         if let Some(refusal) = plan.refusal() {
             return Err(refusal)
                 .hint("mirror to another place: a file of a base index is never replaced");
         }
-        let missing: Vec<&str> = plan.missing().collect();
-        let is_missing = |it: &&(PackageFile, &LockedWheel)| {
-            missing.iter().any(|path| path.ends_with(&it.0.path))
+        // The plan has full paths of the place, and a wheel has its path below the place.
+        let missing_paths: Vec<&str> = plan.missing().collect();
+        let is_missing = |wheel: &&MirroredWheel<'_>| {
+            missing_paths.iter().any(|path| path.ends_with(&wheel.file.path))
         };
-        let missing: Vec<_> = self.wheels.iter().filter(is_missing).collect();
-        let work = tempfile::tempdir()?;
-        let bytes: u64 = missing.iter().map(|it| it.0.size).sum();
+        let missing = self.wheels.iter().filter(is_missing).collect_vec();
+        let downloads = tempfile::tempdir()?;
+        let bytes: u64 = missing.iter().map(|wheel| wheel.file.size).sum();
         let progress = world.console.progress("Fetching", place, bytes);
-        let fetched = parallel::try_map(&missing, jobs, &world.stop, |(package, wheel)| {
-            let size = wheel
-                .fetch(&work.path().join(package.name()), &progress, world)
-                .with_context(|| format!("failed to download `{}`", wheel.url))?;
-            Ok(PackageFile { size, ..package.clone() })
+        let fetched = parallel::try_map(&missing, jobs, &world.stop, |wheel| {
+            let MirroredWheel { file, locked } = wheel;
+            let size = locked
+                .fetch(&downloads.path().join(file.name()), &progress, world)
+                .with_context(|| format!("failed to download `{}`", locked.url))?;
+            Ok(PackageFile { size, ..file.clone() })
         })?;
-        place::mirror(&fetched, work.path(), place, world)?;
+        place::mirror(&fetched, downloads.path(), place, world)?;
         let options = IndexOptions { read: KnownPackages::new(), jobs };
         place::index(place, &options, world)
     }
@@ -96,6 +108,7 @@ impl LockedWheel {
         let count = |bytes| progress.inc(bytes);
         let reader = Tap::new(store.get(&key, Span::Whole)?, &world.stop, &count);
         let most = self.size.unwrap_or(u64::MAX - 1);
+        // One byte more than the lock says is enough to refuse the file.
         io::copy(&mut reader.take(most + 1), &mut File::create(to)?)?;
         let (sha256, size) = Sha256::of_reader(File::open(to)?)?;
         let why = if size > most {

@@ -1,10 +1,10 @@
 //! The base index: the packages of others that ROCm packages, and packages built on them, need.
 //!
-//! The index of a run has ROCm packages only, and the base index has none of them, so that it does
-//! not matter in which order an installer reads the two. `wishes` says what it has (`deps.toml`); uv
-//! picks the files and writes them into a lock (`update`), which is a `pylock.toml`
-//! ([PEP 751](https://peps.python.org/pep-0751/)) that `lock` reads; `check` finds what sets need and the
-//! lock does not have; `mirror` copies the locked files to a place.
+//! The index of a run has ROCm packages only, and the base index has no ROCm package, so that it does
+//! not matter in which order an installer reads the two. `wishes` reads which projects the base index has
+//! (`deps.toml`). `update` has uv pick the files and write them into a lock, which is a `pylock.toml`
+//! ([PEP 751](https://peps.python.org/pep-0751/)) that `lock` reads. `check` finds what sets need and the
+//! lock does not have. `mirror` copies the locked files to a place.
 
 mod check;
 mod environment;

@@ -27,10 +27,10 @@ pub fn update(
     world: &World,
 ) -> Result<Lock> {
     let work = tempfile::tempdir()?;
-    let asked = work.path().join("deps.in");
-    fs::write(&asked, requirements(wishes, sets))?;
+    let requirements_file = work.path().join("deps.in");
+    fs::write(&requirements_file, requirements(wishes, sets))?;
     // uv demands a name that begins and ends like this.
-    let answer = work.path().join("pylock.toml");
+    let lock_file = work.path().join("pylock.toml");
     let mut uv = install::command("uv".as_ref());
     uv.args("pip compile --no-config --quiet --universal --no-header".split(' '))
         .args("--only-binary :all: --format pylock.toml".split(' '))
@@ -40,23 +40,23 @@ pub fn update(
         let youngest = OffsetDateTime::now_utc() - min_age;
         uv.args(["--exclude-newer", &youngest.format(&Rfc3339)?]);
     }
-    uv.arg("--output-file").arg(&answer).arg(&asked);
+    uv.arg("--output-file").arg(&lock_file).arg(&requirements_file);
     install::run(&mut uv, "no lock was written", world)
         .hint("change `deps.toml`; for a registry that does not say how old its files are, pass `--min-age 0s`")?;
-    let text = fs::read_to_string(&answer)?;
+    let text = fs::read_to_string(&lock_file)?;
     let lock = Lock::parse(&text).context("failed to read what uv has written")?;
     crate::atomic::write(to, text)?;
     Ok(lock)
 }
 
-/// What uv is asked for.
+/// The requirements that uv resolves: the wishes, and what sets require of other projects.
 fn requirements(wishes: &Wishes, sets: &[SetPackage]) -> String {
-    let of_others = sets
+    let of_sets = sets
         .iter()
-        .flat_map(|set| &set.requires)
+        .flat_map(|package| &package.requires)
         .filter(|it| !it.marker.needs_extra() && !is_of_runs(&it.name))
         .map(ToString::to_string);
-    let lines: BTreeSet<String> = wishes.lines().chain(of_others).collect();
+    let lines: BTreeSet<String> = wishes.lines().chain(of_sets).collect();
     lines.into_iter().map(|line| line + "\n").collect()
 }
 

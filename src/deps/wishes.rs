@@ -34,7 +34,7 @@ pub(super) struct WishedProject {
     pub version: String,
     /// Who needs it.
     pub reason: String,
-    /// If it is not for all of them.
+    /// The Pythons that need it, if not all of them do.
     pythons: Option<Vec<PythonMinor>>,
 }
 
@@ -44,17 +44,17 @@ impl Wishes {
 
     pub fn parse(text: &str) -> Result<Self> {
         let wishes: Self = toml::from_str(text)?;
-        let some = !wishes.pythons.is_empty() && !wishes.platforms.is_empty();
-        ensure!(some, "no Python or no platform is named");
+        let has_environments = !wishes.pythons.is_empty() && !wishes.platforms.is_empty();
+        ensure!(has_environments, "no Python or no platform is named");
         let mut names = BTreeSet::new();
         for wish in &wishes.dependency {
             let name = &wish.name;
             ensure!(names.insert(name), "`{name}` is named twice");
             ensure!(!wish.reason.trim().is_empty(), "`{name}` has no reason");
-            let any: Version = "1".parse()?;
-            let is_read = any.fulfils(&wish.version).is_some();
+            // A specifier that can be read answers for every version.
+            let any_version: Version = "1".parse()?;
             ensure!(
-                is_read,
+                any_version.fulfils(&wish.version).is_some(),
                 "`version` of `{name}` is no requirement such as `<82`: {:?}",
                 wish.version
             );
@@ -70,41 +70,48 @@ impl Wishes {
 
     /// The projects that an environment needs.
     pub(super) fn of(&self, environment: PythonPlatform) -> impl Iterator<Item = &WishedProject> {
-        let all = self.dependency.iter();
-        all.filter(move |wish| {
-            let pythons = wish.pythons.as_ref();
-            pythons.is_none_or(|it| it.contains(&environment.python))
+        self.dependency.iter().filter(move |wish| match &wish.pythons {
+            Some(pythons) => pythons.contains(&environment.python),
+            None => true,
         })
     }
 
     /// The oldest Python, for which uv resolves first.
     pub(super) fn oldest_python(&self) -> Result<PythonMinor> {
-        let oldest = self.pythons.iter().min();
-        oldest.copied().context("no Python is named")
+        self.pythons.iter().min().copied().context("no Python is named")
     }
 
     /// The projects as requirements, each with the environments that it is for.
     pub(super) fn lines(&self) -> impl Iterator<Item = String> {
-        let platforms = self.platforms.iter().map(|it| it.sys_platform());
-        let platforms = platforms.map(|it| format!("sys_platform == '{it}'"));
-        let platforms = platforms.format(" or ").to_string();
+        let platform_marker = self
+            .platforms
+            .iter()
+            .map(|platform| format!("sys_platform == '{}'", platform.sys_platform()))
+            .join(" or ");
         self.dependency.iter().map(move |wish| {
-            let pythons = wish.pythons.iter().flatten();
-            let pythons = pythons.map(|it| format!("python_version == '{it}'"));
-            let what = format!("{}{}", wish.name, wish.version);
-            match pythons.format(" or ").to_string() {
-                none if none.is_empty() => format!("{what} ; {platforms}"),
-                pythons => format!("{what} ; ({pythons}) and ({platforms})"),
+            let requirement = format!("{}{}", wish.name, wish.version);
+            let python_marker = wish
+                .pythons
+                .iter()
+                .flatten()
+                .map(|python| format!("python_version == '{python}'"))
+                .join(" or ");
+            if python_marker.is_empty() {
+                format!("{requirement} ; {platform_marker}")
+            } else {
+                format!("{requirement} ; ({python_marker}) and ({platform_marker})")
             }
         })
     }
 }
 
 /// Whether the packages of a run have this project: then no base index may have it, because an
-/// installer could take it from either.
+/// installer could take it from either of the two.
 pub(super) fn is_of_runs(name: &DistName) -> bool {
-    let device = |it: &str| it.starts_with("amd-") && it.contains("-device-");
-    is_ours(name) || Frameworks::builtin().of(name).is_some() || device(name.normalized())
+    // The device wheels of a framework are called like `amd-torch-device-gfx942`.
+    let is_device_wheel =
+        name.normalized().starts_with("amd-") && name.normalized().contains("-device-");
+    is_ours(name) || Frameworks::builtin().of(name).is_some() || is_device_wheel
 }
 
 pub(super) fn ensure_of_others(name: &DistName) -> Result<()> {
