@@ -28,16 +28,17 @@ use crate::{
     wheel::{DistName, Headers, PackageFilename, Requirement},
 };
 
-/// A plan for each wheel, or an error with everything that is in the way.
+/// Makes a plan for each wheel, or refuses and lists every reason.
 pub fn decide(
     wheels: &[ToSplit<'_>],
     rocm: Option<&RocmLibraries>,
     policy: &Frameworks,
     options: &WheelSplitOptions,
 ) -> Result<Vec<SplitWheelPlan>> {
-    let (mut plans, mut refusals) = (Vec::new(), Vec::new());
+    let mut plans = Vec::new();
+    let mut refusals = Vec::new();
     let mut names: BTreeSet<DistName> =
-        wheels.iter().map(|it| it.wheel.name.name.clone()).collect();
+        wheels.iter().map(|code| code.wheel.name.name.clone()).collect();
     let chosen = chosen_targets(options)?;
     for code in wheels {
         let wheel = code.wheel;
@@ -55,12 +56,11 @@ pub fn decide(
                 plan: SplitWheelPlan::new(wheel, None),
                 refusals: &mut refused,
             };
-            let decided = split.decide();
-            decided.with_context(|| format!("failed to plan `{}`", wheel.name))?;
+            split.decide().with_context(|| format!("failed to plan `{}`", wheel.name))?;
             let plan = split.plan;
-            let devices = plan.devices.iter().map(|it| &it.name.name);
-            let selector = plan.selector.iter().map(SelectorPlan::project);
-            for name in devices.chain(selector) {
+            let device_names = plan.devices.iter().map(|device| &device.name.name);
+            let selector_name = plan.selector.iter().map(SelectorPlan::project);
+            for name in device_names.chain(selector_name) {
                 if !names.insert(name.clone()) {
                     refused.push(WheelRefusal::new(
                         RefusalKind::NameTaken,
@@ -216,46 +216,51 @@ impl Split<'_> {
     }
 
     fn devices(&self, databases: &BTreeMap<Target, Vec<String>>) -> Result<Vec<DeviceWheelPlan>> {
-        let (prefix, host) = (self.prefix()?, &self.plan.host);
-        let archives = self.plan.archives.iter();
-        let by_target = archives.filter_map(|(path, archive)| match &archive.scope {
-            Scope::Target(target) => Some((target, path.to_string())),
-            _ => None,
-        });
-        let by_target = by_target.into_group_map().into_iter().sorted();
-        let top = self.wheel.dist_info_of(host);
-        let wheel_text = self.plan.texts.get(&format!("{top}/WHEEL"));
-        let wheel_text = device_wheel(wheel_text.unwrap_or(&self.wheel.wheel_text))?;
-        let devices = by_target.map(|(target, archives)| {
-            let name: DistName = format!("{prefix}-{target}").parse()?;
-            let rocm = self.rocm_of(target).map(|it| (&it.names, &it.version));
-            let metadata = device_metadata(&name, host, target, rocm);
-            let name = PackageFilename::new(name, &host.version, host.tag.as_ref());
-            let top = name.dist_info();
-            Ok(DeviceWheelPlan {
+        let prefix = self.prefix()?;
+        let host = &self.plan.host;
+        let host_path = format!("{}/WHEEL", self.wheel.dist_info_of(host));
+        let host_text = self.plan.texts.get(&host_path).unwrap_or(&self.wheel.wheel_text);
+        let wheel_text = device_wheel(host_text)?;
+        let archives_by_target = self
+            .plan
+            .archives
+            .iter()
+            .filter_map(|(path, archive)| match &archive.scope {
+                Scope::Target(target) => Some((target, path.to_string())),
+                // Code for a generic target stays in the host wheel.
+                _ => None,
+            })
+            .into_group_map();
+        let mut devices = Vec::new();
+        for (target, archives) in archives_by_target.into_iter().sorted() {
+            let project: DistName = format!("{prefix}-{target}").parse()?;
+            let rocm = self.rocm_of(target).map(|rocm| (&rocm.names, &rocm.version));
+            let metadata = device_metadata(&project, host, target, rocm);
+            let name = PackageFilename::new(project, &host.version, host.tag.as_ref());
+            let dist_info = name.dist_info();
+            devices.push(DeviceWheelPlan {
                 target: target.clone(),
                 file: name.to_string(),
                 archives,
                 databases: databases.get(target).cloned().unwrap_or_default(),
                 name,
                 texts: vec![
-                    (format!("{top}/METADATA"), metadata),
-                    (format!("{top}/WHEEL"), wheel_text.clone()),
+                    (format!("{dist_info}/METADATA"), metadata),
+                    (format!("{dist_info}/WHEEL"), wheel_text.clone()),
                 ],
-            })
-        });
-        devices.collect()
+            });
+        }
+        Ok(devices)
     }
 
     /// The set, if it has device code for a target and the wheel uses the libraries that have some.
     fn rocm_of(&self, target: &Target) -> Option<&RocmLibraries> {
-        let rocm = self.rocm.filter(|it| it.targets.contains(target))?;
-        let mut needed = self.wheel.elf_files().flat_map(|it| &it.facts.needed);
-        let uses = needed.any(|name| {
-            let library = rocm.library(name);
-            library.is_some_and(|it| it.directory == RocmDirectoryKey::Math)
-        });
-        uses.then_some(rocm)
+        let rocm = self.rocm.filter(|rocm| rocm.targets.contains(target))?;
+        let has_device_code = |name: &String| {
+            rocm.library(name).is_some_and(|it| it.directory == RocmDirectoryKey::Math)
+        };
+        let mut needed = self.wheel.elf_files().flat_map(|elf| &elf.facts.needed);
+        needed.any(has_device_code).then_some(rocm)
     }
 
     /// The sdist that selects a device wheel.
@@ -291,17 +296,21 @@ impl Split<'_> {
     }
 
     fn dropped(&self) -> Vec<String> {
-        let targets = self.targets().into_iter();
-        let dropped = targets.filter(|target| !self.is_wanted(target));
-        dropped.map(|it| it.to_string()).collect()
+        self.targets()
+            .into_iter()
+            .filter(|target| !self.is_wanted(target))
+            .map(|target| target.to_string())
+            .collect()
     }
 
     fn warnings(&self) -> Vec<String> {
-        let code = self.targets();
-        let wanted = self.chosen.into_iter().flatten();
-        let absent = wanted.filter(|target| !code.contains(target)).join(", ");
-        let absent = (!absent.is_empty()).then(|| format!("it has no device code for {absent}"));
-        absent.into_iter().collect()
+        let available = self.targets();
+        let chosen = self.chosen.into_iter().flatten();
+        let absent = chosen.filter(|target| !available.contains(target)).join(", ");
+        if absent.is_empty() {
+            return Vec::new();
+        }
+        vec![format!("it has no device code for {absent}")]
     }
 }
 
@@ -313,30 +322,33 @@ fn device_metadata(
     target: &Target,
     rocm: Option<(&DistNames, &Version)>,
 ) -> String {
-    let (of, version) = (&host.name, &host.version);
-    let rocm = rocm.map_or(String::new(), |(names, rocm)| {
-        format!("Requires-Dist: {}=={rocm}\n", names.device(target))
-    });
+    let project = &host.name;
+    let version = &host.version;
+    let requires_rocm = match rocm {
+        Some((names, rocm)) => format!("Requires-Dist: {}=={rocm}\n", names.device(target)),
+        None => String::new(),
+    };
     format!(
         "Metadata-Version: 2.4\nName: {name}\nVersion: {version}\n\
-         Summary: Device code of {of} for {target}\nRequires-Dist: {of}=={version}\n{rocm}"
+         Summary: Device code of {project} for {target}\n\
+         Requires-Dist: {project}=={version}\n{requires_rocm}"
     )
 }
 
-/// WHEEL of a device wheel, from that of its host wheel. It has to be installed into the directory of its
-/// host wheel, for the same platforms.
+/// WHEEL of a device wheel, made from WHEEL of its host wheel: both are installed into the same directory, on
+/// the same platforms.
 fn device_wheel(host: &str) -> Result<String> {
-    let mut text: Headers = host.parse()?;
+    let mut headers: Headers = host.parse()?;
     let generator = format!("rocwheel ({})", env!("CARGO_PKG_VERSION"));
-    text.set("Generator", &generator);
-    // A build number is that of the host wheel's file name.
-    text.remove("Build", |_| true);
-    Ok(text.to_string())
+    headers.set("Generator", &generator);
+    // A build number stands in the file name of the host wheel, and not in the name of the device wheel.
+    headers.remove("Build", |_| true);
+    Ok(headers.to_string())
 }
 
 impl TieRecord {
-    /// Takes the extras that the tie forwarded to `rocm`, and their requirements: those of the device wheels
-    /// replace them, and another tie must leave these alone. Returns the requirements and the extras.
+    /// Takes the extras that the tie forwarded to `rocm`, and their requirements. The extras of the device wheels
+    /// replace them, and another tie must leave those alone. Returns the requirements and the extras.
     fn take_extras(&mut self) -> (Vec<String>, BTreeSet<String>) {
         let extras: BTreeSet<String> = self.extras.drain(..).collect();
         let is_forwarded = |line: &String| {

@@ -1,5 +1,5 @@
-//! `framework split`: takes the device code out of a wheel, so that users install that of their GPU
-//! only. The result is a host wheel, which works for every GPU, and a device wheel for each target.
+//! `framework split`: takes the device code out of a wheel, so that users install only the code for their
+//! GPU. The result is a host wheel, which works for every GPU, and a device wheel for each target.
 //!
 //! [`observe`](ToSplit::read) finds the device code of all binaries, [`decide`] says which archive
 //! gets what and how the metadata change, and [`SplitWriter`] writes archives and wheels. Before anything is

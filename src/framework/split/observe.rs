@@ -23,9 +23,10 @@ use crate::{
     spool::Spool,
 };
 
-/// A wheel, and what a split has to know of it besides its members.
+/// A wheel, and the device code of its binaries.
 pub struct ToSplit<'a> {
     pub(super) wheel: &'a FrameworkWheel,
+    /// The binaries whose device code can be taken out.
     pub(super) fat: Vec<PlacedBinary>,
     /// The binaries whose device code must stay, and why.
     pub(super) unsplittable: Vec<KeptCode>,
@@ -36,8 +37,9 @@ pub struct ToSplit<'a> {
 /// A binary with device code that can be taken out.
 #[derive(Debug)]
 pub(super) struct FatMember {
-    /// The path of the member, and the one that it gets in `site-packages`.
+    /// The path of the member.
     pub member: String,
+    /// The path that it gets in `site-packages`.
     pub installed: RelPath,
     pub bytes: Arc<Spool>,
     pub fat: SplittableBinary,
@@ -51,13 +53,15 @@ impl<'a> ToSplit<'a> {
         if let Some(path) = self.split.first() {
             return Some(format!("the device code of `{path}` was taken out before"));
         }
-        match self.unsplittable.first() {
-            _ if !self.fat.is_empty() => None,
-            Some(KeptCode { path, why }) => {
-                Some(format!("the device code of `{path}` cannot be taken out: {why}"))
-            }
-            None => Some("no binary has device code".to_owned()),
+        if !self.fat.is_empty() {
+            return None;
         }
+        Some(match self.unsplittable.first() {
+            Some(KeptCode { path, why }) => {
+                format!("the device code of `{path}` cannot be taken out: {why}")
+            }
+            None => "no binary has device code".to_owned(),
+        })
     }
 
     /// The size of all bundles.
@@ -67,17 +71,22 @@ impl<'a> ToSplit<'a> {
     }
 
     pub fn read(wheel: &'a FrameworkWheel, jobs: NonZeroUsize, stop: &Stop) -> Result<Self> {
-        let files = wheel.installed().filter_map(|(path, member)| {
-            let binary = wheel.binaries.get(&member.path)?;
-            Some((path, member.path.as_str(), binary))
-        });
-        let files = files.sorted_by_key(|it| it.0).collect_vec();
+        let binaries = wheel
+            .installed()
+            .filter_map(|(path, member)| {
+                let binary = wheel.binaries.get(&member.path)?;
+                Some((path, member.path.as_str(), binary))
+            })
+            .sorted_by_key(|(path, _, _)| *path)
+            .collect_vec();
         let read = |(path, _, binary): &(&str, &str, &Binary)| {
             device_code(&binary.bytes).with_context(|| format!("failed to read `{path}`"))
         };
-        let (mut fat, mut unsplittable, mut split) = (Vec::new(), Vec::new(), Vec::new());
-        let found = parallel::map(&files, jobs, stop, read)?;
-        for ((path, member, binary), code) in files.into_iter().zip(found) {
+        let codes = parallel::map(&binaries, jobs, stop, read)?;
+        let mut fat = Vec::new();
+        let mut unsplittable = Vec::new();
+        let mut split = Vec::new();
+        for ((path, member, binary), code) in binaries.into_iter().zip(codes) {
             let path = path.to_owned();
             match code {
                 DeviceCode::None => {}

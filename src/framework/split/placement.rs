@@ -58,11 +58,11 @@ pub(super) fn place(
             }
             None => (alone.clone(), path.clone()),
         };
-        let bundles = member.bundles.iter();
-        let bundles = bundles.map(|it| it.keys().cloned().collect());
-        let binary = FatBinary::new(root.clone(), below, bundles.collect());
+        let targets = member.bundles.iter().map(|bundle| bundle.keys().cloned().collect());
+        let binary = FatBinary::new(root.clone(), below, targets.collect());
         placed.push((member, binary, root));
     }
+    // The name of an archive depends on all binaries of its package.
     let by_root = placed.iter().map(|(_, binary, root)| (root, binary.clone()));
     let names: BTreeMap<RelPath, ArchiveNames> = by_root
         .into_group_map()
@@ -72,9 +72,11 @@ pub(super) fn place(
     let placed = placed.into_iter().map(|(member, binary, root)| {
         let names = names.get(&root).context("a package without binaries")?;
         let mut markers = names.markers(&binary);
+        // Search paths begin in the directory of the binary, and this directory is not the root.
         if root == alone {
-            let paths = markers.iter_mut().flat_map(|it| &mut it.kpack_search_paths);
-            paths.for_each(|path| *path = format!("{alone}/{path}"));
+            for path in markers.iter_mut().flat_map(|marker| &mut marker.kpack_search_paths) {
+                *path = format!("{alone}/{path}");
+            }
         }
         Ok(PlacedBinary { member, root, names: names.clone(), binary, markers })
     });

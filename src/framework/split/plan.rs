@@ -86,7 +86,6 @@ pub struct DeviceWheelPlan {
 
 impl fmt::Display for SplitWheelPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let objects = self.binaries.iter().map(|it| it.code_objects).sum();
         writeln!(f, "{}", self.file)?;
         if let Some(why) = &self.passed_on {
             return writeln!(f, "  stays     as it is: {why}");
@@ -95,17 +94,17 @@ impl fmt::Display for SplitWheelPlan {
         if host != self.file {
             writeln!(f, "  becomes   {host}")?;
         }
-        writeln!(
-            f,
-            "  splits    {} with {}",
-            many(self.binaries.len(), "binary"),
-            many(objects, "code object")
-        )?;
-        for one in &self.devices {
-            let parts = [(one.archives.len(), "archive"), (one.databases.len(), "database file")];
-            let parts = parts.into_iter().filter(|it| it.0 > 0);
-            let parts = parts.map(|(count, what)| many(count, what)).join(", ");
-            writeln!(f, "  device    {}: {parts}", one.file)?;
+        let binaries = many(self.binaries.len(), "binary");
+        let objects = many(self.binaries.iter().map(|it| it.code_objects).sum(), "code object");
+        writeln!(f, "  splits    {binaries} with {objects}")?;
+        for device in &self.devices {
+            let contents =
+                [(device.archives.len(), "archive"), (device.databases.len(), "database file")]
+                    .into_iter()
+                    .filter(|(count, _)| *count > 0)
+                    .map(|(count, what)| many(count, what))
+                    .join(", ");
+            writeln!(f, "  device    {}: {contents}", device.file)?;
         }
         if let Some(selector) = &self.selector {
             writeln!(f, "  selector  {}", selector.file)?;
@@ -122,8 +121,8 @@ impl fmt::Display for SplitWheelPlan {
         for target in &self.dropped {
             writeln!(f, "  - target  {target}")?;
         }
-        for one in &self.kept {
-            writeln!(f, "  keeps     {}: {}", one.path, one.why)?;
+        for KeptCode { path, why } in &self.kept {
+            writeln!(f, "  keeps     {path}: {why}")?;
         }
         for warning in &self.warnings {
             writeln!(f, "  warning   {warning}")?;
@@ -156,14 +155,13 @@ impl SplitWheelPlan {
 
     /// The warnings, and what keeps its device code.
     pub fn notices(&self) -> impl Iterator<Item = String> {
-        let kept = self.kept.iter();
-        let kept = kept.map(|it| format!("`{}` keeps its device code: {}", it.path, it.why));
-        self.warnings.iter().cloned().chain(kept)
+        let notice =
+            |kept: &KeptCode| format!("`{}` keeps its device code: {}", kept.path, kept.why);
+        self.warnings.iter().cloned().chain(self.kept.iter().map(notice))
     }
 
-    /// The archives that stay in the host wheel: those for generic targets.
+    /// The archives that stay in the host wheel, because they are for generic targets.
     pub(super) fn generic(&self) -> impl Iterator<Item = (&RelPath, &PlacedArchive)> {
-        let archives = self.archives.iter();
-        archives.filter(|(_, it)| !matches!(it.scope, Scope::Target(_)))
+        self.archives.iter().filter(|(_, archive)| !matches!(archive.scope, Scope::Target(_)))
     }
 }

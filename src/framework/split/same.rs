@@ -17,8 +17,8 @@ use crate::{
     target::{Target, TargetTable, generic},
 };
 
-/// Fails if a device would get other code than before, or none. Targets without an archive in the
-/// plan are left out on purpose.
+/// Fails if a device would get other code than before, or none. A target without an archive in the plan is left
+/// out on purpose: its devices get none.
 pub(super) fn ensure_same(
     input: &ToSplit<'_>,
     plan: &SplitWheelPlan,
@@ -29,26 +29,30 @@ pub(super) fn ensure_same(
     let archives: ArchivesByPath<'_, FileAt> =
         archives.iter().map(|(path, archive)| (path.clone(), archive)).collect();
     for (placed, patch) in input.fat.iter().zip(patches) {
-        let one = OneBinary { placed, plan, archives: &archives };
-        one.ensure_same(patch, &devices).with_context(|| {
+        let comparison = BinaryComparison { placed, plan, archives: &archives };
+        comparison.ensure_same(patch, &devices).with_context(|| {
             format!("the split of `{}` would lose code", placed.member.installed)
         })?;
     }
     Ok(())
 }
 
-/// All kinds of devices that the code is for: each target, with all its features.
+/// All kinds of devices that can run the code: each target, and each target of a generic target, with every
+/// combination of features.
 fn devices(input: &ToSplit<'_>) -> BTreeSet<CodeTarget> {
-    let bundles = input.fat.iter().flat_map(|it| &it.member.bundles);
+    let bundles = input.fat.iter().flat_map(|placed| &placed.member.bundles);
     let bases: BTreeSet<CodeTarget> =
         bundles.flat_map(BTreeMap::keys).map(CodeTarget::base).collect();
-    let known = TargetTable::builtin().known().map(Target::base);
-    let behind = known.filter(|target| {
-        let generic = generic(target.as_str()).and_then(|it| it.parse::<CodeTarget>().ok());
-        generic.is_some_and(|it| bases.contains(&it))
-    });
-    let own = bases.iter().filter_map(CodeTarget::target);
-    let processors: BTreeSet<String> = own.chain(behind).map(|it| it.to_string()).collect();
+    let targets = bases.iter().filter_map(CodeTarget::target);
+    let has_generic_code = |target: &Target| {
+        let generic: Option<CodeTarget> =
+            generic(target.as_str()).and_then(|name| name.parse().ok());
+        generic.is_some_and(|generic| bases.contains(&generic))
+    };
+    let targets_of_generic =
+        TargetTable::builtin().known().map(Target::base).filter(has_generic_code);
+    let processors: BTreeSet<String> =
+        targets.chain(targets_of_generic).map(|target| target.to_string()).collect();
     let mut devices = BTreeSet::new();
     for processor in processors {
         for sramecc in ["", ":sramecc+", ":sramecc-"] {
@@ -60,13 +64,14 @@ fn devices(input: &ToSplit<'_>) -> BTreeSet<CodeTarget> {
     devices
 }
 
-struct OneBinary<'a> {
+/// Compares the code that devices get from a binary before the split and after it.
+struct BinaryComparison<'a> {
     placed: &'a PlacedBinary,
     plan: &'a SplitWheelPlan,
     archives: &'a ArchivesByPath<'a, FileAt>,
 }
 
-impl OneBinary<'_> {
+impl BinaryComparison<'_> {
     fn ensure_same(&self, patch: &Patch, devices: &BTreeSet<CodeTarget>) -> Result<()> {
         let source = PatchedReader::new(&self.placed.member.bytes, patch.clone());
         let references = host::references(&source)?;
@@ -92,7 +97,7 @@ impl OneBinary<'_> {
     }
 
     fn ensure_same_code(&self, reference: &WrapperReference, device: &CodeTarget) -> Result<()> {
-        let before = self.before(reference.index, device)?;
+        let before = self.code_before(reference.index, device)?;
         for generation in [Generation::FirstArchive, Generation::EveryArchive] {
             let path = &self.placed.member.installed;
             let after = find(generation, self.archives, path, reference, device);
@@ -104,7 +109,7 @@ impl OneBinary<'_> {
                 _ => false,
             };
             if !is_same {
-                let had = before.map_or("none".to_owned(), |it| it.0.to_string());
+                let had = before.map_or("none".to_owned(), |(target, _)| target.to_string());
                 let gets = match after {
                     CodePlace::In(_, code) => code.target.to_string(),
                     CodePlace::PassedOver => "none".to_owned(),
@@ -119,8 +124,8 @@ impl OneBinary<'_> {
         Ok(())
     }
 
-    /// The code that the runtime takes from a bundle in a binary.
-    fn before(&self, bundle: usize, device: &CodeTarget) -> Result<Option<(CodeTarget, u64)>> {
+    /// The code that the runtime takes from a bundle in the binary before the split: its target, and its size.
+    fn code_before(&self, bundle: usize, device: &CodeTarget) -> Result<Option<(CodeTarget, u64)>> {
         let code = self.placed.member.bundles.get(bundle).context("no such bundle")?;
         for target in wanted(device) {
             let Some(size) = code.get(&target) else {

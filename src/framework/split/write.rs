@@ -54,13 +54,13 @@ pub struct SplitWheels {
     pub saving: Option<i64>,
 }
 
-/// How many parts the work of all plans has, and about how many bytes: the code, which is packed, and
-/// what the wheels have.
+/// The number of parts that the work of all plans has, and about how many bytes: the device code, which is packed
+/// into archives, and the members of the wheels.
 pub fn work(wheels: &[ToSplit<'_>], plans: &[SplitWheelPlan]) -> (usize, u64) {
-    let parts = plans.iter().map(|plan| 2 + plan.devices.len());
-    let sizes = wheels.iter();
-    let sizes = sizes.map(|it| it.wheel.unpacked_size() + it.size());
-    (parts.sum(), sizes.sum())
+    // The archives, the host wheel, and each device wheel.
+    let parts = plans.iter().map(|plan| 2 + plan.devices.len()).sum();
+    let bytes = wheels.iter().map(|code| code.wheel.unpacked_size() + code.size()).sum();
+    (parts, bytes)
 }
 
 /// Where and how the wheels of a split are written.
@@ -75,46 +75,51 @@ pub struct SplitWriter<'a> {
 impl SplitWriter<'_> {
     /// Writes the wheels of a plan.
     pub fn write(&self, code: &ToSplit<'_>, plan: &SplitWheelPlan) -> Result<SplitWheels> {
-        let (settings, world, wheel) = (self.settings, self.world, code.wheel);
-        let whole = |saving| -> Result<_> {
+        let settings = self.settings;
+        let world = self.world;
+        let wheel = code.wheel;
+        let pass_on_whole = |saving| -> Result<_> {
             Ok(SplitWheels {
-                host: passed_on(wheel, self.directory)?,
+                host: copy_wheel(wheel, self.directory)?,
                 devices: Vec::new(),
                 selector: None,
                 saving,
             })
         };
         if plan.passed_on.is_some() {
-            return whole(None);
+            return pass_on_whole(None);
         }
         let patches = parallel::map(&code.fat, settings.jobs, &world.stop, |placed| {
             let member = &placed.member;
-            let patch = host::plan(&member.bytes, &member.fat, &placed.markers);
-            patch.with_context(|| format!("failed to take the code out of `{}`", member.installed))
+            host::plan(&member.bytes, &member.fat, &placed.markers)
+                .with_context(|| format!("failed to take the code out of `{}`", member.installed))
         })?;
-        let archives = self.archives(code, plan)?;
-        let opened = archives.iter().map(|(path, (file, _))| {
-            let archive = KpackArchive::open(FileAt::open(file)?)?;
-            Ok((path.clone(), archive))
-        });
-        ensure_same(code, plan, &patches, &opened.collect::<Result<_>>()?)?;
+        let archives = self.write_archives(code, plan)?;
+        let mut opened = BTreeMap::new();
+        for (path, (file, _)) in &archives {
+            opened.insert(path.clone(), KpackArchive::open(FileAt::open(file)?)?);
+        }
+        ensure_same(code, plan, &patches, &opened)?;
         let write = |edit: WheelEdit| {
             let progress = world.console.progress("Splitting", edit.name(), edit.unpacked_size());
             edit.write(self.scratch, settings, &world.stop, &|bytes| progress.inc(bytes))
         };
         let host = write(host_wheel(code, plan, &patches, &archives)?)?;
-        let devices = plan.devices.iter();
-        let devices = devices.map(|it| write(device_wheel(wheel, it, &archives)?));
-        let devices: Vec<ChangedFile> = devices.collect::<Result<_>>()?;
-        let largest = devices.iter().map(|it| it.size).max().unwrap_or(0);
+        let mut devices = Vec::new();
+        for device in &plan.devices {
+            devices.push(write(device_wheel(wheel, device, &archives)?)?);
+        }
+        let largest = devices.iter().map(|device| device.size).max().unwrap_or(0);
         let saving = saving(wheel.facts.package.size, host.size.saturating_add(largest));
         if saving < LEAST_SAVING {
-            return whole(Some(saving));
+            return pass_on_whole(Some(saving));
         }
-        let selector = plan.selector.as_ref();
-        let selector = selector.map(|it| it.write(self.scratch, settings.time));
-        let wheels =
-            SplitWheels { host, devices, selector: selector.transpose()?, saving: Some(saving) };
+        let selector = match &plan.selector {
+            Some(selector) => Some(selector.write(self.scratch, settings.time)?),
+            None => None,
+        };
+        let wheels = SplitWheels { host, devices, selector, saving: Some(saving) };
+        // Only now all of them are finished: a failure before leaves none of them in the directory.
         for made in wheels.made() {
             fs::rename(self.scratch.join(&made.file), self.directory.join(&made.file))?;
         }
@@ -122,11 +127,12 @@ impl SplitWriter<'_> {
     }
 
     /// Writes the archives of a plan. Returns their files and lengths by their installed paths.
-    fn archives(&self, code: &ToSplit<'_>, plan: &SplitWheelPlan) -> Result<WrittenArchives> {
+    fn write_archives(&self, code: &ToSplit<'_>, plan: &SplitWheelPlan) -> Result<WrittenArchives> {
         let name = &code.wheel.name;
-        let bar = (self.world.console).progress("Packing", name, code.size());
+        let bar = self.world.console.progress("Packing", name, code.size());
         let group = name.name.filename_form();
-        let (mut files, mut writers) = (BTreeMap::new(), BTreeMap::new());
+        let mut files = BTreeMap::new();
+        let mut writers = BTreeMap::new();
         for (number, (path, archive)) in plan.archives.iter().enumerate() {
             let file = self.scratch.join(format!("{number}.kpack"));
             let out = io::BufWriter::new(File::create(&file)?);
@@ -146,9 +152,11 @@ impl SplitWriter<'_> {
         let archive_of = |index: usize, ordinal: usize, target: &CodeTarget| -> Result<_> {
             let placed = code.fat.get(index).context("no such binary")?;
             let path = placed.archive(ordinal, target)?;
-            Ok(Some(path).filter(|it| plan.archives.contains_key(it)))
+            // The code of a target that is left out goes nowhere.
+            Ok(Some(path).filter(|path| plan.archives.contains_key(path)))
         };
-        let (jobs, stop) = (self.settings.jobs, &self.world.stop);
+        let jobs = self.settings.jobs;
+        let stop = &self.world.stop;
         let progress = &|bytes| bar.inc(bytes);
         archive::write_archives(&mut writers, &sources, &archive_of, jobs, stop, progress)?;
         let written = writers.into_iter().map(|(path, writer)| {
@@ -212,8 +220,8 @@ fn device_wheel(
     Ok(device)
 }
 
-/// A copy of a wheel.
-fn passed_on(wheel: &FrameworkWheel, directory: &Path) -> Result<ChangedFile> {
+/// Copies a wheel that is not split.
+fn copy_wheel(wheel: &FrameworkWheel, directory: &Path) -> Result<ChangedFile> {
     let file = wheel.name.to_string();
     let to = directory.join(&file);
     fs::copy(&wheel.path, &to)?;
@@ -223,13 +231,13 @@ fn passed_on(wheel: &FrameworkWheel, directory: &Path) -> Result<ChangedFile> {
 
 /// How much smaller the parts are, in percent of the whole.
 fn saving(whole: u64, parts: u64) -> i64 {
-    let (whole, parts) = (i128::from(whole), i128::from(parts));
-    let percent = (whole - parts) * 100 / whole.max(1);
+    let whole = i128::from(whole);
+    let percent = (whole - i128::from(parts)) * 100 / whole.max(1);
     i64::try_from(percent).unwrap_or(i64::MIN)
 }
 
 impl SplitWheels {
-    /// All files.
+    /// All files that were made.
     pub fn made(&self) -> impl Iterator<Item = &ChangedFile> {
         [&self.host].into_iter().chain(&self.devices).chain(&self.selector)
     }
