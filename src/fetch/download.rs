@@ -25,7 +25,8 @@ use crate::{
 
 const BUFFER: usize = 1 << 20;
 
-/// The directory that parcels are fetched to, with the stop flag and the progress bar.
+/// The directory that parcels are fetched to, the form in which it keeps them, the stop flag and the progress
+/// bar.
 pub(super) struct DownloadContext<'a> {
     pub directory: &'a Path,
     pub kept: OutputForm,
@@ -44,11 +45,12 @@ enum ReceivedPart {
 /// [`Parcel::size`].
 struct ParcelStream<'a> {
     source: Box<dyn Read + Send + 'a>,
-    /// Only if the source states a SHA-256.
+    /// Computes the SHA-256, if the source states one.
     hasher: Option<Hasher>,
+    /// Computes another checksum, if the store has one.
     checking: Option<Checking>,
     /// Bytes read so far.
-    at: u64,
+    position: u64,
     size: u64,
 }
 
@@ -72,11 +74,11 @@ pub(super) fn receive(
         // `Tap` reports a stop as an I/O error, because `Read` has no other way. Report
         // the stop itself, not a failed download.
         context.stop.check()?;
-        let mut kinds = error.chain().filter_map(|it| Some(it.downcast_ref::<io::Error>()?.kind()));
-        let is_full = kinds.any(|kind| {
-            use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-            matches!(kind, StorageFull | QuotaExceeded | FileTooLarge)
-        });
+        let is_full =
+            error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>()).any(|cause| {
+                use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+                matches!(cause.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+            });
         let error = Err(error).with_context(|| format!("failed to fetch `{}`", parcel.id));
         if is_full { error.hint("free disk space, or choose another directory") } else { error }
     })
@@ -86,24 +88,26 @@ impl DownloadContext<'_> {
     fn receive(&self, source: &dyn ArchiveSource, parcel: &Parcel) -> Result<Received> {
         let mut stream = ParcelStream {
             source: Box::new(Tap::new(source.open(parcel)?, self.stop, self.progress)),
-            hasher: (!parcel.sha256.is_empty()).then(Hasher::default),
-            checking: parcel.checksum.map(Checking::new),
-            at: 0,
+            hasher: (!parcel.digests.sha256.is_empty()).then(Hasher::default),
+            checking: parcel.digests.checksum.map(Checking::new),
+            position: 0,
             size: parcel.size,
         };
         let mut parts = Vec::new();
-        let sha256 = if parcel.members.iter().any(|it| it.zipped.is_some()) {
+        let is_zip = parcel.members.iter().any(|member| member.zipped.is_some());
+        let sha256 = if is_zip {
+            // The directory of a zip file is at its end, so all of it has to be on disk first.
             let mut file = AtomicFile::beside(&self.directory.join("artifact.zip"))?;
             copy(&mut stream, file.file())?;
             let sha256 = stream.verify(parcel)?;
             let mut zip = ZipArchive::new(io::BufReader::new(file.file()))?;
             for member in &parcel.members {
-                parts.push((member, self.unzip(member, &mut zip)?));
+                parts.push((member, self.receive_zipped(member, &mut zip)?));
             }
             sha256
         } else {
             for member in &parcel.members {
-                let part = ahead(&mut stream, |content| self.take(member, content))?;
+                let part = ahead(&mut stream, |content| self.receive_part(member, content))?;
                 parts.push((member, part));
             }
             // Read on to the end: the digest covers the bytes behind the archive too.
@@ -112,23 +116,25 @@ impl DownloadContext<'_> {
         };
         let mut received = Received::default();
         for (member, part) in parts {
-            let has_checksum = match &part {
-                _ if member.zipped.is_some() => true,
-                ReceivedPart::Directory(staged) => staged.unpacked.has_checksum,
-                ReceivedPart::File(_) => false,
-            };
-            if !parcel.is_vouched_for() && !has_checksum {
+            // A zip file has a checksum of each member. A packed archive may have one, but was not unpacked.
+            let has_checksum = member.zipped.is_some()
+                || match &part {
+                    ReceivedPart::Directory(staged) => staged.unpacked.has_checksum,
+                    ReceivedPart::File(_) => false,
+                };
+            if !parcel.has_digest() && !has_checksum {
                 received.unverified.push(member.name.to_string());
             }
             let name = self.kept.name(member);
             let target = self.directory.join(&name);
             match part {
-                ReceivedPart::Directory(staged) => drop(staged.commit()?),
+                ReceivedPart::Directory(staged) => {
+                    staged.commit()?;
+                }
                 ReceivedPart::File(file) => file.replace(&target)?,
             }
-            let extent = PathExtent::of(&target)?;
-            let extent =
-                extent.with_context(|| format!("`{name}` was removed during the fetch"))?;
+            let extent = PathExtent::of(&target)?
+                .with_context(|| format!("`{name}` was removed during the fetch"))?;
             let fetched = Fetched {
                 from: source.to_string(),
                 size: parcel.size,
@@ -142,15 +148,15 @@ impl DownloadContext<'_> {
     }
 
     /// Writes an archive, or what is in it, under a temporary name.
-    fn take(
+    fn receive_part(
         &self,
         archive: &ArtifactArchive,
         content: &mut (impl Read + Send + ?Sized),
     ) -> Result<ReceivedPart> {
         if self.kept != OutputForm::Packed {
             let limits = UnpackLimits::default();
-            let (name, directory) = (&archive.name, self.directory);
-            let staged = stage(content, name, directory, &limits, self.stop, &|_| ())?;
+            let staged =
+                stage(content, &archive.name, self.directory, &limits, self.stop, &|_| ())?;
             return Ok(ReceivedPart::Directory(Box::new(staged)));
         }
         fs_err::create_dir_all(self.directory)?;
@@ -160,18 +166,18 @@ impl DownloadContext<'_> {
     }
 
     /// Writes one member of a zip file, or what is in it, under a temporary name.
-    fn unzip(
+    fn receive_zipped(
         &self,
         archive: &ArtifactArchive,
         zip: &mut ZipArchive<impl Read + Seek + Send>,
     ) -> Result<ReceivedPart> {
         let member = archive.zipped.context("not a member of a zip file")?;
-        let failed = || format!("failed to read `{}` in the zip file", archive.name);
-        let content = zip.by_index(member.index).with_context(failed)?;
-        // `zip` compares the size and the checksum while the member is read to its end.
-        let mut content = Tap::new(content, self.stop, &|_| ());
-        let part = self.take(archive, &mut content).with_context(failed)?;
-        io::copy(&mut content, &mut io::sink()).with_context(failed)?;
+        let failure = || format!("failed to read `{}` in the zip file", archive.name);
+        let entry = zip.by_index(member.index).with_context(failure)?;
+        let mut content = Tap::new(entry, self.stop, &|_| ());
+        let part = self.receive_part(archive, &mut content).with_context(failure)?;
+        // Read on to the end: only there does `zip` compare the size and the checksum of the member.
+        io::copy(&mut content, &mut io::sink()).with_context(failure)?;
         Ok(part)
     }
 }
@@ -183,23 +189,24 @@ fn copy(from: &mut (impl Read + ?Sized), to: &mut impl io::Write) -> io::Result<
 }
 
 impl ParcelStream<'_> {
-    /// The SHA-256, if the source states one.
+    /// Compares the bytes with the digests of the parcel. Returns the SHA-256, if the source states one.
     fn verify(self, parcel: &Parcel) -> Result<Option<Sha256>> {
-        let sha256 = self.hasher.map(|it| it.finish().0);
-        let other = parcel.sha256.iter().find(|it| Some(**it) != sha256);
-        let fits = self.checking.is_none_or(Checking::fits);
-        let how = match (sha256.zip(other), fits) {
+        let sha256 = self.hasher.map(|hasher| hasher.finish().0);
+        let other = parcel.digests.sha256.iter().find(|expected| Some(**expected) != sha256);
+        let fits_checksum = self.checking.is_none_or(Checking::fits);
+        let difference = match (sha256.zip(other), fits_checksum) {
             (Some((sha256, expected)), _) => format!("sha256 {sha256}, expected {expected}"),
             (None, false) => "the store has another checksum".to_owned(),
             (None, true) => return Ok(sha256),
         };
-        Err(anyhow!("wrong digest: {how}"))
+        Err(anyhow!("wrong digest: {difference}"))
             .hint("fetch it again; if that does not help, upload it again from its run")
     }
 }
 
 impl Read for ParcelStream<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        // Without this, an empty buffer would pass for the end of the download.
         if buffer.is_empty() {
             return Ok(0);
         }
@@ -211,15 +218,15 @@ impl Read for ParcelStream<'_> {
         if let Some(checking) = &mut self.checking {
             checking.update(bytes);
         }
-        self.at = self.at.saturating_add(count as u64);
-        let (at, size) = (self.at, self.size);
-        if count == 0 && at < size {
-            let text = format!("the download ended after {at} of {size} bytes");
-            return Err(io::Error::new(io::ErrorKind::ConnectionAborted, text));
+        self.position = self.position.saturating_add(count as u64);
+        let Self { position, size, .. } = *self;
+        if count == 0 && position < size {
+            let message = format!("the download ended after {position} of {size} bytes");
+            return Err(io::Error::new(io::ErrorKind::ConnectionAborted, message));
         }
-        if at > size {
-            let text = format!("the download goes on after {size} bytes, where it should end");
-            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        if position > size {
+            let message = format!("the download goes on after {size} bytes, where it should end");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         }
         Ok(count)
     }

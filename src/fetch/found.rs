@@ -1,5 +1,5 @@
-//! Which run was found, and everything that is known about it: from GitHub, from the rule for its
-//! place, and from the list of its artifacts.
+//! [`FoundRun`]: the run that was found, and everything that is known about it: from GitHub, from the rule
+//! for its place, and from the list of its artifacts.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -25,7 +25,7 @@ pub struct FoundRun {
     fields: Map<String, Value>,
     #[serde(skip)]
     run: Run,
-    /// Set if its code is not the repository's own, as far as GitHub tells.
+    /// The code that it built, if that is the code of another repository, as far as GitHub tells.
     #[serde(skip)]
     pub foreign: Option<ForeignCode>,
     /// One line for a log: `run 7 of ROCm/TheRock (success), commit 0123456789ab of main: https://…`;
@@ -44,11 +44,16 @@ impl FoundRun {
     ) -> Self {
         let inventory = &choice.inventory;
         let told = |get: fn(&WorkflowRun) -> Option<&String>| github.and_then(get);
-        let kinds = Buckets::builtin().release_types(&run.bucket);
-        let kind = kinds.first().filter(|_| kinds.len() == 1);
+        let release_types = Buckets::builtin().release_types(&run.bucket);
+        // A bucket of several release types does not say which of them the run has.
+        let release_type = match &release_types[..] {
+            [only] => Some(only),
+            _ => None,
+        };
         let scopes: BTreeSet<Scope> =
-            inventory.iter().map(|it| it.name.artifact.scope.base()).collect();
-        let (families, targets) = (families(&scopes), targets(&scopes));
+            inventory.iter().map(|archive| archive.name.artifact.scope.base()).collect();
+        let families = list_families(&scopes);
+        let targets = list_targets(&scopes);
         let fields = json!({
             "schema": "rocwheel-run-v1",
             "id": run.id.as_str(),
@@ -71,31 +76,32 @@ impl FoundRun {
             "region": run.region,
             "prefix": run.prefix.to_path().to_string(),
             "role": run.role,
-            "release-type": kind.map(ToString::to_string),
+            "release-type": release_type.map(ToString::to_string),
             "source": choice.source.to_string(),
             "artifact-groups": families.union(&targets).collect::<Vec<_>>(),
             "families": families,
             "targets": targets,
             "archives": inventory.len(),
-            "size": inventory.iter().map(|it| it.size).sum::<u64>(),
+            "size": inventory.iter().map(|archive| archive.size).sum::<u64>(),
             "complete": choice.lacks.as_ref().map(Vec::is_empty),
             "lacks": choice.lacks.as_deref().unwrap_or_default(),
             "note": silence,
         });
         let Value::Object(fields) = fields else { unreachable!("the literal above is an object") };
-        let line = github.map(|it| {
-            let (state, commit) = (it.state(), &it.commit);
-            let branch = it.branch.as_ref().map(|branch| format!(" of {branch}"));
-            let (branch, page) = (branch.unwrap_or_default(), it.page.as_deref());
-            let (id, page) = (&run.id, page.unwrap_or_default());
-            let of = &run.repository;
-            format!("run {id} of {of} ({state}), commit {commit:.12}{branch}: {page}")
+        let line = github.map(|workflow_run| {
+            let Run { id, repository, .. } = &run;
+            let state = workflow_run.state();
+            let commit = &workflow_run.commit;
+            let of_branch = match &workflow_run.branch {
+                Some(branch) => format!(" of {branch}"),
+                None => String::new(),
+            };
+            let page = workflow_run.page.as_deref().unwrap_or_default();
+            format!("run {id} of {repository} ({state}), commit {commit:.12}{of_branch}: {page}")
         });
-        let foreign = {
-            let origin = github.map(|it| it.facts(&run.repository).origin);
-            let head = github.and_then(WorkflowRun::head_repository);
-            ForeignCode::of(&run, origin, head, choice.source.is_github())
-        };
+        let origin = github.map(|workflow_run| workflow_run.facts(&run.repository).origin);
+        let head_repository = github.and_then(WorkflowRun::head_repository);
+        let foreign = ForeignCode::of(&run, origin, head_repository, choice.source.is_github());
         Self { fields, run, foreign, line }
     }
 
@@ -111,53 +117,59 @@ impl FoundRun {
     /// The step outputs: each field, its name after `run-`, and all of them as `run-json`. A list is
     /// comma-separated.
     pub fn outputs(&self) -> Vec<(String, String)> {
-        // What is for people is no output of its own.
-        let is_long = |name: &str| ["schema", "lacks", "note", "source"].contains(&name);
-        let short = self.fields.iter().filter(|(name, _)| !is_long(name));
-        let outputs = short.map(|(name, value)| (format!("run-{name}"), text(value, ",")));
-        let all = Value::Object(self.fields.clone()).to_string();
-        outputs.chain([("run-json".to_owned(), all)]).collect()
+        // These fields are for people, and only in `run-json`.
+        let is_for_people = |name: &str| ["schema", "lacks", "note", "source"].contains(&name);
+        let json = Value::Object(self.fields.clone()).to_string();
+        self.fields
+            .iter()
+            .filter(|(name, _)| !is_for_people(name))
+            .map(|(name, value)| (format!("run-{name}"), print_value(value, ",")))
+            .chain([("run-json".to_owned(), json)])
+            .collect()
     }
 }
 
 impl fmt::Display for FoundRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lines = self.fields.iter().filter_map(|(name, value)| {
-            let value = match (name.as_str(), value.as_u64()) {
-                // The note is for people already, on stderr.
+            let printed = match (name.as_str(), value.as_u64()) {
+                // The note was printed already, to stderr.
                 ("schema" | "note", _) => return None,
                 ("size", Some(bytes)) => size(bytes).to_string(),
-                _ => text(value, ", "),
+                _ => print_value(value, ", "),
             };
-            (!value.is_empty()).then(|| format!("{:17}{value}", format!("{name}:")))
+            (!printed.is_empty()).then(|| format!("{:17}{printed}", format!("{name}:")))
         });
         write!(f, "{}", lines.collect::<Vec<_>>().join("\n"))
     }
 }
 
-/// The families that a run has artifacts for, or all targets of.
-fn families(scopes: &BTreeSet<Scope>) -> BTreeSet<String> {
+/// The families that a run has artifacts for: under the name of the family, or for each of its targets.
+fn list_families(scopes: &BTreeSet<Scope>) -> BTreeSet<String> {
     let table = TargetTable::builtin();
     let whole = table.families().filter(|family| {
         let mut targets = table.targets(family).peekable();
-        targets.peek().is_some() && targets.all(|it| scopes.contains(&Scope::Target(it.clone())))
+        targets.peek().is_some()
+            && targets.all(|target| scopes.contains(&Scope::Target(target.clone())))
     });
-    let named = scopes.iter().filter(|it| matches!(it, Scope::Family(_)));
-    let named = named.map(Scope::to_string);
-    named.chain(whole.map(ToString::to_string)).collect()
+    scopes
+        .iter()
+        .filter(|scope| matches!(scope, Scope::Family(_)))
+        .map(Scope::to_string)
+        .chain(whole.map(ToString::to_string))
+        .collect()
 }
 
-fn targets(scopes: &BTreeSet<Scope>) -> BTreeSet<String> {
-    let targets = scopes.iter().filter(|it| matches!(it, Scope::Target(_)));
-    targets.map(Scope::to_string).collect()
+fn list_targets(scopes: &BTreeSet<Scope>) -> BTreeSet<String> {
+    scopes.iter().filter(|scope| matches!(scope, Scope::Target(_))).map(Scope::to_string).collect()
 }
 
 /// A value without quotes; nothing for null.
-fn text(value: &Value, separator: &str) -> String {
+fn print_value(value: &Value, separator: &str) -> String {
     match value {
         Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        Value::Array(list) => list.iter().map(|it| text(it, separator)).join(separator),
-        other => other.to_string(),
+        Value::String(content) => content.clone(),
+        Value::Array(list) => list.iter().map(|it| print_value(it, separator)).join(separator),
+        Value::Bool(_) | Value::Number(_) | Value::Object(_) => value.to_string(),
     }
 }

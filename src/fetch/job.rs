@@ -1,6 +1,6 @@
-//! One fetch: [`FetchRequest`] says what the user asked for, `decide` makes a [`FetchJob`] of it:
-//! which parcels to download, and which artifacts are on disk already. `carry_out` downloads all due
-//! parcels, several at once.
+//! A whole fetch. [`FetchRequest`] says what the user asked for. `decide` makes a [`FetchJob`] of it: which
+//! parcels to download, and which artifacts are on disk already. `carry_out` downloads all due parcels,
+//! several at once.
 
 use std::{
     collections::BTreeSet,
@@ -20,7 +20,7 @@ use super::{
     found::FoundRun,
     output::{FetchState, Fetched, OutputDir, OutputForm},
     query::FetchRequest,
-    source::{ArchiveSource, ArtifactArchive, Parcel, parcels},
+    source::{ArchiveSource, ArtifactArchive, Parcel, list_parcels},
 };
 use crate::{
     artifact::ArtifactName,
@@ -46,8 +46,8 @@ enum FetchReason {
 
 /// How many archives are asked for their digests at once. An answer is a few bytes.
 const QUESTIONS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
-/// How often finished artifacts are recorded. Each record waits until their bytes are on the disk. A
-/// fetch that is killed repeats what it had not recorded.
+/// How often finished artifacts are recorded. Each record waits until their bytes are on the disk. If a
+/// fetch is killed, the next fetch downloads again what was not recorded.
 const RECORDING: Duration = Duration::from_secs(1);
 
 /// A decided fetch: what to download from which source, and the output directory.
@@ -56,13 +56,19 @@ pub struct FetchJob<'a> {
     pub found: FoundRun,
     /// The place that the artifacts come from.
     pub from: String,
-    steps: Vec<(FetchReason, Parcel)>,
+    steps: Vec<FetchStep>,
     request: FetchRequest<'a>,
     source: Arc<dyn ArchiveSource + 'a>,
     output: OutputDir,
     /// Held until the job is dropped, so that no other fetch changes the artifacts while they are
     /// used.
     lock: Option<Lock>,
+}
+
+/// A parcel, and why it is downloaded or not.
+struct FetchStep {
+    reason: FetchReason,
+    parcel: Parcel,
 }
 
 impl<'a> FetchRequest<'a> {
@@ -75,31 +81,35 @@ impl<'a> FetchRequest<'a> {
         is_dry_run: bool,
         world: &'a World,
     ) -> Result<FetchJob<'a>> {
-        let (found, choice) = self.found(world)?;
+        let (found, choice) = self.choose_run(world)?;
         for lack in choice.lacks.iter().flatten() {
             world.console.warn(lack);
         }
         let source = choice.source;
-        let parcels = parcels(&*source, choice.selection.archives, QUESTIONS, &world.stop)?;
+        let parcels = list_parcels(&*source, choice.selection.archives, QUESTIONS, &world.stop)?;
         // Take the lock before reading the state: until then, another fetch may change both the
         // state and the files.
-        let lock = (!is_dry_run).then(|| Lock::take(to, LockPurpose::Fetch));
-        let lock = lock.transpose()?;
+        let lock = if is_dry_run { None } else { Some(Lock::take(to, LockPurpose::Fetch)?) };
         let output = if lock.as_ref().is_some_and(Lock::is_held) {
             OutputDir::open_cleared(to, form)?
         } else {
             OutputDir::open(to, form)?
         };
         let from = source.to_string();
-        let step = |parcel| Ok((FetchReason::of(&parcel, &from, &output)?, parcel));
-        let steps = parcels.into_iter().map(step).collect::<Result<_>>()?;
+        let steps = parcels
+            .into_iter()
+            .map(|parcel| {
+                Ok(FetchStep { reason: FetchReason::of(&parcel, &from, &output)?, parcel })
+            })
+            .collect::<Result<_>>()?;
         let job = FetchJob { found, from, steps, request: self, source, output, lock };
+        // A tree is made once: the files of its artifacts are no longer apart, so none can be replaced.
         if job.output.is_tree && !job.due().is_empty() {
             return Err(anyhow!("`{}` is a tree of other artifacts", to.display()))
                 .hint("choose another `--output-dir`, or remove this one");
         }
         if form == OutputForm::Merged && !job.output.is_tree {
-            job.output.ensure_room_for_a_tree()?;
+            job.output.ensure_room_for_tree()?;
         }
         Ok(job)
     }
@@ -116,18 +126,22 @@ impl FetchJob<'_> {
         if self.output.is_tree {
             return Ok(());
         }
-        let (wanted, packages) = (self.wanted(), self.request.wish.packages());
+        let wanted = self.wanted();
+        let packages = self.request.wish.packages();
         let mut due = self.due();
         if !due.is_empty() {
             self.check_space()?;
         }
         let mut state = self.output.state.clone();
-        let archives = due.iter().flat_map(|parcel| &parcel.members);
-        let names = archives.map(|it| self.output.form.name(it)).collect();
+        let due_names = due
+            .iter()
+            .flat_map(|parcel| &parcel.members)
+            .map(|archive| self.output.form.name(archive))
+            .collect();
         let foreign = self.found.foreign.as_ref();
-        state.begin(&self.from, foreign, wanted.clone(), &names, packages)?;
+        state.begin(&self.from, foreign, wanted.clone(), &due_names, packages)?;
         if !due.is_empty() {
-            // Start the largest first: if one of them started last, it would run alone at the end.
+            // Start the largest first: if a large download started last, it would run alone at the end.
             due.sort_by(|a, b| b.size.cmp(&a.size).then_with(|| a.id.cmp(&b.id)));
             self.download(&due, &mut state, world)?;
         }
@@ -140,16 +154,20 @@ impl FetchJob<'_> {
         Ok(())
     }
 
-    /// Fails if not even the archives fit. How much they need unpacked is known only afterwards.
+    /// Fails if not even the archives fit. How much space their contents need is known only after they
+    /// are unpacked.
     fn check_space(&self) -> Result<()> {
-        let (root, needed) = (&self.output.root, self.size());
+        let root = &self.output.root;
+        let needed = self.size();
         // Some systems do not report the free space. Try then: a full disk fails later anyway.
         let Some(free) = atomic::free_space(root).filter(|free| *free < needed) else {
             return Ok(());
         };
-        let (place, needs, has) = (root.display(), size(needed), size(free));
         Err(anyhow!(
-            "not enough space for `{place}`: needs {needs} for the archives alone, has {has}"
+            "not enough space for `{}`: needs {} for the archives alone, has {}",
+            root.display(),
+            size(needed),
+            size(free)
         ))
         .hint("choose another directory, or fetch less")
     }
@@ -158,9 +176,13 @@ impl FetchJob<'_> {
     /// reported together at the end.
     fn download(&self, due: &[&Parcel], state: &mut FetchState, world: &World) -> Result<()> {
         let start = Instant::now();
-        let (console, bytes) = (&world.console, self.size());
-        let (mut failures, mut unverified) = (Vec::new(), BTreeSet::new());
-        let (mut finished, mut recorded) = (Vec::new(), Instant::now());
+        let console = &world.console;
+        let bytes = self.size();
+        let mut failures = Vec::new();
+        let mut unverified = BTreeSet::new();
+        // The artifacts that are complete and not recorded yet, and the time of the last record.
+        let mut finished = Vec::new();
+        let mut last_record = Instant::now();
         let progress = console.progress_in_parts("Fetching", &self.source, due.len(), bytes);
         let work = |parcel: &&Parcel| {
             progress.begin(&parcel.id);
@@ -179,14 +201,15 @@ impl FetchJob<'_> {
         let done = |parcel: &&Parcel, received: Result<Received>| match received {
             Ok(received) => {
                 unverified.extend(received.unverified);
-                let artifacts = received.artifacts.iter();
-                let files = many(artifacts.map(|(_, it)| it.extent.files).sum(), "file");
+                let files =
+                    received.artifacts.iter().map(|(_, fetched)| fetched.extent.files).sum();
+                let files = many(files, "file");
                 let facts = format!("{}: {}, {files}", parcel.id, size(parcel.size));
                 console.item("Fetched", facts);
                 finished.extend(received.artifacts);
-                if recorded.elapsed() > RECORDING {
+                if last_record.elapsed() > RECORDING {
                     failures.extend(state.record(&mut finished).err());
-                    recorded = Instant::now();
+                    last_record = Instant::now();
                 }
             }
             Err(error) => failures.push(error),
@@ -205,53 +228,63 @@ impl FetchJob<'_> {
             ));
         }
         if !failures.is_empty() {
-            return Err(together(&failures, due.len()));
+            return Err(join_failures(&failures, due.len()));
         }
-        let (count, all, time) = (many(due.len(), "archive"), size(bytes), start.elapsed());
-        // None if there is nothing to measure.
-        let rate = rate(bytes, time).map(|rate| format!(", {}/s", size(rate)));
-        let (time, rate) = (took(time), rate.unwrap_or_default());
-        console.status("Finished", format!("{count}, {all} in {time}{rate}"));
+        let count = many(due.len(), "archive");
+        let total = size(bytes);
+        let time = start.elapsed();
+        // A time of zero has no rate.
+        let rate = match rate(bytes, time) {
+            Some(rate) => format!(", {}/s", size(rate)),
+            None => String::new(),
+        };
+        console.status("Finished", format!("{count}, {total} in {}{rate}", took(time)));
         Ok(())
     }
 
     /// A warning about artifacts in the output directory that are not in the plan and come from
     /// another place; `None` if there are none.
     pub fn others(&self) -> Option<String> {
-        let (own, output) = (self.wanted(), &self.output);
-        let others =
-            output.state.fetched.iter().filter(|(name, it)| {
-                it.from != self.from && !own.contains(*name) && output.has(name)
-            });
-        let (names, places): (Vec<String>, BTreeSet<String>) =
-            others.map(|(name, it)| (format!("`{name}`"), format!("`{}`", it.from))).unzip();
-        (!names.is_empty()).then(|| {
-            format!(
-                "`{}` also has {} from {}: {}; remove what does not belong together, or choose another `--output-dir`",
-                output.root.display(),
-                many(names.len(), "artifact"),
-                places.iter().join(" and "),
-                few(names.into_iter())
-            )
-        })
+        let wanted = self.wanted();
+        let output = &self.output;
+        let mut names = Vec::new();
+        let mut places = BTreeSet::new();
+        for (name, fetched) in &output.state.fetched {
+            if fetched.from != self.from && !wanted.contains(name) && output.has(name) {
+                names.push(format!("`{name}`"));
+                places.insert(format!("`{}`", fetched.from));
+            }
+        }
+        if names.is_empty() {
+            return None;
+        }
+        Some(format!(
+            "`{}` also has {} from {}: {}; remove what does not belong together, or choose another `--output-dir`",
+            output.root.display(),
+            many(names.len(), "artifact"),
+            places.iter().join(" and "),
+            few(names.into_iter())
+        ))
     }
 
     /// The artifacts of this job, which are complete on disk after [`FetchJob::carry_out`]. The
     /// directory may have others too.
     pub fn artifacts(&self) -> Vec<&ArtifactName> {
-        let archives = self.archives();
-        archives.map(|archive| &archive.name.artifact).collect()
+        self.archives().map(|archive| &archive.name.artifact).collect()
     }
 
     /// The parcels to download.
     fn due(&self) -> Vec<&Parcel> {
-        let due = self.steps.iter().filter(|(why, _)| *why != FetchReason::Same);
-        due.map(|(_, parcel)| parcel).collect()
+        self.steps
+            .iter()
+            .filter(|step| step.reason != FetchReason::Same)
+            .map(|step| &step.parcel)
+            .collect()
     }
 
     /// The names of all wanted artifacts in the output directory.
     fn wanted(&self) -> BTreeSet<String> {
-        self.archives().map(|it| self.output.form.name(it)).collect()
+        self.archives().map(|archive| self.output.form.name(archive)).collect()
     }
 
     /// Number of bytes to download.
@@ -261,21 +294,21 @@ impl FetchJob<'_> {
 
     /// All wanted archives, including those that are on disk already.
     fn archives(&self) -> impl Iterator<Item = &ArtifactArchive> {
-        self.steps.iter().flat_map(|(_, parcel)| &parcel.members)
+        self.steps.iter().flat_map(|step| &step.parcel.members)
     }
 }
 
 impl fmt::Display for FetchJob<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (why, parcel) in &self.steps {
-            let verb = match why {
+        for FetchStep { reason, parcel } in &self.steps {
+            let verb = match reason {
                 FetchReason::New => "fetch",
                 FetchReason::Changed => "renew",
                 FetchReason::Same => "keep",
             };
             for archive in &parcel.members {
-                let sized = size(archive.size).to_string();
-                writeln!(f, "{verb:5} {sized:>11} {}", archive.name)?;
+                let size = size(archive.size).to_string();
+                writeln!(f, "{verb:5} {size:>11} {}", archive.name)?;
             }
         }
         if let Some(line) = &self.found.line {
@@ -288,8 +321,10 @@ impl fmt::Display for FetchJob<'_> {
 impl FetchJob<'_> {
     /// `37 archives of 2.40 MiB from s3://… to artifacts; 3 there already`
     pub fn in_short(&self) -> String {
-        let (due, size) = (self.due().len(), size(self.size()));
-        let (count, to) = (many(due, "archive"), self.output.root.display());
+        let due = self.due().len();
+        let count = many(due, "archive");
+        let size = size(self.size());
+        let to = self.output.root.display();
         let kept = match self.steps.len() - due {
             0 => String::new(),
             kept => format!("; {kept} there already"),
@@ -300,9 +335,10 @@ impl FetchJob<'_> {
 
 impl Serialize for FetchJob<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let row = |parcel: &Parcel, why: FetchReason, archive: &ArtifactArchive| {
+        let row = |step: &FetchStep, archive: &ArtifactArchive| {
             let artifact = &archive.name.artifact;
-            let is_alone = parcel.members.len() == 1;
+            // The digest of a zip file with several archives is the digest of none of them.
+            let is_alone = step.parcel.members.len() == 1;
             json!({
                 "name": archive.name.to_string(),
                 "artifact": artifact.name,
@@ -313,14 +349,14 @@ impl Serialize for FetchJob<'_> {
                     kept => kept.name(archive),
                 },
                 "size": archive.size,
-                "sha256": parcel.sha256.first().filter(|_| is_alone),
-                "state": why,
+                "sha256": step.parcel.digests.sha256.first().filter(|_| is_alone),
+                "state": step.reason,
             })
         };
-        let rows = self.steps.iter().flat_map(|(why, parcel)| {
-            let members = parcel.members.iter();
-            members.map(move |archive| row(parcel, *why, archive))
-        });
+        let rows = self
+            .steps
+            .iter()
+            .flat_map(|step| step.parcel.members.iter().map(move |archive| row(step, archive)));
         let plan = json!({
             "schema": "rocwheel-fetch-v1",
             "run": self.found,
@@ -337,9 +373,9 @@ impl Serialize for FetchJob<'_> {
 impl FetchReason {
     fn of(parcel: &Parcel, from: &str, output: &OutputDir) -> Result<Self> {
         for archive in &parcel.members {
-            if !is_same(parcel, from, output.whole(archive)?) {
-                let is_there = output.has(&output.form.name(archive));
-                return Ok(if is_there { Self::Changed } else { Self::New });
+            if !is_same(parcel, from, output.find_whole(archive)?) {
+                let is_on_disk = output.has(&output.form.name(archive));
+                return Ok(if is_on_disk { Self::Changed } else { Self::New });
             }
         }
         Ok(Self::Same)
@@ -348,25 +384,24 @@ impl FetchReason {
 
 /// Whether a fetched artifact has the bytes of `parcel`: by size and SHA-256. If one of the two has
 /// no SHA-256, the artifact must come from the same place, with the same `ETag`.
-fn is_same(parcel: &Parcel, from: &str, entry: Option<&Fetched>) -> bool {
-    entry.is_some_and(|entry| {
-        let same = match entry.sha256 {
-            Some(sha256) if !parcel.sha256.is_empty() => {
-                parcel.sha256.iter().all(|it| *it == sha256)
-            }
-            _ => entry.from == from && entry.etag == parcel.etag,
-        };
-        entry.size == parcel.size && same
-    })
+fn is_same(parcel: &Parcel, from: &str, fetched: Option<&Fetched>) -> bool {
+    let Some(fetched) = fetched else {
+        return false;
+    };
+    let expected = &parcel.digests.sha256;
+    let has_same_bytes = match fetched.sha256 {
+        Some(sha256) if !expected.is_empty() => expected.iter().all(|it| *it == sha256),
+        _ => fetched.from == from && fetched.etag == parcel.etag,
+    };
+    fetched.size == parcel.size && has_same_bytes
 }
 
-/// One error for all failed parcels, with one line for each.
-fn together(failures: &[Error], tried: usize) -> Error {
+/// Makes one error of the errors of all failed parcels, with a line for each.
+fn join_failures(failures: &[Error], tried: usize) -> Error {
     let lines: BTreeSet<String> = failures.iter().map(one_line).collect();
     let mut advice: BTreeSet<String> = failures.iter().flat_map(hints).collect();
     advice.insert("run it again: what is whole is kept".to_owned());
-    let (failed, tried) = (failures.len(), many(tried, "archive"));
-    let title = format!("{failed} of {tried} not fetched");
+    let title = format!("{} of {} not fetched", failures.len(), many(tried, "archive"));
     let error = Error::new(No::list(title, lines, usize::MAX));
     advice.into_iter().fold(error, hinted)
 }

@@ -3,8 +3,8 @@
 //!
 //! Artifacts are fetched to `.rocwheel-fetch` inside the output directory. Their files are moved to a
 //! temporary directory there, and one rename to `tree` says that the tree is complete. Its entries are
-//! then renamed into the output directory, with the record of the tree as the last. A fetch that was killed
-//! between these renames goes on with them.
+//! then renamed into the output directory, the record of the tree last. If a fetch was killed between these
+//! renames, the next fetch goes on with them.
 
 use std::{collections::BTreeSet, ffi::OsString, io, num::NonZeroUsize, path::Path};
 
@@ -34,18 +34,17 @@ impl OutputDir {
         jobs: NonZeroUsize,
         world: &World,
     ) -> Result<()> {
-        let artifacts = self.artifacts(wanted, jobs, world)?;
+        let artifacts = self.scan_artifacts(wanted, jobs, world)?;
         let merged = merge(&artifacts, same_content)?;
         let collisions = merged.collisions.iter().map(ToString::to_string);
-        let outside = merged.files.values().filter_map(|owned| {
-            let (path, content) = (&owned.file.path, &owned.file.content);
-            let TreeContent::Link { text, end } = content else {
-                return None;
-            };
-            let problem = format!("symlink `{path}` of `{owned}` leads out of the tree: `{text}`");
-            (*end == LinkEnd::Escapes).then_some(problem)
+        let escaping_links = merged.files.values().filter_map(|owned| match &owned.file.content {
+            TreeContent::Link { text, end: LinkEnd::Escapes } => {
+                let path = &owned.file.path;
+                Some(format!("symlink `{path}` of `{owned}` leads out of the tree: `{text}`"))
+            }
+            _ => None,
         });
-        let problems: Vec<String> = collisions.chain(outside).collect();
+        let problems: Vec<String> = collisions.chain(escaping_links).collect();
         if !problems.is_empty() {
             let count = many(problems.len(), "collision");
             let title = format!("{count}, so nothing was merged");
@@ -57,11 +56,11 @@ impl OutputDir {
         let mut moved = 0;
         for (path, owned) in &merged.files {
             world.stop.check()?;
-            let at = tree.path().join(path.as_str());
+            let target = tree.path().join(path.as_str());
             if owned.file.content == TreeContent::Directory {
-                fs::create_dir_all(at)?;
+                fs::create_dir_all(target)?;
             } else {
-                fs::rename(&owned.file.source, at)?;
+                fs::rename(&owned.file.source, target)?;
                 moved += 1;
             }
         }
@@ -69,21 +68,22 @@ impl OutputDir {
         // Only this fetch, which holds the lock, writes below the directory in which artifacts wait.
         tree.replace(|_| true)?;
         publish(&self.root)?;
-        let (count, files) = (many(artifacts.len(), "artifact"), many(moved, "file"));
+        let count = many(artifacts.len(), "artifact");
+        let files = many(moved, "file");
         let facts = format!("{count}, {files} into {}", self.root.display());
         world.console.status("Merged", facts);
         Ok(())
     }
 
-    /// The artifacts of these names, without the symlinks that cannot be merged.
-    fn artifacts(
+    /// Scans the artifacts of these names. Leaves out the symlinks that cannot be merged.
+    fn scan_artifacts(
         &self,
         names: &BTreeSet<String>,
         jobs: NonZeroUsize,
         world: &World,
     ) -> Result<Vec<Artifact>> {
         let mut artifacts = ArtifactTree::scan(&self.work, jobs, &world.stop)?.artifacts;
-        artifacts.retain(|it| names.contains(&it.name.file_name()));
+        artifacts.retain(|artifact| names.contains(&artifact.name.file_name()));
         ensure!(
             artifacts.len() == names.len(),
             "an artifact in `{}` was removed during the fetch",
@@ -99,13 +99,14 @@ impl OutputDir {
         Ok(artifacts)
     }
 
-    /// Fails if the directory has files that are not of an unfinished fetch.
-    pub(super) fn ensure_room_for_a_tree(&self) -> Result<()> {
+    /// Fails if the directory has files other than the files of an unfinished fetch.
+    pub(super) fn ensure_room_for_tree(&self) -> Result<()> {
+        // The entries of a complete tree may be here already, some or all.
         if self.work.join(TREE).exists() {
             return Ok(());
         }
-        let mut names = names_in(&self.root)?.into_iter();
-        if names.all(|name| name.as_encoded_bytes().starts_with(WORK.as_bytes())) {
+        let names = list_names(&self.root)?;
+        if names.iter().all(|name| name.as_encoded_bytes().starts_with(WORK.as_bytes())) {
             return Ok(());
         }
         Err(anyhow!("not empty: `{}`", self.root.display()))
@@ -118,16 +119,16 @@ impl OutputDir {
 pub(super) fn publish(root: &Path) -> Result<()> {
     let work = root.join(WORK);
     let tree = work.join(TREE);
-    let mut names = names_in(&tree)?;
+    let mut names = list_names(&tree)?;
     // The record is last: a tree that has it has everything.
     names.sort_by_key(|name| name == TREE_RECORD);
     for name in names {
-        let at = root.join(&name);
-        if fs::symlink_metadata(&at).is_ok() {
-            return Err(anyhow!("exists already: `{}`", at.display()))
+        let target = root.join(&name);
+        if fs::symlink_metadata(&target).is_ok() {
+            return Err(anyhow!("exists already: `{}`", target.display()))
                 .hint("remove it, and run the same `rocwheel fetch` again");
         }
-        fs::rename(tree.join(&name), at)?;
+        fs::rename(tree.join(&name), target)?;
     }
     if root.join(TREE_RECORD).exists() {
         atomic::clear(&work)?;
@@ -136,7 +137,7 @@ pub(super) fn publish(root: &Path) -> Result<()> {
 }
 
 /// The names of the entries of a directory; none if it does not exist.
-fn names_in(directory: &Path) -> io::Result<Vec<OsString>> {
+fn list_names(directory: &Path) -> io::Result<Vec<OsString>> {
     match fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         entries => entries?.map(|entry| Ok(entry?.file_name())).collect(),

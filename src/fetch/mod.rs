@@ -1,9 +1,10 @@
 //! Fetches the artifacts of a run into a directory, each in one stream from its source to the disk.
 //!
-//! `query` chooses a run, of those that `search` lists or the one that is named, and its source; `found`
-//! tells about it. `source` and `run_artifacts` list its archives; `select`
-//! decides which of them are wanted, and whether they are enough. `job` compares these with the
-//! directory of `output`, and downloads what is due.
+//! `query` takes the run that is named, or chooses one of the runs that `search` lists, and chooses the
+//! source of its artifacts; `found` describes the run. `source` and `run_artifacts` list the archives of the
+//! run; `select` decides which archives are wanted, and whether they are enough. `job` compares these with
+//! the directory of `output`, and `download` fetches the archives that are missing. `merge` makes one tree of
+//! all artifacts (`--flatten`).
 
 mod download;
 mod found;

@@ -47,7 +47,7 @@ pub(super) struct OutputDir {
     pub form: OutputForm,
     /// The directory that archives are fetched to: `root`, or a directory inside the install tree.
     pub work: PathBuf,
-    /// The state of the artifacts in `work`, or of those that the tree was made of, when the
+    /// The state of the artifacts in `work`, or of the artifacts that the tree was made of, when the
     /// directory was opened.
     pub state: FetchState,
     /// Whether `root` is a complete install tree.
@@ -66,7 +66,7 @@ impl OutputForm {
 
 impl OutputDir {
     pub(super) fn open(root: &Path, form: OutputForm) -> Result<Self> {
-        if fs::metadata(root).is_ok_and(|found| !found.is_dir()) {
+        if fs::metadata(root).is_ok_and(|metadata| !metadata.is_dir()) {
             return Err(anyhow!("not a directory: `{}`", root.display()))
                 .hint("choose another `--output-dir`");
         }
@@ -81,11 +81,12 @@ impl OutputDir {
     }
 
     /// The recorded state of an archive if all of it is still on disk, otherwise `None`.
-    pub(super) fn whole(&self, archive: &ArtifactArchive) -> Result<Option<&Fetched>> {
+    pub(super) fn find_whole(&self, archive: &ArtifactArchive) -> Result<Option<&Fetched>> {
         let name = self.form.name(archive);
         let Some(fetched) = self.state.fetched.get(&name) else {
             return Ok(None);
         };
+        // The files of a tree are no longer apart by artifact. Its record is written last, so it has all.
         let is_whole =
             self.is_tree || PathExtent::of(&self.work.join(name))? == Some(fetched.extent);
         Ok(is_whole.then_some(fetched))
@@ -119,9 +120,11 @@ impl OutputDir {
         for entry in entries {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            let part_of = name.strip_suffix(".part");
-            let is_part = part_of.is_some_and(|name| ArtifactName::of_file(name).is_ok());
-            if is_part {
+            // Only what a fetch made is removed: other programs may have files that end in `.part`.
+            let is_partial_download = name
+                .strip_suffix(".part")
+                .is_some_and(|artifact| ArtifactName::of_file(artifact).is_ok());
+            if is_partial_download {
                 atomic::clear(&entry.path())?;
             }
         }
@@ -150,7 +153,7 @@ pub(super) struct FetchState {
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     only: BTreeSet<String>,
     pub fetched: BTreeMap<String, Fetched>,
-    /// The runs whose code is not the repository's own, by the places that artifacts come from.
+    /// The runs that built the code of another repository, by the places that artifacts come from.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     foreign: BTreeMap<String, ForeignCode>,
 }
@@ -161,7 +164,7 @@ pub(super) struct Fetched {
     pub from: String,
     /// Size of the archive, or of the zip file that contained it.
     pub size: u64,
-    /// Only if its source stated one.
+    /// The SHA-256 of the same bytes, if their source stated one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<Sha256>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -179,19 +182,19 @@ pub(super) struct PathExtent {
 }
 
 impl FetchState {
-    /// Reads a state file. A missing or unreadable state is an empty one: then everything is fetched
-    /// again.
+    /// Reads a state file. A missing or damaged state counts as an empty state: then everything is
+    /// fetched again.
     pub(super) fn read(file: &Path) -> Result<Self> {
-        let state = read(file)?.and_then(Result::ok);
-        Ok(Self { file: file.to_owned(), ..state.unwrap_or_default() })
+        let state = read_file(file)?.and_then(Result::ok).unwrap_or_default();
+        Ok(Self { file: file.to_owned(), ..state })
     }
 
     /// Records the wanted artifacts. Call it before the first download.
     ///
     /// The due artifacts lose their entries: otherwise, if this fetch is killed, an old artifact
-    /// could pass for the new one.
+    /// could pass for the new artifact.
     ///
-    /// `packages` are those that can be built from the artifacts, as `Wish::packages` says. A
+    /// `packages` are the packages that can be built from the artifacts, as `Wish::packages` says. A
     /// directory that is complete for all packages stays so: they do not narrow it.
     pub(super) fn begin(
         &mut self,
@@ -202,10 +205,11 @@ impl FetchState {
         packages: Option<&[String]>,
     ) -> Result<()> {
         self.change(|state| {
-            if state.wanted.is_empty() || !state.only.is_empty() {
-                let names = packages.unwrap_or_default();
-                state.only.extend(names.iter().cloned());
+            let is_complete_for_all = !state.wanted.is_empty() && state.only.is_empty();
+            if !is_complete_for_all {
+                state.only.extend(packages.unwrap_or_default().iter().cloned());
             }
+            // What another run was asked for does not have to be here.
             if state.from != from {
                 from.clone_into(&mut state.from);
                 state.wanted.clear();
@@ -213,8 +217,7 @@ impl FetchState {
             state.wanted.extend(wanted);
             state.fetched.retain(|name, _| !due.contains(name));
             state.foreign.remove(from);
-            let foreign = foreign.map(|code| (from.to_owned(), code.clone()));
-            state.foreign.extend(foreign);
+            state.foreign.extend(foreign.map(|code| (from.to_owned(), code.clone())));
         })
     }
 
@@ -241,8 +244,8 @@ impl FetchState {
     }
 
     pub(super) fn write_to(&self, path: &Path) -> Result<()> {
-        let mut text = serde_json::to_string_pretty(self)?;
-        text.push('\n');
+        let mut json = serde_json::to_string_pretty(self)?;
+        json.push('\n');
         let directory = path.parent().context("a state file has a directory")?;
         fs::create_dir_all(directory)?;
         // Write, sync, rename, in this order. Without the sync, a machine that crashes may come
@@ -251,7 +254,7 @@ impl FetchState {
         // than one for each file.
         let write = || -> io::Result<()> {
             let mut file = AtomicFile::beside(path)?;
-            file.file().write_all(text.as_bytes())?;
+            file.file().write_all(json.as_bytes())?;
             sync_file_system(directory)?;
             file.replace(path)
         };
@@ -259,19 +262,23 @@ impl FetchState {
     }
 }
 
-/// Where the artifacts in a directory are from. Nothing is known of a directory without a state: it was not filled
-/// by `fetch`.
+/// Where the artifacts in a directory are from. For a directory without a state, which `fetch` did not fill,
+/// nothing is known.
 pub fn provenance(directory: &Path) -> Result<Provenance> {
     let Some(state) = read_state(directory)? else {
         return Ok(Provenance::default());
     };
-    let mut fetched = state.fetched.values();
-    let runs = fetched.clone().map(|it| run_of_prefix(&it.from));
-    let run = runs.dedup().exactly_one().ok().flatten();
-    Ok(Provenance {
-        run_id: run.map(|(id, _)| id),
-        foreign_code: fetched.find_map(|it| state.foreign.get(&it.from)).cloned(),
-    })
+    // Artifacts of several runs have no run in common.
+    let run = state
+        .fetched
+        .values()
+        .map(|fetched| run_of_prefix(&fetched.from))
+        .dedup()
+        .exactly_one()
+        .ok()
+        .flatten();
+    let mut foreign_codes = state.fetched.values().filter_map(|it| state.foreign.get(&it.from));
+    Ok(Provenance { run_id: run.map(|(id, _)| id), foreign_code: foreign_codes.next().cloned() })
 }
 
 /// The packages that the artifacts in a directory were fetched for; empty if they are for all.
@@ -283,16 +290,19 @@ pub fn fetched_for(directory: &Path) -> Result<Vec<String>> {
         return Ok(Vec::new());
     };
     // A file that was recorded may have been deleted since, or unpacked beside or over its archive.
-    let is_there = |name: &String| {
+    let is_on_disk = |name: &String| {
         let unpacked = name.split(".tar.").next().unwrap_or(name);
-        [name, unpacked].iter().any(|it| directory.join(it).exists())
+        [name, unpacked].iter().any(|file_name| directory.join(file_name).exists())
     };
-    let missing = |name: &&String| !state.fetched.contains_key(*name) || !is_there(name);
-    let missing: Vec<_> = state.wanted.iter().filter(missing).collect();
+    let missing: Vec<&String> = state
+        .wanted
+        .iter()
+        .filter(|name| !state.fetched.contains_key(*name) || !is_on_disk(name))
+        .collect();
     if missing.is_empty() {
         return Ok(state.only.into_iter().collect());
     }
-    let text = format!(
+    let message = format!(
         "the fetch into `{}` is not whole: {} of {} missing: {}",
         directory.display(),
         missing.len(),
@@ -300,31 +310,31 @@ pub fn fetched_for(directory: &Path) -> Result<Vec<String>> {
         few(missing.into_iter().map(|name| format!("`{name}`")))
     );
     let hint = "run the same `rocwheel fetch` again: it fetches only what is missing";
-    Err(hinted(No(text), hint))
+    Err(hinted(No(message), hint))
 }
 
 /// The state of a directory of artifacts, if it has one.
 fn read_state(directory: &Path) -> Result<Option<FetchState>> {
     let path = directory.join(FILE_NAME);
-    let state = read(&path)?.transpose();
-    state.map_err(|error| {
-        let text = format!("failed to read `{}`: {error}", path.display());
-        hinted(No(text), "run the same `rocwheel fetch` again")
+    read_file(&path)?.transpose().map_err(|error| {
+        let message = format!("failed to read `{}`: {error}", path.display());
+        hinted(No(message), "run the same `rocwheel fetch` again")
     })
 }
 
-/// `None` if there is no state; an inner error if it is damaged or has another schema.
-fn read(file: &Path) -> Result<Option<Result<FetchState>>> {
-    let text = match fs::read_to_string(file) {
+/// Reads a state file. `None` if it does not exist; an inner error if it is damaged or has another
+/// schema.
+fn read_file(file: &Path) -> Result<Option<Result<FetchState>>> {
+    let json = match fs::read_to_string(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
             let directory = file.parent().unwrap_or(file).display();
             return Err(anyhow!("not a directory: `{directory}`")).hint("pass a directory");
         }
-        text => text?,
+        content => content?,
     };
     let parse = || -> Result<FetchState> {
-        let state: FetchState = serde_json::from_str(&text)?;
+        let state: FetchState = serde_json::from_str(&json)?;
         ensure!(state.schema == SCHEMA, "expected schema `{SCHEMA}`");
         Ok(state)
     };
@@ -347,7 +357,7 @@ fn sync_file_system(directory: &Path) -> io::Result<()> {
         {
             Ok(())
         }
-        done => done,
+        result => result,
     }
 }
 

@@ -1,5 +1,5 @@
-//! Which run the user asks for: chooses the run and the source of its artifacts, and waits for
-//! artifacts that are still to come.
+//! [`FetchRequest`]: what the user asks for. Chooses the run and the source of its artifacts, and waits for
+//! artifacts that are not uploaded yet.
 
 use std::{
     num::NonZeroUsize,
@@ -13,8 +13,8 @@ use itertools::Itertools as _;
 use super::{
     found::FoundRun,
     run_artifacts::{LazyGitHub, RunArtifacts},
-    search::Search,
-    select::{ArchiveSelection, Wish, lacks, select, subset},
+    search::{Search, SearchedRuns},
+    select::{ArchiveSelection, Wish, find_lacks, find_subset, select},
     source::{ArchiveSource, ArtifactArchive, StoreSource},
 };
 use crate::{
@@ -37,10 +37,10 @@ const BRIEF: Duration = Duration::from_secs(10);
 /// The shortest and the longest pause between two polls.
 const OFTEN: Duration = Duration::from_secs(1);
 const SELDOM: Duration = Duration::from_secs(30);
-/// GitHub answers 60 requests in an hour without a token. A poll makes two, so this makes 40.
+/// GitHub answers 60 requests in an hour without a token. A poll makes two requests, so this pause makes 40.
 const SELDOM_WITHOUT_TOKEN: Duration = Duration::from_mins(3);
 
-/// What the user asked for: which run, where to search for its artifacts, and which of them.
+/// What the user asked for: which run, where to search for its artifacts, and which artifacts.
 pub struct FetchRequest<'a> {
     pub run: Option<RunReference>,
     pub search: Option<Search>,
@@ -86,8 +86,20 @@ struct Candidate<'a> {
     sources: Vec<Arc<dyn ArchiveSource + 'a>>,
 }
 
-/// A run, and what GitHub reported about it, if it was asked.
-type KnownRun = (RunReference, Option<WorkflowRun>);
+/// A run that may be meant.
+struct PossibleRun {
+    reference: RunReference,
+    /// What GitHub reported about it, if it was asked.
+    from_github: Option<WorkflowRun>,
+}
+
+/// The runs that may be meant, the newest first.
+struct PossibleRuns {
+    runs: Vec<PossibleRun>,
+    /// Says in messages which runs they are: ``of `ci.yml` on the default branch``. Empty for a run that the
+    /// user named.
+    origin: String,
+}
 
 /// What was chosen of a run.
 pub(super) struct Choice<'a> {
@@ -99,8 +111,8 @@ pub(super) struct Choice<'a> {
     pub lacks: Option<Vec<String>>,
 }
 
-/// No run has what is wanted.
-struct Missed<'a> {
+/// The answer of a search in which no run has what is wanted.
+struct NoMatch<'a> {
     newest: Candidate<'a>,
     error: Error,
 }
@@ -108,31 +120,32 @@ struct Missed<'a> {
 impl Candidate<'_> {
     /// Whether it may still upload something, as far as is known.
     fn may_get_more(&self) -> bool {
-        let run = self.from_github.as_ref();
-        !self.run.id.is_local() && run.is_none_or(|run| run.conclusion().is_none())
+        let is_in_progress = self.from_github.as_ref().is_none_or(|run| run.conclusion().is_none());
+        !self.run.id.is_local() && is_in_progress
     }
 }
 
 impl<'a> FetchRequest<'a> {
     /// Finds the run, and tells everything that is known about it.
     pub fn find(&self, world: &'a World) -> Result<FoundRun> {
-        Ok(self.found(world)?.0)
+        let (found, _) = self.choose_run(world)?;
+        Ok(found)
     }
 
     /// The newest run of a search for which `has` succeeds; its artifacts do not matter. With `--wait`,
-    /// the newest of all if that may still get what none has.
+    /// the newest run of all, if no run succeeds and that run may still get what the others lack.
     pub fn search_run(&self, world: &'a World, has: &dyn Fn(&Run) -> Result<()>) -> Result<Run> {
-        match self.first(world, |it| has(&it.run))? {
+        match self.find_first(world, |candidate| has(&candidate.run))? {
             Ok((candidate, ())) => Ok(candidate.run),
-            Err(missed) if self.wait.is_some() && missed.newest.may_get_more() => {
-                Ok(missed.newest.run)
+            Err(no_match) if self.wait.is_some() && no_match.newest.may_get_more() => {
+                Ok(no_match.newest.run)
             }
-            Err(missed) => Err(missed.error),
+            Err(no_match) => Err(no_match.error),
         }
     }
 
     /// Takes the first candidate that has what is wanted. If none has it, waits for the newest.
-    pub(super) fn found(&self, world: &'a World) -> Result<(FoundRun, Choice<'a>)> {
+    pub(super) fn choose_run(&self, world: &'a World) -> Result<(FoundRun, Choice<'a>)> {
         // With `--wait`, the directory may be created meanwhile.
         if let Some(directory) = &self.input_dir
             && self.wait.is_none()
@@ -141,13 +154,13 @@ impl<'a> FetchRequest<'a> {
             return Err(anyhow!("not a directory: `{}`", directory.display()))
                 .hint("check `--input-dir`");
         }
-        let choose = |it: &Candidate<'a>| self.choose(it, world);
-        let (mut candidate, choice) = match (self.first(world, choose)?, self.wait) {
-            (Ok(found), _) => found,
-            (Err(missed), Some(wait)) if missed.newest.may_get_more() => {
-                self.wait_for(missed.newest, wait, world)?
+        let first = self.find_first(world, |candidate| self.choose_artifacts(candidate, world))?;
+        let (mut candidate, choice) = match (first, self.wait) {
+            (Ok(first), _) => first,
+            (Err(no_match), Some(wait)) if no_match.newest.may_get_more() => {
+                self.wait_for(no_match.newest, wait, world)?
             }
-            (Err(missed), _) => return Err(missed.error),
+            (Err(no_match), _) => return Err(no_match.error),
         };
         let silence = self.ask_about(&mut candidate, world);
         let from_github = candidate.from_github.as_ref();
@@ -155,28 +168,32 @@ impl<'a> FetchRequest<'a> {
         Ok((found, choice))
     }
 
-    /// The first candidate for which `attempt` succeeds.
-    fn first<T>(
+    /// Finds the first candidate for which `attempt` succeeds. The inner error says that there is none; the
+    /// outer error, that the search itself failed.
+    fn find_first<T>(
         &self,
         world: &'a World,
         attempt: impl Fn(&Candidate<'a>) -> Result<T>,
-    ) -> Result<Result<(Candidate<'a>, T), Missed<'a>>> {
+    ) -> Result<Result<(Candidate<'a>, T), NoMatch<'a>>> {
         let announce = |skipped: &[String]| {
             for line in skipped {
                 world.console.note(format!("skipped run {line}"));
             }
         };
-        let (mut newest, mut skipped) = (None, Vec::new());
-        let (runs, what) = self.runs(world)?;
-        for (reference, from_github) in runs {
-            let candidate = self.open(reference, from_github, world)?;
+        let mut newest = None;
+        let mut skipped = Vec::new();
+        let PossibleRuns { runs, origin } = self.list_runs(world)?;
+        for possible in runs {
+            let candidate = self.open_candidate(possible, world)?;
             // `Exit::No` means that this run lacks what is wanted, so the next candidate may have
             // it. Any other error, such as a failed connection, ends the search.
             match self.check(&candidate).and_then(|()| attempt(&candidate)) {
                 Err(error) if Exit::of(&error) == Exit::No => {
-                    let github = candidate.from_github.as_ref();
-                    let facts = github.map(|run| format!(" ({:.12}, {})", run.commit, run.state()));
-                    let (id, facts) = (&candidate.reference.id, facts.unwrap_or_default());
+                    let facts = match &candidate.from_github {
+                        Some(run) => format!(" ({:.12}, {})", run.commit, run.state()),
+                        None => String::new(),
+                    };
+                    let id = &candidate.reference.id;
                     skipped.push(format!("{id}{facts}: {}", message(&error)));
                     newest.get_or_insert((candidate, error));
                 }
@@ -187,52 +204,56 @@ impl<'a> FetchRequest<'a> {
             }
         }
         let (newest, mut error) = newest.context("no run may be meant")?;
+        // The error lists the skipped runs. A command that waits has no error yet.
         if self.wait.is_some() && newest.may_get_more() {
             announce(&skipped);
         }
         if skipped.len() > 1 {
             let count = skipped.len();
-            let title = format!("none of the {count} newest runs {what} has what is wanted");
+            let title = format!("none of the {count} newest runs {origin} has what is wanted");
             let hint = "`rocwheel fetch --find` looks at more runs with `--max-commits`, or at others with `--branch`, `--workflow` and `--platform`";
             error = hinted(Error::new(No::list(title, skipped, MOST_LINES)), hint);
         }
         let error = match &newest.from_github {
             Some(run) if self.search.is_none() || run.conclusion().is_none() => {
-                hinted(error, outlook(run))
+                hinted(error, suggest_wait(run))
             }
             _ => error,
         };
-        Ok(Err(Missed { newest, error }))
+        Ok(Err(NoMatch { newest, error }))
     }
 
-    /// The runs that are meant, at least one, the newest first, and what they are the runs of. With
-    /// `--input-dir` and no run, the only one is a local run.
-    fn runs(&self, world: &'a World) -> Result<(Vec<KnownRun>, String)> {
+    /// Lists the runs that may be meant, at least one. With `--input-dir` and no run, it is a local run.
+    fn list_runs(&self, world: &'a World) -> Result<PossibleRuns> {
         let Some(search) = &self.search else {
-            return Ok((vec![self.named(world)?], String::new()));
+            return Ok(PossibleRuns { runs: vec![self.named_run(world)?], origin: String::new() });
         };
         let repository = self.context.repository(&RunId::local().into())?;
         let github = self.github.get(world)?;
-        let (runs, what) = search.runs(github, &repository, &self.workflow, self.most_runs)?;
-        let what = format!("of `{}` {what}", self.workflow);
+        let SearchedRuns { runs, origin } =
+            search.find_runs(github, &repository, &self.workflow, self.most_runs)?;
+        let origin = format!("of `{}` {origin}", self.workflow);
         if runs.is_empty() {
-            return Err(No(format!("no run {what} in `{repository}`"))).hint(
+            return Err(No(format!("no run {origin} in `{repository}`"))).hint(
                 "`rocwheel fetch --find` looks at others with `--workflow` and `--repository`",
             );
         }
-        let runs = runs.into_iter().map(|from_github| {
-            let reference = RunReference {
-                repository: Some(repository.clone()),
-                ..from_github.id.clone().into()
-            };
-            (reference, Some(from_github))
-        });
-        Ok((runs.collect(), what))
+        let runs = runs
+            .into_iter()
+            .map(|from_github| PossibleRun {
+                reference: RunReference {
+                    repository: Some(repository.clone()),
+                    ..from_github.id.clone().into()
+                },
+                from_github: Some(from_github),
+            })
+            .collect();
+        Ok(PossibleRuns { runs, origin })
     }
 
     /// The run that the user named. GitHub is asked about it if its state matters.
-    fn named(&self, world: &'a World) -> Result<KnownRun> {
-        let run = match &self.run {
+    fn named_run(&self, world: &'a World) -> Result<PossibleRun> {
+        let reference = match &self.run {
             None if self.input_dir.is_some() => RunId::local().into(),
             run => run
                 .clone()
@@ -240,32 +261,30 @@ impl<'a> FetchRequest<'a> {
                 .hint("pass `--run-id` with an id or the address of a run")?,
         };
         if !self.needs_success {
-            return Ok((run, None));
+            return Ok(PossibleRun { reference, from_github: None });
         }
-        let repository = self.context.repository(&run)?;
-        let from_github = self.github.get(world)?.run(&repository, &run.id)?;
-        Ok((run, Some(from_github)))
+        let repository = self.context.repository(&reference)?;
+        let from_github = self.github.get(world)?.run(&repository, &reference.id)?;
+        Ok(PossibleRun { reference, from_github: Some(from_github) })
     }
 
     /// Fails if the run has to have ended with success and has not.
     fn check(&self, candidate: &Candidate) -> Result<()> {
-        let from_github = candidate.from_github.as_ref();
-        match from_github.filter(|_| self.needs_success).map(WorkflowRun::state) {
+        if !self.needs_success {
+            return Ok(());
+        }
+        match candidate.from_github.as_ref().map(WorkflowRun::state) {
             None | Some("success") => Ok(()),
             Some(state) => Err(No(format!("the run is `{state}`")))
                 .hint("take another run, or leave out `--require-successful-run`"),
         }
     }
 
-    /// The run with the bucket and the prefix of its outputs. Asks GitHub about it if its place
+    /// Finds the bucket and the prefix of the outputs of a run. Asks GitHub about the run if its place
     /// depends on whose code it built (a fork has another bucket), except where no bucket is
     /// searched.
-    fn open(
-        &self,
-        reference: RunReference,
-        mut from_github: Option<WorkflowRun>,
-        world: &'a World,
-    ) -> Result<Candidate<'a>> {
+    fn open_candidate(&self, possible: PossibleRun, world: &'a World) -> Result<Candidate<'a>> {
+        let PossibleRun { reference, mut from_github } = possible;
         let run = self.context.resolve(&reference, self.platform, |repository| {
             let from_github = match &from_github {
                 Some(from_github) => from_github,
@@ -277,18 +296,18 @@ impl<'a> FetchRequest<'a> {
             Ok(from_github.facts(repository))
         })?;
         for assumption in &run.assumed {
-            // What the bucket of the release type has confirms it: if it has nothing, the hint names
-            // the others. No bucket is read for a directory.
+            // A release type is confirmed by its bucket: if the bucket has nothing of the run, the hint
+            // names the other buckets. No bucket is read for a directory.
             let is_confirmed = matches!(assumption, Assumption::ReleaseType(..));
             if !is_confirmed && self.input_dir.is_none() {
                 world.console.note(format!("assumed that {assumption}"));
             }
         }
-        Ok(Candidate { sources: self.sources(&run, world)?, reference, from_github, run })
+        Ok(Candidate { sources: self.open_sources(&run, world)?, reference, from_github, run })
     }
 
     /// Completes what is known about a run that was chosen. Nothing depends on it, so GitHub is
-    /// asked once and need not answer. Returns why it did not tell, in that case.
+    /// asked once and need not answer. If it does not answer, returns why.
     fn ask_about(&self, candidate: &mut Candidate, world: &'a World) -> Option<String> {
         let run = &mut candidate.run;
         if candidate.from_github.is_none() {
@@ -308,7 +327,8 @@ impl<'a> FetchRequest<'a> {
                 }
             }
         }
-        // Where the place does not depend on it, only GitHub's answer tells that it is a fork's.
+        // The place of the run may not depend on whose code it built. Then only this answer tells that it
+        // is the run of a fork, and the workflow of a fork cannot take a role.
         let from_github = candidate.from_github.as_ref()?;
         if from_github.facts(&run.repository).origin == RunOrigin::Fork {
             run.role = None;
@@ -317,39 +337,37 @@ impl<'a> FetchRequest<'a> {
     }
 
     /// Selects from the first source that has any artifacts for the platform.
-    fn choose(&self, candidate: &Candidate<'a>, world: &World) -> Result<Choice<'a>> {
+    fn choose_artifacts(&self, candidate: &Candidate<'a>, world: &World) -> Result<Choice<'a>> {
         for source in &candidate.sources {
             let inventory = source.inventory()?;
             if !inventory.unknown.is_empty() {
                 let names = few(inventory.unknown.iter().map(|name| format!("`{name}`")));
-                let text = "ignored archives whose names are not those of artifacts";
-                world.console.note(format!("{text}: {names}"));
+                world.console.note(format!(
+                    "ignored archives whose names are not those of artifacts: {names}"
+                ));
             }
             if inventory.archives.is_empty() {
                 continue;
             }
             let count = many(inventory.archives.len(), "artifact");
             world.console.status("Listed", format!("{count} in {source}"));
-            return self.choose_from(Arc::clone(source), inventory.archives);
+            return self.choose_archives(Arc::clone(source), inventory.archives);
         }
         let places = candidate.sources.iter().join(", nor in ");
         let message = format!("no artifacts for {} in {places}", self.platform);
         // Neither the id of a run nor GitHub tells its release type, which decides its bucket.
-        let (reference, run) = (&candidate.reference, &candidate.run);
-        let others = self.context.other_buckets(reference, run);
-        let flags = others.iter().map(|flag| format!("`{flag}`"));
-        let hint = match self.source_kind {
-            _ if self.input_dir.is_some() => {
-                "check `--input-dir`, `--run-id` and `--platform`".to_owned()
-            }
-            SourceKind::GitHub => "check `--run-id` and `--platform`".to_owned(),
-            _ if others.is_empty() => {
-                "check `--run-id`, `--platform`, `--release-type` and `--bucket`".to_owned()
-            }
-            _ => format!(
-                "check `--run-id` and `--platform`; if the run is in another bucket, name it with {}",
-                flags.format(" or ")
-            ),
+        let other_buckets = self.context.other_buckets(&candidate.reference, &candidate.run);
+        let hint = if self.input_dir.is_some() {
+            "check `--input-dir`, `--run-id` and `--platform`".to_owned()
+        } else if self.source_kind == SourceKind::GitHub {
+            "check `--run-id` and `--platform`".to_owned()
+        } else if other_buckets.is_empty() {
+            "check `--run-id`, `--platform`, `--release-type` and `--bucket`".to_owned()
+        } else {
+            let flags = other_buckets.iter().map(|flag| format!("`{flag}`")).join(" or ");
+            format!(
+                "check `--run-id` and `--platform`; if the run is in another bucket, name it with {flags}"
+            )
         };
         let error = hinted(No(message), hint);
         if candidate.from_github.is_none() && candidate.may_get_more() && self.input_dir.is_none() {
@@ -359,30 +377,33 @@ impl<'a> FetchRequest<'a> {
         Err(error)
     }
 
-    /// The selected archives. Fails if packages need more, unless `--allow-incomplete` is set.
-    fn choose_from(
+    /// Selects archives of a source. Fails if packages need more, unless `--allow-incomplete` is set.
+    fn choose_archives(
         &self,
         source: Arc<dyn ArchiveSource + 'a>,
         inventory: Vec<ArtifactArchive>,
     ) -> Result<Choice<'a>> {
-        let (wish, platform) = (&self.wish, self.platform);
+        let wish = &self.wish;
+        let platform = self.platform;
         let mut selection = select(&inventory, wish)?;
         let catalog = Catalog::built_in()?;
-        let mut of = None;
-        if !wish.only.is_empty() {
-            let subset = subset(&wish.only, &selection, &inventory, &catalog, platform)?;
+        let subset = if wish.only.is_empty() {
+            None
+        } else {
+            let subset = find_subset(&wish.only, &selection, &inventory, &catalog, platform)?;
             selection.narrow(&subset, &inventory);
-            of = Some(subset);
-        }
+            Some(subset)
+        };
+        // Patterns and components are to leave something out, so nothing can be said about the rest.
         let lacks = if selection.is_part {
             None
         } else {
-            Some(lacks(&selection, &inventory, &catalog, platform, of.as_ref())?)
+            Some(find_lacks(&selection, &inventory, &catalog, platform, subset.as_ref())?)
         };
         match lacks.as_deref() {
             Some(lacks @ [_, ..]) if !self.allow_incomplete => {
-                let text = format!("not enough for packages: {}", lacks.join("; "));
-                Err(No(text)).hint("pass `--allow-incomplete` to fetch anyway")
+                Err(No(format!("not enough for packages: {}", lacks.join("; "))))
+                    .hint("pass `--allow-incomplete` to fetch anyway")
             }
             _ => Ok(Choice { source, inventory, selection, lacks }),
         }
@@ -395,35 +416,42 @@ impl<'a> FetchRequest<'a> {
         wait: Duration,
         world: &'a World,
     ) -> Result<(Candidate<'a>, Choice<'a>)> {
-        let (start, github) = (Instant::now(), self.github.get(world)?);
+        let start = Instant::now();
+        let github = self.github.get(world)?;
         loop {
             // The run is asked about first: if it has ended, the attempt sees all that it has uploaded.
             let run = &candidate.run;
             let now = github.run(&run.repository, &run.id)?;
             let left = wait.saturating_sub(start.elapsed());
             let is_last = now.conclusion().is_some() || left.is_zero();
-            let hint = outlook(&now);
+            let hint = suggest_wait(&now);
             candidate.from_github = Some(now);
-            let attempt = self.check(&candidate);
-            let error = match attempt.and_then(|()| self.choose(&candidate, world)) {
+            let choice =
+                self.check(&candidate).and_then(|()| self.choose_artifacts(&candidate, world));
+            let error = match choice {
                 Err(error) if Exit::of(&error) == Exit::No => error,
                 choice => return Ok((candidate, choice?)),
             };
             if is_last {
                 return Err(hinted(error, hint));
             }
-            let text = format!("for at most {}: {}", took(left), message(&error));
-            world.console.status("Waiting", text);
+            let facts = format!("for at most {}: {}", took(left), message(&error));
+            world.console.status("Waiting", facts);
             parallel::sleep(&world.stop, pause(wait, github.has_token()).min(left))?;
         }
     }
 
-    fn sources(&self, run: &Run, world: &'a World) -> Result<Vec<Arc<dyn ArchiveSource + 'a>>> {
+    /// Opens the places that may have the artifacts of a run, in the order in which they are searched.
+    fn open_sources(
+        &self,
+        run: &Run,
+        world: &'a World,
+    ) -> Result<Vec<Arc<dyn ArchiveSource + 'a>>> {
         if let Some(directory) = &self.input_dir {
             let origin = Origin::Directory(directory.clone());
             let store = store::open(&origin, &self.access, &world.stop)?;
             return Ok(vec![Arc::new(StoreSource {
-                directory: self.directory_of(run, &*store)?,
+                directory: self.find_directory(run, &*store)?,
                 store,
             })]);
         }
@@ -446,31 +474,34 @@ impl<'a> FetchRequest<'a> {
                 world,
                 run: run.clone(),
                 after_bucket: !sources.is_empty(),
-                inside: Mutex::default(),
+                inspected: Mutex::default(),
             }));
         }
         Ok(sources)
     }
 
-    /// The directory of the run in `--input-dir`, which is laid out like a bucket; `None` if the archives
-    /// are directly in it.
-    fn directory_of(&self, run: &Run, store: &dyn Store) -> Result<Option<Key>> {
+    /// Finds the directory of the run in `--input-dir`, which is laid out like a bucket; `None` if the
+    /// archives are directly in it.
+    fn find_directory(&self, run: &Run, store: &dyn Store) -> Result<Option<Key>> {
         if self.run.is_none() && self.search.is_none() {
             return Ok(None);
         }
-        let has =
+        let has_files =
             |directory| -> Result<bool> { Ok(!store.list(directory, Depth::Children)?.is_empty()) };
-        let lies_bare = !has(Some(&run.prefix))? && has(None)?;
-        Ok((!lies_bare).then(|| run.prefix.clone()))
+        // If neither has files, the error is to name the directory of the run.
+        let has_no_prefix = !has_files(Some(&run.prefix))? && has_files(None)?;
+        Ok((!has_no_prefix).then(|| run.prefix.clone()))
     }
 }
 
-/// Whether a run may still get what it lacks.
-fn outlook(run: &WorkflowRun) -> String {
-    let (id, page) = (&run.id, run.page.as_deref().unwrap_or_default());
+/// The hint that says whether a run may still get what it lacks.
+fn suggest_wait(run: &WorkflowRun) -> String {
     match run.conclusion() {
-        Some(how) => format!("the run has ended (`{how}`), nothing more will come: {page}"),
-        None => format!("run {id} is `{}`: pass `--wait 2h` to wait for it", run.state()),
+        Some(conclusion) => {
+            let page = run.page.as_deref().unwrap_or_default();
+            format!("the run has ended (`{conclusion}`), nothing more will come: {page}")
+        }
+        None => format!("run {} is `{}`: pass `--wait 2h` to wait for it", run.id, run.state()),
     }
 }
 

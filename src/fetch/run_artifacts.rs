@@ -17,12 +17,12 @@ use itertools::Itertools as _;
 use zip::ZipArchive;
 
 use super::source::{
-    ArchiveSource, ArtifactArchive, Inventory, Parcel, ZipMember, archive_name, one_each,
+    ArchiveSource, ArtifactArchive, Inventory, Parcel, ZipMember, archive_name, choose_formats,
 };
 use crate::{
     artifact::ArchiveName,
     console::World,
-    error::{Context as _, Error, Exit, Hint as _, No, Result, Stop, hints, one_line},
+    error::{Context as _, Exit, Hint as _, No, Result, Stop, hints, one_line},
     github::{ApiSettings, GitHub, RunArtifact},
     parallel,
     relpath::RelPath,
@@ -31,7 +31,7 @@ use crate::{
 };
 
 /// How many artifacts are inspected at once.
-const LOOKS: NonZeroUsize = NonZeroUsize::new(8).unwrap();
+const INSPECTIONS: NonZeroUsize = NonZeroUsize::new(8).unwrap();
 /// The length and the first bytes of the record at the end of a zip file, to which GitHub adds no comment.
 const ZIP_END: usize = 22;
 const ZIP_END_MAGIC: &[u8] = b"PK\x05\x06";
@@ -40,8 +40,13 @@ const ZIP_END_MAGIC: &[u8] = b"PK\x05\x06";
 /// come from another program.
 pub struct LazyGitHub<'a> {
     settings: Box<dyn Fn() -> Result<ApiSettings> + Send + Sync + 'a>,
-    /// With the client of the servers that keep the bytes of artifacts. They never get the token.
-    connected: OnceLock<(GitHub, HttpClient)>,
+    connected: OnceLock<Connection>,
+}
+
+struct Connection {
+    github: GitHub,
+    /// The client of the servers that keep the bytes of artifacts. They never get the token.
+    storage: HttpClient,
 }
 
 impl<'a> LazyGitHub<'a> {
@@ -50,17 +55,18 @@ impl<'a> LazyGitHub<'a> {
     }
 
     pub(super) fn get(&self, world: &World) -> Result<&GitHub> {
-        Ok(&self.connected(world)?.0)
+        Ok(&self.connect(world)?.github)
     }
 
-    fn connected(&self, world: &World) -> Result<&(GitHub, HttpClient)> {
-        if let Some(connected) = self.connected.get() {
-            return Ok(connected);
+    fn connect(&self, world: &World) -> Result<&Connection> {
+        if let Some(connection) = self.connected.get() {
+            return Ok(connection);
         }
         let announce = world.console.notes();
         let github = GitHub::connect((self.settings)()?, world.stop.clone(), announce)?;
         let storage = storage_client(&github, &world.stop)?;
-        Ok(self.connected.get_or_init(|| (github, storage)))
+        // If two threads come here at once, the first connection stays.
+        Ok(self.connected.get_or_init(|| Connection { github, storage }))
     }
 
     fn open(
@@ -70,7 +76,7 @@ impl<'a> LazyGitHub<'a> {
         range: Range<u64>,
         world: &World,
     ) -> Result<Box<dyn Read + Send + '_>> {
-        let (github, storage) = self.connected(world)?;
+        let Connection { github, storage } = self.connect(world)?;
         open_artifact(github, storage, &run.repository, artifact, range)
     }
 }
@@ -92,16 +98,21 @@ pub fn open_artifact<'a>(
     range: Range<u64>,
 ) -> Result<Box<dyn Read + Send + 'a>> {
     let name = format!("artifact {} of {repository}", artifact.name);
-    let (repository, of) = (repository.clone(), artifact.clone());
+    let repository = repository.clone();
+    let id = artifact.id;
     let place = name.clone();
+    // The address expires, so GitHub is asked for it again when a read is resumed. Each of these requests
+    // outlives this call, and needs values that it owns.
     let locate = move || {
-        let (repository, of, place) = (repository.clone(), of.clone(), place.clone());
-        let locate = async move {
-            let located = github.locate_artifact(&repository, of.id).await;
-            let boxed = |error: Error| error.reallocate_into_boxed_dyn_error_without_backtrace();
-            located.map_err(|error| StoreError::failed(place, boxed(error)))
+        let repository = repository.clone();
+        let place = place.clone();
+        let request = async move {
+            github.locate_artifact(&repository, id).await.map_err(|error| {
+                let cause = error.reallocate_into_boxed_dyn_error_without_backtrace();
+                StoreError::failed(place, cause)
+            })
         };
-        Box::pin(locate) as _
+        Box::pin(request) as _
     };
     Ok(storage.open_expiring(&name, artifact.size, locate, range)?)
 }
@@ -114,56 +125,57 @@ pub(super) struct RunArtifacts<'a> {
     /// Whether the bucket was searched first and has none. If GitHub cannot be asked then, that is
     /// only a note: the error is that the bucket has no artifacts.
     pub after_bucket: bool,
-    /// The archives in each inspected artifact, by its id. They are cached: an artifact never
+    /// The archives in each artifact that was inspected, by its id. They stay true: an artifact never
     /// changes.
-    pub inside: Mutex<BTreeMap<u64, Inventory>>,
+    pub inspected: Mutex<BTreeMap<u64, Inventory>>,
 }
 
 impl RunArtifacts<'_> {
     fn list(&self) -> Result<Inventory> {
         let github = self.github.get(self.world)?;
         let mut artifacts = github.artifacts(&self.run.repository, &self.run.id)?;
-        artifacts.retain(|it| is_for(&it.name, self.run.platform));
+        artifacts.retain(|artifact| is_for_platform(&artifact.name, self.run.platform));
         artifacts.sort_by_key(|artifact| artifact.id);
-        let (kept, expired): (Vec<_>, Vec<_>) = artifacts.into_iter().partition(|it| !it.expired);
+        let (kept, expired): (Vec<_>, Vec<_>) =
+            artifacts.into_iter().partition(|artifact| !artifact.expired);
         if kept.is_empty() && !expired.is_empty() {
             return Err(No(format!("{self} have expired")))
                 .hint("take a newer run, or have its jobs run again");
         }
         if !expired.is_empty() {
-            let names = expired.iter().map(|it| format!("`{}`", it.name));
-            let names = names.sorted().join(", ");
-            let note = format!("expired, and so left out: {names}");
-            self.world.console.note(note);
+            let names = expired.iter().map(|it| format!("`{}`", it.name)).sorted().join(", ");
+            self.world.console.note(format!("expired, and so left out: {names}"));
         }
-        let mut inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_new = |it: &&RunArtifact| !inside.contains_key(&it.id);
-        let new: Vec<&RunArtifact> = kept.iter().filter(is_new).collect();
+        let mut inspected = self.inspected.lock().unwrap_or_else(PoisonError::into_inner);
+        let new: Vec<&RunArtifact> =
+            kept.iter().filter(|artifact| !inspected.contains_key(&artifact.id)).collect();
         parallel::try_each(
             &new,
-            LOOKS,
+            INSPECTIONS,
             &self.world.stop,
-            |artifact| self.inside(artifact),
-            |artifact, found| drop(inside.insert(artifact.id, found)),
+            |artifact| self.inspect(artifact),
+            |artifact, inventory| {
+                inspected.insert(artifact.id, inventory);
+            },
         )?;
-        // If several artifacts have the same archive, the one uploaded last is used.
-        let found = || kept.iter().filter_map(|it| inside.get(&it.id));
-        let archives: BTreeMap<String, ArtifactArchive> = found()
-            .flat_map(|it| &it.archives)
-            .map(|it| (it.name.to_string(), it.clone()))
+        let inventories = || kept.iter().filter_map(|artifact| inspected.get(&artifact.id));
+        // If several artifacts have the same archive, the archive that was uploaded last is used: it has
+        // the highest id, and a map keeps the last value.
+        let archives: BTreeMap<String, ArtifactArchive> = inventories()
+            .flat_map(|inventory| &inventory.archives)
+            .map(|archive| (archive.name.to_string(), archive.clone()))
             .collect();
         Ok(Inventory {
-            archives: one_each(archives.into_values()),
-            unknown: found().flat_map(|it| it.unknown.clone()).collect(),
+            archives: choose_formats(archives.into_values()),
+            unknown: inventories().flat_map(|inventory| inventory.unknown.clone()).collect(),
         })
     }
 
-    /// The archives in an artifact.
-    fn inside(&self, artifact: &RunArtifact) -> Result<Inventory> {
+    /// Finds the archives in an artifact.
+    fn inspect(&self, artifact: &RunArtifact) -> Result<Inventory> {
         let read = |range: Range<u64>| -> Result<_> {
             let mut bytes = Vec::new();
-            let opened = self.github.open(&self.run, artifact, range, self.world);
-            opened?.read_to_end(&mut bytes)?;
+            self.github.open(&self.run, artifact, range, self.world)?.read_to_end(&mut bytes)?;
             Ok(bytes)
         };
         let archive = |name: ArchiveName, zipped: Option<ZipMember>| ArtifactArchive {
@@ -177,33 +189,38 @@ impl RunArtifacts<'_> {
             upload: Some(artifact.clone()),
             zipped,
         };
-        let look = || -> Result<Inventory> {
-            let (size, mut unknown) = (artifact.size, BTreeSet::new());
+        let inspect = || -> Result<Inventory> {
+            let size = artifact.size;
+            let mut unknown = BTreeSet::new();
             if size == 0 {
                 return Ok(Inventory::default());
             }
             let end = read(size.saturating_sub(FIRST_PIECE)..size)?;
-            let record = end.len().checked_sub(ZIP_END).and_then(|at| end.get(at..));
-            if record.is_none_or(|it| !it.starts_with(ZIP_END_MAGIC)) {
+            let record = end.len().checked_sub(ZIP_END).and_then(|start| end.get(start..));
+            let is_zip = record.is_some_and(|record| record.starts_with(ZIP_END_MAGIC));
+            if !is_zip {
                 // An artifact that was uploaded as a single file has the name of the file.
-                let name = archive_name(&artifact.name, &mut unknown);
-                let archives = name.map(|name| archive(name, None)).into_iter().collect();
+                let archives = archive_name(&artifact.name, &mut unknown)
+                    .map(|name| archive(name, None))
+                    .into_iter()
+                    .collect();
                 return Ok(Inventory { archives, unknown });
             }
-            let mut total = 0;
+            let mut bytes_read = 0;
             let ranged = Ranged::new(size, |range| {
-                total += range.end - range.start;
-                if total > MOST_OF_A_DIRECTORY {
+                bytes_read += range.end - range.start;
+                if bytes_read > MOST_OF_A_DIRECTORY {
                     return Err(io::Error::other("its directory is too long"));
                 }
                 read(range).map_err(io::Error::other)
             });
-            let found = archives(ranged.with_end(end), &mut unknown)?.into_iter();
-            let archives = found.map(|(name, member)| archive(name, Some(member)));
-            let archives = archives.collect();
+            let archives = list_zipped(ranged.with_end(end), &mut unknown)?
+                .into_iter()
+                .map(|ZippedArchive { name, member }| archive(name, Some(member)))
+                .collect();
             Ok(Inventory { archives, unknown })
         };
-        look().with_context(|| format!("failed to read artifact `{}`", artifact.name))
+        inspect().with_context(|| format!("failed to read artifact `{}`", artifact.name))
     }
 }
 
@@ -217,19 +234,21 @@ impl ArchiveSource for RunArtifacts<'_> {
             if !self.after_bucket || Exit::of(&error) != Exit::CouldNotTry {
                 return Err(error);
             }
-            let hints = hints(&error).join("; ");
-            let hints = Some(hints).filter(|it| !it.is_empty());
-            let hints = hints.map(|it| format!(" ({it})")).unwrap_or_default();
-            let error = one_line(&error);
-            let note = format!("only the bucket was looked in: {error}{hints}");
-            self.world.console.note(note);
+            let hints = hints(&error);
+            let advice =
+                if hints.is_empty() { String::new() } else { format!(" ({})", hints.join("; ")) };
+            let why = one_line(&error);
+            self.world.console.note(format!("only the bucket was looked in: {why}{advice}"));
             Ok(Inventory::default())
         })
     }
 
     fn open(&self, parcel: &Parcel) -> Result<Box<dyn io::Read + Send + '_>> {
-        let upload = parcel.members.first().and_then(|it| it.upload.as_ref());
-        let artifact = upload.with_context(|| format!("`{}` is not on GitHub", parcel.id))?;
+        let artifact = parcel
+            .members
+            .first()
+            .and_then(|archive| archive.upload.as_ref())
+            .with_context(|| format!("`{}` is not on GitHub", parcel.id))?;
         let whole = 0..artifact.size;
         self.github.open(&self.run, artifact, whole, self.world)
     }
@@ -237,17 +256,19 @@ impl ArchiveSource for RunArtifacts<'_> {
 
 /// Whether an artifact may have archives for a platform. Jobs for Linux and Windows upload to one
 /// run: an artifact with the word `windows` or `linux` in its name is for that platform only.
-fn is_for(name: &str, platform: Platform) -> bool {
+fn is_for_platform(name: &str, platform: Platform) -> bool {
     let lower = name.to_ascii_lowercase();
-    let words = lower.split(|c: char| !c.is_ascii_alphanumeric());
-    let named: Vec<Platform> = words.filter_map(|word| word.parse().ok()).collect();
+    let named: Vec<Platform> = lower
+        .split(|character: char| !character.is_ascii_alphanumeric())
+        .filter_map(|word| word.parse().ok())
+        .collect();
     named.is_empty() || named.contains(&platform)
 }
 
 impl fmt::Display for RunArtifacts<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (run, repository) = (&self.run.id, &self.run.repository);
-        write!(f, "GitHub's artifacts of run {run} of {repository}")
+        let Run { id, repository, .. } = &self.run;
+        write!(f, "GitHub's artifacts of run {id} of {repository}")
     }
 }
 
@@ -255,24 +276,32 @@ impl fmt::Display for RunArtifacts<'_> {
 /// could ask for any size.
 const MOST_OF_A_DIRECTORY: u64 = 64 << 20;
 
+/// An archive of an artifact in a zip file.
+#[derive(Debug)]
+pub(super) struct ZippedArchive {
+    pub name: ArchiveName,
+    pub member: ZipMember,
+}
+
 /// Lists the archives of artifacts in a zip file, in all of its directories. Other members are ignored,
 /// but archives of unknown names go to `unknown`.
-pub(super) fn archives(
+pub(super) fn list_zipped(
     zip: impl Read + Seek,
     unknown: &mut BTreeSet<String>,
-) -> Result<Vec<(ArchiveName, ZipMember)>> {
+) -> Result<Vec<ZippedArchive>> {
     let zip = ZipArchive::new(zip).context("not a zip file that can be read")?;
     let mut archives = Vec::new();
     for index in 0..zip.len() {
         let entry = zip.by_index_data(index)?;
         let path = entry.name()?;
-        let last = path.rsplit(['/', '\\']).next().unwrap_or_default();
-        let Some(name) = archive_name(last, unknown) else {
+        let file_name = path.rsplit(['/', '\\']).next().unwrap_or_default();
+        let Some(name) = archive_name(file_name, unknown) else {
             continue;
         };
+        // A path that leads out of the directory is hostile, even if only its last part is used.
         let _: RelPath = path.parse().context("a member that must not be unpacked")?;
         let member = ZipMember { index, size: entry.size() };
-        archives.push((name, member));
+        archives.push(ZippedArchive { name, member });
     }
     Ok(archives)
 }

@@ -1,4 +1,4 @@
-//! How a run is found that is not named.
+//! [`Search`]: finds runs by commit, branch or pull request, if no run is named.
 
 use crate::{
     error::Result,
@@ -6,7 +6,7 @@ use crate::{
     run::{Repository, Workflow},
 };
 
-/// How to find a run that is not named.
+/// How to find a run, if no run is named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Search {
     /// The newest run for a commit, a tag or the tip of a branch.
@@ -19,6 +19,13 @@ pub enum Search {
     Latest,
 }
 
+/// The runs that GitHub has for a search.
+pub(super) struct SearchedRuns {
+    pub(super) runs: Vec<WorkflowRun>,
+    /// Says in messages which runs they are: `on the default branch`.
+    pub(super) origin: String,
+}
+
 impl Search {
     pub fn flag(&self) -> &'static str {
         match self {
@@ -29,30 +36,33 @@ impl Search {
         }
     }
 
-    /// The runs, the newest first, and what they are the runs of. Of a branch, at most `most`.
-    pub(super) fn runs(
+    /// Finds the runs, the newest first: all runs of a commit, or at most `most` runs of a branch.
+    pub(super) fn find_runs(
         &self,
         github: &GitHub,
         repository: &Repository,
         workflow: &Workflow,
         most: usize,
-    ) -> Result<(Vec<WorkflowRun>, String)> {
+    ) -> Result<SearchedRuns> {
         let of_branch = |name: &str| github.runs(repository, workflow, RunsOf::Branch(name), most);
         let of_commit =
             |commit: &str| github.runs(repository, workflow, RunsOf::Commit(commit), usize::MAX);
         Ok(match self {
-            Self::Commit(name) => {
-                (of_commit(&github.commit(repository, name)?)?, format!("for commit `{name}`"))
+            Self::Commit(name) => SearchedRuns {
+                runs: of_commit(&github.commit(repository, name)?)?,
+                origin: format!("for commit `{name}`"),
+            },
+            Self::Pull(number) => SearchedRuns {
+                runs: of_commit(&github.head_of_pull(repository, *number)?)?,
+                origin: format!("for the newest commit of pull request {number}"),
+            },
+            Self::Branch(name) => {
+                SearchedRuns { runs: of_branch(name)?, origin: format!("on branch `{name}`") }
             }
-            Self::Pull(number) => (
-                of_commit(&github.head_of_pull(repository, *number)?)?,
-                format!("for the newest commit of pull request {number}"),
-            ),
-            Self::Branch(name) => (of_branch(name)?, format!("on branch `{name}`")),
-            Self::Latest => (
-                of_branch(&github.default_branch(repository)?)?,
-                "on the default branch".to_owned(),
-            ),
+            Self::Latest => SearchedRuns {
+                runs: of_branch(&github.default_branch(repository)?)?,
+                origin: "on the default branch".to_owned(),
+            },
         })
     }
 }

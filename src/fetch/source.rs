@@ -46,16 +46,16 @@ pub(super) struct ArtifactArchive {
     pub sidecar: bool,
     /// The artifact on GitHub that contains the archive.
     pub upload: Option<RunArtifact>,
-    /// Which member of that artifact it is, if that is a zip file.
+    /// The member of that artifact that it is, if the artifact is a zip file.
     pub zipped: Option<ZipMember>,
 }
 
 /// What a source has for a run.
 #[derive(Debug, Default)]
 pub(super) struct Inventory {
-    /// One for each artifact, sorted by artifact.
+    /// An archive for each artifact, sorted by artifact.
     pub archives: Vec<ArtifactArchive>,
-    /// The names of archives that are not those of artifacts.
+    /// The names of archives that are not archives of artifacts.
     pub unknown: BTreeSet<String>,
 }
 
@@ -71,13 +71,12 @@ pub(super) struct ZipMember {
 pub(super) trait ArchiveSource: fmt::Display + Send + Sync {
     fn inventory(&self) -> Result<Inventory>;
 
-    /// The SHA-256 of the stream that contains an archive, from each place that states one, or
-    /// another checksum.
+    /// The digests of the stream that contains an archive.
     fn digests(&self, archive: &ArtifactArchive) -> Result<Digests> {
-        Ok((archive.sha256.into_iter().collect(), None))
+        Ok(Digests { sha256: archive.sha256.into_iter().collect(), checksum: None })
     }
 
-    /// Whether the archives are those that GitHub stores, where the code of a fork may have put them.
+    /// Whether GitHub stores the archives, where the code of a fork may have put them.
     fn is_github(&self) -> bool {
         false
     }
@@ -86,8 +85,15 @@ pub(super) trait ArchiveSource: fmt::Display + Send + Sync {
     fn open(&self, parcel: &Parcel) -> Result<Box<dyn Read + Send + '_>>;
 }
 
-/// The fields [`Parcel::sha256`] and [`Parcel::checksum`].
-pub(super) type Digests = (Vec<Sha256>, Option<Checksum>);
+/// What a source states about the bytes of a stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Digests {
+    /// The SHA-256 of the whole stream, from each place that states one. All have to match.
+    pub sha256: Vec<Sha256>,
+    /// Another checksum that the store has for the object. The store is asked for it only if no place
+    /// states a SHA-256.
+    pub checksum: Option<Checksum>,
+}
 
 /// What is downloaded in one stream: an archive, or a zip file with several archives.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,42 +101,37 @@ pub(super) struct Parcel {
     /// The name in its source: a file name, or the name of an artifact on GitHub.
     pub id: String,
     pub size: u64,
-    /// The SHA-256 of the whole stream, from each place that states one. All have to match.
-    pub sha256: Vec<Sha256>,
-    /// Another checksum that the store has for the object; only asked for if there is no SHA-256.
-    pub checksum: Option<Checksum>,
+    pub digests: Digests,
     /// Changes whenever the bytes change, if the source has such a value (`ETag`, artifact id).
     pub etag: Option<String>,
-    /// One, except in a zip file.
+    /// The archives in the stream: one, except in a zip file.
     pub members: Vec<ArtifactArchive>,
 }
 
 impl Parcel {
     /// Whether the source states a digest or checksum of the bytes.
-    pub(super) fn is_vouched_for(&self) -> bool {
-        !self.sha256.is_empty() || self.checksum.is_some()
+    pub(super) fn has_digest(&self) -> bool {
+        !self.digests.sha256.is_empty() || self.digests.checksum.is_some()
     }
 }
 
-/// The streams to read for these archives, sorted by their names. Each is listed once, even if it
-/// contains several of them.
-pub(super) fn parcels(
+/// Lists the streams to read for these archives, sorted by their names. A stream is listed once, even if it
+/// contains several of the archives.
+pub(super) fn list_parcels(
     source: &dyn ArchiveSource,
     mut archives: Vec<ArtifactArchive>,
     jobs: NonZeroUsize,
     stop: &Stop,
 ) -> Result<Vec<Parcel>> {
-    let position = |it: &ArtifactArchive| it.zipped.map(|member| member.index);
-    archives.sort_by(|a, b| (&a.key, position(a)).cmp(&(&b.key, position(b))));
+    let index = |archive: &ArtifactArchive| archive.zipped.map(|member| member.index);
+    archives.sort_by(|a, b| (&a.key, index(a)).cmp(&(&b.key, index(b))));
     let streams: Vec<_> = archives.chunk_by(|a, b| a.key == b.key).collect();
     parallel::try_map(&streams, jobs, stop, |members| {
         let first = &members[0];
-        let (sha256, checksum) = source.digests(first)?;
         Ok(Parcel {
             id: first.key.clone(),
-            size: first.upload.as_ref().map_or(first.size, |it| it.size),
-            sha256,
-            checksum,
+            size: first.upload.as_ref().map_or(first.size, |upload| upload.size),
+            digests: source.digests(first)?,
             etag: first.etag.clone(),
             members: members.to_vec(),
         })
@@ -153,7 +154,7 @@ impl StoreSource {
     }
 
     /// Reads the SHA-256 in the file beside an archive, `NAME.tar.zst.sha256sum`.
-    fn sidecar(&self, archive: &ArtifactArchive) -> Result<Option<Sha256>> {
+    fn read_sidecar(&self, archive: &ArtifactArchive) -> Result<Option<Sha256>> {
         if !archive.sidecar {
             return Ok(None);
         }
@@ -164,9 +165,9 @@ impl StoreSource {
                 Err(error) if error.kind() == StoreFailureKind::NotFound => return Ok(None),
                 reader => reader?,
             };
-            let mut text = String::new();
-            reader.take(MOST_OF_A_SIDECAR).read_to_string(&mut text)?;
-            parse_sidecar(&text).map(Some)
+            let mut line = String::new();
+            reader.take(MOST_OF_A_SIDECAR).read_to_string(&mut line)?;
+            parse_sidecar(&line).map(Some)
         };
         read().with_context(|| format!("failed to read `{name}`"))
     }
@@ -175,25 +176,26 @@ impl StoreSource {
 impl ArchiveSource for StoreSource {
     fn inventory(&self) -> Result<Inventory> {
         let objects = self.store.list(self.directory.as_ref(), Depth::Children)?;
-        Ok(in_store(objects))
+        Ok(list_archives(objects))
     }
 
     fn digests(&self, archive: &ArtifactArchive) -> Result<Digests> {
-        let stated = archive.sha256.into_iter().chain(self.sidecar(archive)?);
-        let sha256: Vec<Sha256> = stated.collect();
+        let sha256: Vec<Sha256> =
+            archive.sha256.into_iter().chain(self.read_sidecar(archive)?).collect();
         // A listing has no checksums, but S3 may return one with `HEAD`. It is optional, so a
         // failed request is not an error: the archive is only fetched without that check.
         if sha256.is_empty()
             && let Ok(object) = self.store.head(&self.key(&archive.key)?)
         {
-            return Ok((object.sha256.into_iter().collect(), object.checksum));
+            let sha256 = object.sha256.into_iter().collect();
+            return Ok(Digests { sha256, checksum: object.checksum });
         }
-        Ok((sha256, None))
+        Ok(Digests { sha256, checksum: None })
     }
 
     fn open(&self, parcel: &Parcel) -> Result<Box<dyn Read + Send>> {
         // In one response, the store may send a checksum that covers the whole object. Ranges have
-        // none, but of a large archive several can be downloaded at once.
+        // none, but several ranges of a large archive can be downloaded at once.
         let span = if parcel.size < LARGE { Span::Whole } else { Span::From(0) };
         Ok(self.store.get(&self.key(&parcel.id)?, span)?)
     }
@@ -208,8 +210,8 @@ impl fmt::Display for StoreSource {
     }
 }
 
-/// The archives among the objects of a directory.
-pub(super) fn in_store(objects: Vec<Object>) -> Inventory {
+/// Lists the archives among the objects of a directory.
+pub(super) fn list_archives(objects: Vec<Object>) -> Inventory {
     let names: BTreeSet<String> =
         objects.iter().map(|object| object.key.file_name().to_owned()).collect();
     let mut unknown = BTreeSet::new();
@@ -226,7 +228,7 @@ pub(super) fn in_store(objects: Vec<Object>) -> Inventory {
             zipped: None,
         })
     });
-    Inventory { archives: one_each(archives), unknown }
+    Inventory { archives: choose_formats(archives), unknown }
 }
 
 /// The name of an archive of an artifact. The name of another archive goes to `unknown`; other files
@@ -239,13 +241,15 @@ pub(super) fn archive_name(file: &str, unknown: &mut BTreeSet<String>) -> Option
     name
 }
 
-/// One archive for each artifact, sorted. If an artifact has archives of two formats, the first
-/// format of `ArchiveFormat::ALL` is taken.
-pub(super) fn one_each(archives: impl Iterator<Item = ArtifactArchive>) -> Vec<ArtifactArchive> {
+/// Chooses one archive for each artifact, and sorts them. If an artifact has archives of two formats, the
+/// first format of `ArchiveFormat::ALL` is taken.
+pub(super) fn choose_formats(
+    archives: impl Iterator<Item = ArtifactArchive>,
+) -> Vec<ArtifactArchive> {
     let mut chosen: BTreeMap<ArtifactName, ArtifactArchive> = BTreeMap::new();
     for archive in archives {
-        let known = chosen.get(&archive.name.artifact);
-        if known.is_none_or(|known| archive.name.format < known.name.format) {
+        let other = chosen.get(&archive.name.artifact);
+        if other.is_none_or(|other| archive.name.format < other.name.format) {
             chosen.insert(archive.name.artifact.clone(), archive);
         }
     }
@@ -253,10 +257,10 @@ pub(super) fn one_each(archives: impl Iterator<Item = ArtifactArchive>) -> Vec<A
 }
 
 /// Parses `digest  name`, or the digest alone.
-fn parse_sidecar(text: &str) -> Result<Sha256> {
-    let word = text.split_whitespace().next();
-    let word = word.context("an empty file where a SHA-256 was expected")?;
-    Ok(word.to_ascii_lowercase().parse()?)
+fn parse_sidecar(line: &str) -> Result<Sha256> {
+    let digest =
+        line.split_whitespace().next().context("an empty file where a SHA-256 was expected")?;
+    Ok(digest.to_ascii_lowercase().parse()?)
 }
 
 #[cfg(test)]
@@ -280,7 +284,7 @@ pub(super) mod tests {
             etag: None,
             modified: None,
         };
-        in_store(files.split_whitespace().map(object).collect())
+        list_archives(files.split_whitespace().map(object).collect())
     }
 
     fn names(archives: &[ArtifactArchive]) -> String {

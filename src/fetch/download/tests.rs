@@ -15,7 +15,7 @@ use crate::{
     artifact::sample,
     digest::Checksum,
     error::render,
-    fetch::source::{Inventory, StoreSource, parcels},
+    fetch::source::{Digests, Inventory, StoreSource, list_parcels},
     store::{Condition, PutOptions, Store as _, local::LocalStore},
 };
 
@@ -38,7 +38,7 @@ impl ArchiveSource for Spoiled {
         self.inner.inventory()
     }
 
-    fn digests(&self, archive: &ArtifactArchive) -> Result<(Vec<Sha256>, Option<Checksum>)> {
+    fn digests(&self, archive: &ArtifactArchive) -> Result<Digests> {
         self.inner.digests(archive)
     }
 
@@ -57,7 +57,7 @@ impl std::fmt::Display for Spoiled {
 
 fn listed(source: &dyn ArchiveSource) -> Vec<Parcel> {
     let archives = source.inventory().unwrap().archives;
-    parcels(source, archives, NonZeroUsize::MIN, &Stop::default()).unwrap()
+    list_parcels(source, archives, NonZeroUsize::MIN, &Stop::default()).unwrap()
 }
 
 fn archive_bytes() -> Vec<u8> {
@@ -287,7 +287,7 @@ fn a_checksum_of_the_store_finds_damage_that_no_digest_is_for() {
     };
     let names = |received: Received| received.unverified.join(" ");
     assert_eq!(names(receive(&source, &parcel, &context).unwrap()), NAME);
-    parcel.checksum = Some(Checksum::Crc64Nvme(7));
+    parcel.digests.checksum = Some(Checksum::Crc64Nvme(7));
     insta::assert_snapshot!(render(&receive(&source, &parcel, &context).unwrap_err()), @"
     error: failed to fetch `blas_lib_gfx942.tar.zst`
       caused by: wrong digest: the store has another checksum
@@ -295,7 +295,7 @@ fn a_checksum_of_the_store_finds_damage_that_no_digest_is_for() {
     hint: fetch it again; if that does not help, upload it again from its run
     ");
     let digest: [u8; 16] = md5::Md5::digest(archive_bytes()).into();
-    parcel.checksum = Some(Checksum::Md5(digest));
+    parcel.digests.checksum = Some(Checksum::Md5(digest));
     assert_eq!(names(receive(&source, &parcel, &context).unwrap()), "");
 }
 
@@ -336,13 +336,12 @@ mod zipped {
     }
 
     fn parcel(bytes: &[u8]) -> Parcel {
-        let found = run_artifacts::archives(Cursor::new(bytes), &mut BTreeSet::new()).unwrap();
-        let (name, member) = found.into_iter().next().unwrap();
+        let zipped = run_artifacts::list_zipped(Cursor::new(bytes), &mut BTreeSet::new()).unwrap();
+        let run_artifacts::ZippedArchive { name, member } = zipped.into_iter().next().unwrap();
         Parcel {
             id: "artifact".into(),
             size: bytes.len() as u64,
-            sha256: vec![Sha256::of(bytes)],
-            checksum: None,
+            digests: Digests { sha256: vec![Sha256::of(bytes)], checksum: None },
             etag: None,
             members: vec![ArtifactArchive {
                 name,

@@ -20,7 +20,7 @@ fn zip(members: &[(&str, &[u8])], method: CompressionMethod) -> Vec<u8> {
 }
 
 fn refused(bytes: Vec<u8>) -> String {
-    render(&archives(Cursor::new(bytes), &mut BTreeSet::new()).unwrap_err())
+    render(&list_zipped(Cursor::new(bytes), &mut BTreeSet::new()).unwrap_err())
 }
 
 #[test]
@@ -36,9 +36,10 @@ fn archives_are_found_in_any_directory_and_nothing_else_is() {
         CompressionMethod::Deflated,
     );
     let mut unknown = BTreeSet::new();
-    let found = archives(Cursor::new(&bytes), &mut unknown).unwrap();
+    let found = list_zipped(Cursor::new(&bytes), &mut unknown).unwrap();
     assert_eq!(unknown.iter().join(" "), "ccache_logs.tar.zst");
-    let shown: Vec<_> = found.iter().map(|(name, span)| (name.to_string(), span.size)).collect();
+    let shown: Vec<_> =
+        found.iter().map(|zipped| (zipped.name.to_string(), zipped.member.size)).collect();
     assert_eq!(shown, [("base_lib_generic.tar.xz".into(), 3), (NAME.into(), 0)]);
 }
 
@@ -57,7 +58,7 @@ fn a_zip_file_is_read_from_its_end_in_few_parts() {
         parts.push(end - start);
         Ok(bytes[start..end].to_vec())
     });
-    assert_eq!(archives(ranged.with_end(end), &mut BTreeSet::new()).unwrap().len(), 1);
+    assert_eq!(list_zipped(ranged.with_end(end), &mut BTreeSet::new()).unwrap().len(), 1);
     assert!(parts.len() < 20, "{parts:?}");
 }
 
@@ -93,9 +94,9 @@ fn a_damaged_directory_is_an_error_and_no_panic() {
         for value in [0, 0xff] {
             let mut bytes = whole.clone();
             bytes[at] = value;
-            let _ = archives(Cursor::new(bytes), &mut BTreeSet::new());
+            let _ = list_zipped(Cursor::new(bytes), &mut BTreeSet::new());
         }
-        let _ = archives(Cursor::new(whole[..at].to_vec()), &mut BTreeSet::new());
+        let _ = list_zipped(Cursor::new(whole[..at].to_vec()), &mut BTreeSet::new());
     }
 }
 
@@ -108,7 +109,7 @@ fn an_artifact_that_names_a_platform_is_for_that_alone() {
         ("linux-and-windows", true, true),
         ("linuxbrew", true, true),
     ] {
-        let found = [Platform::Linux, Platform::Windows].map(|it| is_for(name, it));
+        let found = [Platform::Linux, Platform::Windows].map(|it| is_for_platform(name, it));
         assert_eq!(found, [linux, windows], "{name}");
     }
 }

@@ -142,7 +142,7 @@ fn what_there_is_is_said_in_few_words() {
          rccl_test_gfx942:xnack+.tar.zst",
     );
     insta::assert_snapshot!(
-        in_words(&archives),
+        summarize(&archives),
         @"base, blas, rccl (lib, dev, test) for generic, gfx942, gfx942:xnack+"
     );
 }
@@ -155,7 +155,7 @@ fn report(files: &str, wish: &Wish) -> String {
     let inventory = inventory(files);
     let selection = select(&inventory, wish).unwrap();
     let catalog = Catalog::built_in().unwrap();
-    let lacks = lacks(&selection, &inventory, &catalog, Platform::Linux, None).unwrap();
+    let lacks = find_lacks(&selection, &inventory, &catalog, Platform::Linux, None).unwrap();
     lacks.join("; ")
 }
 
@@ -195,7 +195,7 @@ fn what_packages_are_made_of_is_known_where_device_code_is_apart() {
         let all = select(&inventory, &Wish::default()).unwrap();
         let catalog = Catalog::built_in().unwrap();
         let names = [name.to_owned()];
-        let refused = subset(&names, &all, &inventory, &catalog, Platform::Windows);
+        let refused = find_subset(&names, &all, &inventory, &catalog, Platform::Windows);
         render(&refused.unwrap_err())
     };
     let families = "base_lib_generic.tar.zst blas_lib_gfx94X-dcgpu.tar.zst";
