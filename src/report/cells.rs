@@ -19,33 +19,34 @@ const LONGEST_TEXT: usize = 300;
 pub(super) const RESERVE: usize = 400;
 
 /// Appends rows up to a limit. Returns how many were left out.
-pub(super) fn rows(
-    text: &mut String,
+pub(super) fn push_rows(
+    table: &mut String,
     mut rows: impl Iterator<Item = String>,
     limit: usize,
 ) -> usize {
     while let Some(row) = rows.next() {
-        if text.len() + row.len() + RESERVE > limit {
+        if table.len() + row.len() + RESERVE > limit {
             return rows.count() + 1;
         }
-        text.push_str(&row);
+        table.push_str(&row);
     }
     0
 }
 
-/// A table of the first `most` rows, with the number of those that were left out. Empty if there are none, or
-/// if there is no room.
+/// A table of the first `most` rows, with the number of rows that were left out. Empty if there are no rows,
+/// or if there is no room.
 pub(super) fn table(head: &str, lines: Vec<String>, most: usize, limit: usize) -> String {
-    let (mut text, count) = (format!("{head}\n"), lines.len());
-    if count == 0 || text.len() + RESERVE > limit {
+    let mut table = format!("{head}\n");
+    let count = lines.len();
+    if count == 0 || table.len() + RESERVE > limit {
         return String::new();
     }
     let shown = lines.into_iter().take(most);
-    let omitted = rows(&mut text, shown, limit) + count.saturating_sub(most);
+    let omitted = push_rows(&mut table, shown, limit) + count.saturating_sub(most);
     if omitted > 0 {
-        let _ = writeln!(text, "\n{} left out here.", many(omitted, "row"));
+        let _ = writeln!(table, "\n{} left out here.", many(omitted, "row"));
     }
-    text
+    table
 }
 
 /// The signs that mean nothing in Markdown and HTML, besides letters and digits.
@@ -53,19 +54,21 @@ const PLAIN: &str = "-.+ ,→−";
 
 /// Escapes a text, so that it cannot end its table cell, its HTML element or its line.
 pub(super) fn plain(text: &str) -> String {
-    let mut out = String::new();
-    for c in text.chars().take(LONGEST_TEXT) {
-        match c {
-            c if PLAIN.contains(c) || c.is_ascii_alphanumeric() => out.push(c),
-            c if c.is_ascii_punctuation() => _ = write!(out, "&#{};", u32::from(c)),
-            c if c.is_alphanumeric() => out.push(c),
-            _ => out.push('\u{fffd}'),
+    let mut escaped = String::new();
+    for character in text.chars().take(LONGEST_TEXT) {
+        if PLAIN.contains(character) || character.is_alphanumeric() {
+            escaped.push(character);
+        } else if character.is_ascii_punctuation() {
+            let _ = write!(escaped, "&#{};", u32::from(character));
+        } else {
+            // Line breaks, and signs that change the direction of a text.
+            escaped.push('\u{fffd}');
         }
     }
     if text.chars().nth(LONGEST_TEXT).is_some() {
-        out.push('…');
+        escaped.push('…');
     }
-    out
+    escaped
 }
 
 /// Escapes a text and shows it as code.
@@ -75,23 +78,22 @@ pub(super) fn code(text: &str) -> String {
 
 /// Escapes a message. Texts between backticks are shown as code.
 pub(super) fn message(text: &str) -> String {
-    let mut out = String::new();
-    for (number, part) in text.split('`').enumerate() {
-        if number % 2 == 1 && !part.is_empty() {
-            out.push_str(&code(part));
+    let mut escaped = String::new();
+    for (index, part) in text.split('`').enumerate() {
+        // Each second part was between backticks.
+        if index % 2 == 1 && !part.is_empty() {
+            escaped.push_str(&code(part));
         } else {
-            out.push_str(&plain(part));
+            escaped.push_str(&plain(part));
         }
     }
-    out
+    escaped
 }
 
 /// A text that links to a path on the server; without the link if that is not a valid address.
 pub(super) fn linked(text: &str, path: Option<String>, server: &str) -> String {
-    let url = path.and_then(|path| format!("{server}/{path}").parse::<Urls>().ok());
-    let url = url.map(|url| url.to_string());
-    match url {
-        Some(url) => format!("[{}]({})", code(text), url.trim_end_matches('/')),
+    match path.and_then(|path| format!("{server}/{path}").parse::<Urls>().ok()) {
+        Some(url) => format!("[{}]({})", code(text), url.to_string().trim_end_matches('/')),
         None => code(text),
     }
 }
@@ -107,11 +109,11 @@ const BAR: u64 = 12;
 /// The beginning of a character, from one eighth to seven eighths.
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
-/// A bar of block characters, as long as the part of `value` in `most`: `████▏`. Only that of 0 is empty.
+/// A bar of block characters, as long as the part of `value` in `most`: `████▏`. Only the bar of 0 is empty.
 pub(super) fn bar(value: u64, most: u64) -> String {
-    let wide = u128::from(value.min(most)) * u128::from(BAR * 8);
-    let eighths = wide.div_ceil(u128::from(most.max(1)));
-    let eighths = usize::try_from(eighths).unwrap_or_default();
+    // In 128 bits, the product of any two values fits.
+    let scaled = u128::from(value.min(most)) * u128::from(BAR * 8);
+    let eighths = usize::try_from(scaled.div_ceil(u128::from(most.max(1)))).unwrap_or_default();
     format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
 }
 
@@ -123,11 +125,10 @@ pub(super) fn change(before: Option<u64>, after: Option<u64>) -> String {
         (Some(before), Some(after)) => (before, after),
     };
     let arrow = arrow(before, after);
-    let (by, part) = (growth(before, after), percent(before, after));
-    format!("{arrow}{by} ({part})")
+    format!("{arrow}{} ({})", growth(before, after), percent(before, after))
 }
 
-/// Whether a size has grown.
+/// An arrow that says whether a size has grown. Empty for equal sizes.
 pub(super) fn arrow(before: u64, after: u64) -> &'static str {
     match before.cmp(&after) {
         Ordering::Less => "🔺 ",

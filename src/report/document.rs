@@ -45,22 +45,20 @@ impl Serialize for SummaryPage<'_> {
     }
 }
 
-/// The answer of `pipeline`: the set, and how to install its first choice (a target or a family).
+/// The answer of `pipeline`: the set, and how to install it for its first choice (a target or a family).
 pub struct PipelineAnswer<'a>(pub SummaryPage<'a>);
 
 impl Serialize for PipelineAnswer<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let choices = install::choices(self.0.set);
         let first = choices.get(..1).unwrap_or_default();
-        let document = self.0.document("rocwheel-pipeline-v1", first);
-        document.serialize(serializer)
+        self.0.document("rocwheel-pipeline-v1", first).serialize(serializer)
     }
 }
 
 impl fmt::Display for PipelineAnswer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let files = &self.0.set.files;
-        for file in files {
+        for file in &self.0.set.files {
             writeln!(f, "{:>10}  {}", size(file.size).to_string(), file.name())?;
         }
         let total = size(self.0.set.size()).to_string();
@@ -72,14 +70,14 @@ impl fmt::Display for PipelineAnswer<'_> {
         let Some((shown, others)) = choices.split_first() else {
             return Ok(());
         };
-        let whom = match others {
+        let audience = match others {
             [] if *shown == Choice::default() => String::new(),
             [] => format!(", for {shown}"),
             others => format!(", for {shown} (also built: {})", others.iter().join(", ")),
         };
-        // The summary has the other ways.
+        // The summary has the other commands of this choice.
         match self.0.lines(shown).into_iter().next() {
-            Some((with, command)) => write!(f, "\n{with}{whom}:\n\n    {command}\n"),
+            Some((with, command)) => write!(f, "\n{with}{audience}:\n\n    {command}\n"),
             None => Ok(()),
         }
     }
@@ -93,21 +91,22 @@ impl fmt::Display for SummaryPage<'_> {
 
 impl<'a> SummaryPage<'a> {
     fn document(&self, schema: &'static str, choices: &[Choice]) -> SummaryDocument<'a> {
-        let addresses = |urls| Addresses::new(urls, &self.set.families());
-        let own = self.own_line();
-        let own = own.map(|it| json!({ "for": "this machine", "with": "rocwheel", "command": it }));
-        let install = choices.iter().flat_map(|choice| {
-            let lines = self.lines(choice).into_iter();
-            let whom = choice.to_string();
-            lines.map(
-                move |(with, command)| json!({ "for": whom, "with": with, "command": command }),
-            )
-        });
+        let mut install = Vec::new();
+        if let Some(command) = self.own_line() {
+            let document = json!({ "for": "this machine", "with": "rocwheel", "command": command });
+            install.push(document);
+        }
+        for choice in choices {
+            for (with, command) in self.lines(choice) {
+                let audience = choice.to_string();
+                install.push(json!({ "for": audience, "with": with, "command": command }));
+            }
+        }
         SummaryDocument {
             schema,
-            addresses: self.places().map(|places| addresses(places.set)),
+            addresses: self.urls().map(|urls| Addresses::new(urls, &self.set.families())),
             set: self.set,
-            install: own.into_iter().chain(install).collect(),
+            install,
             errors: self.report.map(|report| report.errors),
             warnings: self.report.map(|report| report.warnings),
             changes: self.changes,
@@ -149,23 +148,29 @@ impl Forecast<'_, '_> {
         has_directory_keys: bool,
     ) -> Result<Vec<String>> {
         let file = |package: Expected| -> Result<PackageFile> {
-            let directory = package.directory.map(|it| it + "/").unwrap_or_default();
+            let directory = match package.directory {
+                Some(name) => format!("{name}/"),
+                None => String::new(),
+            };
             let path = format!("{}{directory}{}", layout.files(), package.filename);
-            let (project, digest) = (package.dist.parse()?, Sha256::of(b""));
+            let project = package.dist.parse()?;
+            // The digest is not known, and no path contains it.
+            let digest = Sha256::of(b"");
             Ok(PackageFile {
                 metadata: package.is_wheel.then_some(digest),
                 ..PackageFile::new(path, project, package.version, 0, digest)
             })
         };
         let files = expected.into_iter().map(file).collect::<Result<_>>()?;
-        let paths = paths(&SetJson::new(Identity::default(), files)?).into_iter();
-        let paths = paths.filter(|path| has_directory_keys || !path.ends_with('/'));
-        let keys = paths.map(|path| {
-            let below = path.strip_prefix("./").unwrap_or(&path);
-            let key: Key = format!("{}{below}", root.key.directory()).parse()?;
-            Ok(key.to_string())
-        });
-        keys.collect()
+        paths(&SetJson::new(Identity::default(), files)?)
+            .into_iter()
+            .filter(|path| has_directory_keys || !path.ends_with('/'))
+            .map(|path| {
+                let below = path.strip_prefix("./").unwrap_or(&path);
+                let key: Key = format!("{}{below}", root.key.directory()).parse()?;
+                Ok(key.to_string())
+            })
+            .collect()
     }
 }
 

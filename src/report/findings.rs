@@ -4,7 +4,7 @@ use std::{cmp::Reverse, collections::BTreeMap, fmt::Write as _};
 
 use itertools::Itertools as _;
 
-use super::cells::{RESERVE, code, folded, message, plain, rows};
+use super::cells::{RESERVE, code, folded, message, plain, push_rows};
 use crate::{
     check::{Finding, Report, Rule, Severity},
     console::{count, many},
@@ -18,50 +18,56 @@ const MOST_FACTS: usize = 20;
 const MOST_PLACES: usize = 5;
 
 /// Renders at most `limit` bytes; empty if nothing was found, or if there is no room.
-pub(super) fn findings(report: &Report, limit: usize) -> String {
-    let mut text = String::from("### Findings\n\n");
+pub(super) fn render_findings(report: &Report, limit: usize) -> String {
+    let mut markdown = String::from("### Findings\n\n");
     let rules = report.by_rule();
-    if rules.is_empty() || text.len() + 3 * RESERVE > limit {
+    if rules.is_empty() || markdown.len() + 3 * RESERVE > limit {
         return String::new();
     }
     let head = "| | Rule | Findings | Fix |\n| :--- | :--- | ---: | :--- |\n";
-    let mut table = rules.iter().map(|(rule, found)| row(rule, found.len()));
-    text += head;
-    let mut omitted = rows(&mut text, table.by_ref().take(MOST_SHOWN), limit / 3);
-    text += "\n";
+    let mut table = rules.iter().map(|(rule, findings)| render_rule(rule, findings.len()));
+    markdown += head;
+    let mut omitted = push_rows(&mut markdown, table.by_ref().take(MOST_SHOWN), limit / 3);
+    markdown += "\n";
     let mut rest = head.to_owned();
-    omitted += rows(&mut rest, table, limit / 3);
+    omitted += push_rows(&mut rest, table, limit / 3);
     if rules.len() - omitted > MOST_SHOWN {
-        text += &folded(&many(rules.len() - MOST_SHOWN, "more rule"), &rest);
+        markdown += &folded(&many(rules.len() - MOST_SHOWN, "more rule"), &rest);
     }
     let mut all = String::new();
-    let blocks = rules.iter().map(|(rule, found)| block(rule, found));
-    let omitted = rows(&mut all, blocks, limit - text.len());
+    let blocks = rules.iter().map(|(rule, findings)| render_block(rule, findings));
+    let omitted = push_rows(&mut all, blocks, limit - markdown.len());
     if omitted > 0 {
         let rules = many(omitted, "rule");
         let _ = writeln!(all, "Findings of {rules} left out: run `rocwheel check`.");
     }
-    text + &folded("The findings, by rule", &all)
+    markdown + &folded("The findings, by rule", &all)
 }
 
 /// The first finding of each rule that makes the set fail, for readers who open nothing.
-pub(super) fn first(report: &Report) -> String {
-    let rules = report.by_rule().into_iter();
-    let rules: Vec<_> = rules.filter(|(rule, _)| rule.severity == Severity::Error).collect();
-    let lines = rules.iter().take(MOST_SHOWN).filter_map(|(rule, found)| {
-        let first = found.first()?;
-        let (mark, id, name) = (mark(rule), plain(rule.id), plain(rule.name));
-        let more = match found.len() - 1 {
+pub(super) fn render_first(report: &Report) -> String {
+    let mut rules = report.by_rule();
+    rules.retain(|(rule, _)| rule.severity == Severity::Error);
+    if rules.is_empty() {
+        return String::new();
+    }
+    let mut markdown = String::new();
+    for (rule, findings) in rules.iter().take(MOST_SHOWN) {
+        let Some(first) = findings.first() else {
+            continue;
+        };
+        let more = match findings.len() - 1 {
             0 => String::new(),
             more => format!(", and {} more", count(more)),
         };
-        let (fact, place) = (message(&first.fact), place(first));
-        Some(format!("- {mark} <b>{id}</b> {name}: {fact} ({place}{more})\n"))
-    });
-    let text: String = lines.collect();
+        let fact = message(&first.fact);
+        let _ = writeln!(markdown, "- {}: {fact} ({}{more})", rule_title(rule), place(first));
+    }
     let rest = rules.len().saturating_sub(MOST_SHOWN);
-    let rest = Some(format!("- and {}\n", many(rest, "more rule"))).filter(|_| rest > 0);
-    text + &rest.unwrap_or_default() + if rules.is_empty() { "" } else { "\n" }
+    if rest > 0 {
+        let _ = writeln!(markdown, "- and {}", many(rest, "more rule"));
+    }
+    markdown + "\n"
 }
 
 fn mark(rule: &Rule) -> &'static str {
@@ -71,20 +77,28 @@ fn mark(rule: &Rule) -> &'static str {
     }
 }
 
-fn row(rule: &Rule, number: usize) -> String {
-    let (id, name) = (plain(rule.id), plain(rule.name));
-    let (mark, number, fix) = (mark(rule), count(number), message(rule.fix()));
-    format!("| {mark} | <b>{id}</b> {name} | {number} | {fix} |\n")
+/// `❌ <b>RW202</b> missing-device-wheel`
+fn rule_title(rule: &Rule) -> String {
+    format!("{} <b>{}</b> {}", mark(rule), plain(rule.id), plain(rule.name))
 }
 
-/// The findings of one rule. Those that say the same are one row.
-fn block(rule: &Rule, found: &[&Finding]) -> String {
-    let mut by_fact: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for finding in found {
-        by_fact.entry(&finding.fact).or_default().push(place(finding));
+/// The row of a rule with `number` findings.
+fn render_rule(rule: &Rule, number: usize) -> String {
+    let id = plain(rule.id);
+    let name = plain(rule.name);
+    let fix = message(rule.fix());
+    format!("| {} | <b>{id}</b> {name} | {} | {fix} |\n", mark(rule), count(number))
+}
+
+/// The findings of one rule. Findings of the same fact are one row.
+fn render_block(rule: &Rule, findings: &[&Finding]) -> String {
+    let mut places_by_fact: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for finding in findings {
+        places_by_fact.entry(&finding.fact).or_default().push(place(finding));
     }
-    let facts = by_fact.iter();
-    let facts = facts.sorted_by_key(|(fact, places)| (Reverse(places.len()), **fact));
+    // The fact with the most places first.
+    let facts =
+        places_by_fact.iter().sorted_by_key(|(fact, places)| (Reverse(places.len()), **fact));
     let mut body = String::from("| What | Where |\n| :--- | :--- |\n");
     for (fact, places) in facts.take(MOST_FACTS) {
         let mut shown = places.iter().take(MOST_PLACES).join("<br>");
@@ -94,12 +108,11 @@ fn block(rule: &Rule, found: &[&Finding]) -> String {
         }
         let _ = writeln!(body, "| {} | {shown} |", message(fact));
     }
-    let rest = by_fact.len().saturating_sub(MOST_FACTS);
+    let rest = places_by_fact.len().saturating_sub(MOST_FACTS);
     if rest > 0 {
         let _ = writeln!(body, "| … | {} more, in the log |", count(rest));
     }
-    let (mark, id, name) = (mark(rule), plain(rule.id), plain(rule.name));
-    folded(&format!("{mark} <b>{id}</b> {name}: {}", count(found.len())), &body)
+    folded(&format!("{}: {}", rule_title(rule), count(findings.len())), &body)
 }
 
 fn place(finding: &Finding) -> String {

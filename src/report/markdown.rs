@@ -6,9 +6,9 @@ use itertools::Itertools as _;
 
 use super::{
     cells::{LIMIT, code, folded, linked, plain},
-    changes::changes,
-    coverage::coverage,
-    findings::{findings, first},
+    changes::render_changes,
+    coverage::render_coverage,
+    findings::{render_findings, render_first},
     packages::PackageTable,
 };
 
@@ -32,7 +32,7 @@ const MOST_ARTIFACTS: usize = 300;
 /// are invalid.
 const LONGEST_INSTALLATION: usize = LIMIT / 4;
 
-/// How many commands of a choice are not closed: those from the index.
+/// How many commands of a choice are not closed: the commands that install from the index.
 const LINES_SHOWN: usize = 2;
 
 /// A note for sets with packages such as `torch`, which require projects that no set of ROCm has.
@@ -68,17 +68,20 @@ impl<'a> SummaryPage<'a> {
     /// What a reader sees before opening anything has at most two screens, also of a set in which
     /// much is wrong: tables show their first rows, and the rest is closed.
     pub fn render(&self, limit: usize) -> String {
-        let (head, install) = (self.head(), self.installation());
-        let left = limit.saturating_sub(head.len() + install.len());
-        let found = self.report.map(|report| findings(report, left / 4));
-        let code = self.report.map(|report| coverage(report, left / 4));
-        let changed = self.changes;
-        let changed = changed.map(|it| changes(it, self.server, left / 4));
-        let below = install
-            + &self.not_in_run()
-            + &found.unwrap_or_default()
-            + &changed.unwrap_or_default()
-            + &code.unwrap_or_default();
+        let head = self.head();
+        let mut below = self.installation();
+        // Each of the three lists may take a quarter; the table of packages gets the rest.
+        let part = limit.saturating_sub(head.len() + below.len()) / 4;
+        below += &self.missing_artifacts();
+        if let Some(report) = self.report {
+            below += &render_findings(report, part);
+        }
+        if let Some(difference) = self.changes {
+            below += &render_changes(difference, self.server, part);
+        }
+        if let Some(report) = self.report {
+            below += &render_coverage(report, part);
+        }
         let table = PackageTable { set: self.set, urls: self.urls(), changes: self.changes };
         let left = limit.saturating_sub(head.len() + below.len());
         match table.render(left).as_str() {
@@ -107,7 +110,7 @@ impl<'a> SummaryPage<'a> {
             let is_refused = matches!(self.whereabouts, Whereabouts::Nowhere);
             let refused = if is_refused { " Nothing was published." } else { "" };
             let _ = writeln!(text, "{mark} **check: {report}**{refused}\n");
-            text += &first(report);
+            text += &render_first(report);
         } else {
             text += "**not checked**\n\n";
         }
@@ -124,24 +127,21 @@ impl<'a> SummaryPage<'a> {
         let mut row = |name: &str, value: String| {
             let _ = writeln!(rows, "- **{name}**: {value}");
         };
-        if let Some(run) = run(identity, self.server) {
-            row("Run", run);
+        if let Some(link) = run_link(identity, self.server) {
+            row("Run", link);
         }
         if let Some(commit) = &identity.commit {
-            let (commit, repository) = (commit.to_string(), identity.repository.as_ref());
-            let link = repository.map(|name| format!("{name}/commit/{commit}"));
-            row("Commit", linked(&commit, link, self.server));
+            let commit = commit.to_string();
+            let path = identity.repository.as_ref().map(|name| format!("{name}/commit/{commit}"));
+            row("Commit", linked(&commit, path, self.server));
         }
-        let mut names = |title: &str, names: Vec<&str>| {
+        let mut name_row = |title: &str, names: Vec<&str>| {
             if !names.is_empty() {
-                let names = names.into_iter().take(MOST_TARGETS);
-                row(title, names.map(code).join(" "));
+                row(title, names.into_iter().take(MOST_TARGETS).map(code).join(" "));
             }
         };
-        let targets = identity.targets.iter().map(Scope::as_str);
-        names("Targets", targets.collect());
-        let without = identity.without.iter().map(String::as_str);
-        names("Left out on purpose", without.collect());
+        name_row("Targets", identity.targets.iter().map(Scope::as_str).collect());
+        name_row("Left out on purpose", identity.without.iter().map(String::as_str).collect());
         if let Some(places) = self.places() {
             row("Index", format!("<{}>", places.set.index()));
             row("Find-links", format!("<{}>", places.set.find_links()));
@@ -149,18 +149,20 @@ impl<'a> SummaryPage<'a> {
         rows
     }
 
-    /// What the run does not have, closed: most of it is left out on purpose.
-    fn not_in_run(&self) -> String {
+    /// The artifacts that the run does not have, closed: most of them are left out on purpose.
+    fn missing_artifacts(&self) -> String {
         let artifacts = &self.set.identity.not_in_run;
         if artifacts.is_empty() {
             return String::new();
         }
-        let names = artifacts.iter().take(MOST_ARTIFACTS);
-        let more = artifacts.len().saturating_sub(MOST_ARTIFACTS);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let names = artifacts.iter().take(MOST_ARTIFACTS).map(|name| code(name)).join(" ");
+        let more = match artifacts.len().saturating_sub(MOST_ARTIFACTS) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
         let count = many(artifacts.len(), "artifact");
         let title = format!("{count} that packages are made of and this run does not have");
-        folded(&title, &(names.map(|name| code(name)).join(" ") + &more))
+        folded(&title, &format!("{names}{more}"))
     }
 
     /// The addresses of the set, if it is published.
@@ -185,16 +187,19 @@ impl<'a> SummaryPage<'a> {
         if self.has_errors() {
             return String::new();
         }
-        let lines = self.for_each_choice();
+        let lines = self.install_lines();
         let text = match self.whereabouts {
             Whereabouts::Nowhere => return String::new(),
             Whereabouts::Published(places) => {
-                let own = self.own_line().map(|line| {
-                    format!("With `rocwheel`, which finds your GPU:\n\n```sh\n{line}\n```\n\n")
-                });
-                own.unwrap_or_default() + &lines + &self.note(places)
+                let own_line = match self.own_line() {
+                    Some(line) => {
+                        format!("With `rocwheel`, which finds your GPU:\n\n```sh\n{line}\n```\n\n")
+                    }
+                    None => String::new(),
+                };
+                own_line + &lines + &self.index_note(places)
             }
-            Whereabouts::Kept(artifact) => self.download(artifact) + &lines,
+            Whereabouts::Kept(artifact) => self.download_steps(artifact) + &lines,
         };
         if text.len() > LONGEST_INSTALLATION {
             return String::new();
@@ -202,8 +207,8 @@ impl<'a> SummaryPage<'a> {
         format!("### Install\n\n{text}")
     }
 
-    /// What a reader must know of the lines: that they need another index, or may find other packages.
-    fn note(&self, places: Places<'_>) -> String {
+    /// What a reader must know about the commands: that they need another index, or may find other packages.
+    fn index_note(&self, places: Places<'_>) -> String {
         match install::note_of_two_indexes(self.set, places) {
             Some(note) => format!("{note}\n\n"),
             None if !self.set.has("rocm") && places.base.is_none() => NO_BASE.to_owned(),
@@ -211,13 +216,16 @@ impl<'a> SummaryPage<'a> {
         }
     }
 
-    fn download(&self, artifact: &WorkflowArtifact) -> String {
+    /// How to get the packages of an artifact.
+    fn download_steps(&self, artifact: &WorkflowArtifact) -> String {
         let name = code(&artifact.name);
-        let run = artifact.run.as_ref();
-        let run = run.map_or("the run of the workflow".to_owned(), |(repository, run)| {
-            let path = format!("{repository}/actions/runs/{run}");
-            format!("run {}", linked(run.as_str(), Some(path), self.server))
-        });
+        let run = match &artifact.run {
+            Some((repository, id)) => {
+                let path = format!("{repository}/actions/runs/{id}");
+                format!("run {}", linked(id.as_str(), Some(path), self.server))
+            }
+            None => "the run of the workflow".to_owned(),
+        };
         format!(
             "The packages are not published. They are the artifact {name} of {run}. \
              Download it, with GitHub's `gh` or from the page of the run, and install from there:\n\n\
@@ -241,64 +249,80 @@ impl<'a> SummaryPage<'a> {
         }
     }
 
-    /// The install commands for each choice. Only the first ones of the first choice are not closed.
-    fn for_each_choice(&self) -> String {
-        let choices = install::choices(self.set).into_iter().take(MOST_TARGETS);
-        let mut blocks = choices.map(|choice| {
-            let mut lines = self.lines(&choice);
-            let further = lines.split_off(lines.len().min(LINES_SHOWN));
-            let ways = folded("Other ways", &blocks_of(&further));
-            let ways = Some(ways).filter(|_| !further.is_empty());
-            (choice, blocks_of(&lines) + &ways.unwrap_or_default())
-        });
-        let Some((first, block)) = blocks.next() else {
+    /// The install commands for each choice. Only the first commands of the first choice are not closed.
+    fn install_lines(&self) -> String {
+        let choices = install::choices(self.set);
+        let Some((first, others)) = choices.split_first() else {
             return String::new();
         };
-        let (names, others): (Vec<String>, Vec<String>) =
-            blocks.map(|(choice, block)| (short(&choice), folded(&named(&choice), &block))).unzip();
-        if others.is_empty() && first == Choice::default() {
-            return block;
+        let first_block = self.choice_lines(first);
+        if others.is_empty() && *first == Choice::default() {
+            return first_block;
         }
-        let title = format!("For {}", few(names.into_iter()));
-        let others = Some(folded(&title, &others.concat())).filter(|_| !others.is_empty());
-        let others = others.unwrap_or_default();
-        format!("For {}:\n\n{block}{others}", named(&first))
+        let mut names = Vec::new();
+        let mut blocks = String::new();
+        for choice in others.iter().take(MOST_TARGETS - 1) {
+            names.push(choice_name(choice));
+            blocks += &folded(&choice_title(choice), &self.choice_lines(choice));
+        }
+        let rest = if names.is_empty() {
+            String::new()
+        } else {
+            folded(&format!("For {}", few(names.into_iter())), &blocks)
+        };
+        format!("For {}:\n\n{first_block}{rest}", choice_title(first))
+    }
+
+    /// The install commands for a choice. The last of them are closed.
+    fn choice_lines(&self, choice: &Choice) -> String {
+        let lines = self.lines(choice);
+        let (shown, further) = lines.split_at(lines.len().min(LINES_SHOWN));
+        let mut blocks = render_commands(shown);
+        if !further.is_empty() {
+            blocks += &folded("Other ways", &render_commands(further));
+        }
+        blocks
     }
 }
 
 /// Each command with its title, as blocks that GitHub has a button to copy for.
-fn blocks_of(lines: &[(&'static str, String)]) -> String {
+fn render_commands(lines: &[(&'static str, String)]) -> String {
     let blocks = lines.iter().map(|(title, line)| format!("{title}:\n\n```sh\n{line}\n```\n\n"));
     blocks.collect()
 }
 
 /// `gfx942`, `gfx94X-dcgpu`, as HTML.
-fn short(choice: &Choice) -> String {
-    let (family, target) = (choice.family.as_ref(), choice.target.as_ref());
-    let names = [family.map(ArtifactGroup::as_str), target.map(Target::as_str)];
-    names.into_iter().flatten().map(plain).join(" ")
+fn choice_name(choice: &Choice) -> String {
+    let family = choice.family.as_ref().map(ArtifactGroup::as_str);
+    let target = choice.target.as_ref().map(Target::as_str);
+    family.into_iter().chain(target).map(plain).join(" ")
 }
 
-/// The name of a choice: `<b>gfx942</b>, MI300A`, `<b>gfx94X-dcgpu</b>`.
-fn named(choice: &Choice) -> String {
-    let (name, target) = (short(choice), choice.target.as_ref());
-    match target.and_then(|target| TargetTable::builtin().product(target)) {
+/// The name of a choice, with the product: `<b>gfx942</b>, MI300A`, `<b>gfx94X-dcgpu</b>`.
+fn choice_title(choice: &Choice) -> String {
+    let name = choice_name(choice);
+    match choice.target.as_ref().and_then(|target| TargetTable::builtin().product(target)) {
         Some(product) => format!("<b>{name}</b>, {}", plain(product)),
         None => format!("<b>{name}</b>"),
     }
 }
 
-fn run(identity: &Identity, server: &str) -> Option<String> {
+/// The id of the run, linked to its page, and its repository.
+fn run_link(identity: &Identity, server: &str) -> Option<String> {
     let run = identity.run_id.as_ref()?;
     let repository = identity.repository.as_ref();
-    let link = repository.filter(|_| !run.is_local());
-    let link = link.map(|name| format!("{name}/actions/runs/{run}"));
-    let run = linked(run.as_str(), link, server);
-    let of = repository.map(|name| format!(" of {}", code(&name.to_string())));
-    Some(run + &of.unwrap_or_default())
+    // A local run has no page.
+    let path = repository
+        .filter(|_| !run.is_local())
+        .map(|repository| format!("{repository}/actions/runs/{run}"));
+    let link = linked(run.as_str(), path, server);
+    Some(match repository {
+        Some(repository) => format!("{link} of {}", code(&repository.to_string())),
+        None => link,
+    })
 }
 
-/// The name of such an artifact: letters, digits, `-`, `_` and `.`, beginning with a letter or
+/// The name of an artifact of a workflow: letters, digits, `-`, `_` and `.`, beginning with a letter or
 /// digit.
 #[derive(Clone, Debug, PartialEq, Eq, derive_more::Display, derive_more::Deref)]
 pub struct WorkflowArtifactName(#[deref(forward)] Box<str>);
@@ -326,8 +350,8 @@ impl FromStr for WorkflowArtifactName {
     type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let known = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        if text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(known) {
+        let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(is_allowed) {
             return Ok(Self(text.into()));
         }
         Err(Invalid::new(

@@ -1,5 +1,5 @@
 //! Reports about a package set, from the set and the findings of `check`: the job summary in
-//! Markdown, the same as a JSON document, and step outputs. Renders text only; does no I/O.
+//! Markdown, the same as a JSON document, and step outputs. Reads and writes no files.
 
 mod cells;
 mod changes;

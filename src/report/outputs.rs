@@ -22,41 +22,39 @@ const LIMIT: usize = 1_000_000;
 pub fn of(set: &SetJson, urls: Option<&Urls>) -> Vec<(&'static str, String)> {
     let families = set.own_families();
     let split = (!set.device_targets().is_empty()).to_string();
-    // In TheRock it does not say whether there are device wheels, but what the address is: of a page
-    // that serves every family, so that later jobs use it as it is.
+    // In TheRock, `kpack_split` does not say whether the set has device wheels. It says that the address is
+    // the address of a page that serves every family, so that later jobs use it as it is.
     let is_for_all = families.is_empty() && !urls.is_some_and(Urls::is_of_family);
-    let version = set.identity.version.as_ref().map(ToString::to_string);
-    let version = version.unwrap_or_default();
+    let version = set.identity.version.as_ref().map(ToString::to_string).unwrap_or_default();
     let main = match families.as_slice() {
         [only] => urls.map(|urls| urls.of_family(only)),
         _ => urls.cloned(),
     };
-    let of_main = |way: fn(&Urls) -> String| main.as_ref().map(way).unwrap_or_default();
+    let main_address = |page: fn(&Urls) -> String| main.as_ref().map(page).unwrap_or_default();
     // Addresses by family: `{"gfx94X-dcgpu":"https://…"}`. `{}` for a set that is not divided into
     // families.
-    let of_families = |way: fn(&Urls) -> String| {
+    let family_addresses = |page: fn(&Urls) -> String| {
         let address =
-            |family: &ArtifactGroup| Some((family.to_string(), way(&urls?.of_family(family))));
-        let all: BTreeMap<String, String> = families.iter().filter_map(address).collect();
-        serde_json::to_string(&all).unwrap_or_default()
+            |family: &ArtifactGroup| Some((family.to_string(), page(&urls?.of_family(family))));
+        let addresses: BTreeMap<String, String> = families.iter().filter_map(address).collect();
+        serde_json::to_string(&addresses).unwrap_or_default()
     };
-    let (indexes, pages) = (of_families(Urls::index), of_families(Urls::find_links));
-    // As TheRock's uploader writes it: the address of the page, or, with families, that to which
+    // As TheRock's uploader writes it: the address of the page, or, with families, the address to which
     // callers append `/{family}/index.html`.
-    let theirs = match urls {
+    let find_links_of_therock = match urls {
         Some(urls) if !families.is_empty() => urls.files(),
         urls => urls.map(Urls::find_links).unwrap_or_default(),
     };
     vec![
-        ("package-index-url", of_main(Urls::index)),
-        ("package-find-links-url", of_main(Urls::find_links)),
-        ("family-index-urls", indexes),
-        ("family-find-links-urls", pages),
+        ("package-index-url", main_address(Urls::index)),
+        ("package-find-links-url", main_address(Urls::find_links)),
+        ("family-index-urls", family_addresses(Urls::index)),
+        ("family-find-links-urls", family_addresses(Urls::find_links)),
         ("kpack-split", split),
         ("version", version.clone()),
         ("targets", set.identity.targets.iter().join(",")),
-        ("package_index_url", of_main(Urls::index)),
-        ("package_find_links_url", theirs),
+        ("package_index_url", main_address(Urls::index)),
+        ("package_find_links_url", find_links_of_therock),
         ("kpack_split", is_for_all.to_string()),
         ("rocm_package_version", version),
     ]
@@ -68,22 +66,21 @@ pub fn of(set: &SetJson, urls: Option<&Urls>) -> Vec<(&'static str, String)> {
 /// output early and set another one. So the delimiter has the SHA-256 of the value: to contain it,
 /// a value would have to contain its own digest.
 pub fn render(outputs: &[(impl AsRef<str>, String)]) -> Result<String> {
-    let mut text = String::new();
+    let mut lines = String::new();
     for (name, value) in outputs {
         let name = name.as_ref();
         let delimiter = format!("rocwheel_{}", Sha256::of(value.as_bytes()));
-        // The runner ends lines at either character.
         ensure!(
             !value.contains(&delimiter),
             "a value that contains its delimiter, for the output `{name}`"
         );
-        // The runner ends a line there too.
+        // The runner ends a line at a carriage return too.
         ensure!(!value.contains('\r'), "a carriage return in the value of the output `{name}`");
-        let _ = writeln!(text, "{name}<<{delimiter}\n{value}\n{delimiter}");
+        let _ = writeln!(lines, "{name}<<{delimiter}\n{value}\n{delimiter}");
     }
-    let units = text.encode_utf16().count() * 2;
-    ensure!(units <= LIMIT, "too long for the outputs of a job: {units} bytes of {LIMIT}");
-    Ok(text)
+    let bytes = lines.encode_utf16().count() * 2;
+    ensure!(bytes <= LIMIT, "too long for the outputs of a job: {bytes} bytes of {LIMIT}");
+    Ok(lines)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::{cmp::Reverse, fmt::Write as _};
 
 use itertools::Itertools as _;
 
-use super::cells::{RESERVE, bar, change, code, folded, plain, rows};
+use super::cells::{RESERVE, bar, change, code, folded, plain, push_rows};
 use crate::{
     console::{few, many, size},
     diff::{Difference, PackageChange},
@@ -25,7 +25,7 @@ pub(super) struct PackageTable<'a> {
     pub(super) changes: Option<&'a Difference>,
 }
 
-/// One row: a package of the set, or one that only the earlier set has.
+/// A row: a package of the set, or a package that only the earlier set has.
 struct PackageRow<'a> {
     file: Option<&'a PackageFile>,
     /// `None` if nothing changed.
@@ -33,16 +33,23 @@ struct PackageRow<'a> {
 }
 
 impl PackageRow<'_> {
-    fn sizes(&self) -> (Option<u64>, Option<u64>) {
-        let after = self.file.map(|it| it.size);
-        let unchanged = (after, after);
-        self.change.map_or(unchanged, |it| (it.before, after))
+    /// The size in the earlier set. For a package that did not change it is the size in the set.
+    fn before(&self) -> Option<u64> {
+        match self.change {
+            Some(change) => change.before,
+            None => self.after(),
+        }
+    }
+
+    /// The size in the set.
+    fn after(&self) -> Option<u64> {
+        self.file.map(|file| file.size)
     }
 
     /// The largest change first, then the largest package.
     fn order(&self) -> Reverse<(bool, u64, u64)> {
-        let (before, after) = self.sizes();
-        let (before, after) = (before.unwrap_or(0), after.unwrap_or(0));
+        let before = self.before().unwrap_or(0);
+        let after = self.after().unwrap_or(0);
         Reverse((self.change.is_some(), before.abs_diff(after), after))
     }
 }
@@ -50,45 +57,46 @@ impl PackageRow<'_> {
 impl PackageTable<'_> {
     /// Renders at most `limit` bytes; empty if there is no room for the table.
     pub(super) fn render(&self, limit: usize) -> String {
-        let mut text = String::from("### Packages\n\n");
+        let mut markdown = String::from("### Packages\n\n");
         let head = match self.changes {
             Some(_) => "| Package | Size | | Change |\n| :--- | ---: | :--- | :--- |\n",
             None => "| Package | Size | |\n| :--- | ---: | :--- |\n",
         };
-        text += head;
+        markdown += head;
         let ends = self.total() + "\n\n" + &self.digests(limit / 3);
         let Some(room) = limit.checked_sub(ends.len() + RESERVE) else {
             return String::new();
         };
-        if text.len() + RESERVE > room {
+        if markdown.len() + RESERVE > room {
             return String::new();
         }
         let all = self.lines();
         let shown = all.len().min(MOST_SHOWN);
         let mut table = all.iter().cloned();
-        let mut omitted = rows(&mut text, table.by_ref().take(shown), room);
+        let mut omitted = push_rows(&mut markdown, table.by_ref().take(shown), room);
         let title = many(all.len() - shown, "more package");
         let mut rest = head.to_owned();
-        let left = room.saturating_sub(text.len() + title.len());
-        omitted += rows(&mut rest, table, left);
-        text += "\n";
+        let left = room.saturating_sub(markdown.len() + title.len());
+        omitted += push_rows(&mut rest, table, left);
+        markdown += "\n";
         if all.len() - shown > omitted {
-            text += &folded(&title, &rest);
+            markdown += &folded(&title, &rest);
         }
         if omitted > 0 {
-            let _ = writeln!(text, "{} left out here.\n", many(omitted, "row"));
+            let _ = writeln!(markdown, "{} left out here.\n", many(omitted, "row"));
         }
-        text + &ends
+        markdown + &ends
     }
 
     /// The packages of both sets, in the order in which they are shown.
     fn rows(&self) -> Vec<PackageRow<'_>> {
-        let changes = || self.changes.iter().flat_map(|it| &it.packages);
-        let gone = changes().filter(|it| it.file.is_none());
-        let gone = gone.map(|it| PackageRow { file: None, change: Some(it) });
+        let changes = || self.changes.iter().flat_map(|difference| &difference.packages);
+        let gone = changes()
+            .filter(|change| change.file.is_none())
+            .map(|change| PackageRow { file: None, change: Some(change) });
         let files = self.set.files.iter().map(|file| PackageRow {
             file: Some(file),
-            change: changes().find(|it| it.file.as_deref() == Some(file.below())),
+            change: changes().find(|change| change.file.as_deref() == Some(file.below())),
         });
         let sorted = files.chain(gone).sorted_by_key(PackageRow::order);
         // A long list of what is gone must not take the room of the packages.
@@ -103,78 +111,85 @@ impl PackageTable<'_> {
 
     /// The rows as Markdown.
     fn lines(&self) -> Vec<String> {
-        let most = self.set.files.iter().map(|it| it.size).max();
+        let largest = self.set.files.iter().map(|file| file.size).max().unwrap_or(0);
         let key = |file: &PackageFile| (file.project.clone(), file.family());
         let counts = self.set.files.iter().counts_by(key);
         let line = |row: PackageRow<'_>| {
-            let is_only = |file: &PackageFile| counts.get(&key(file)).is_none_or(|it| *it == 1);
             let name = match (row.file, row.change) {
-                (Some(file), _) => name(file, is_only(file)),
-                (None, change) => change.map(|it| it.package.clone()).unwrap_or_default(),
+                // The set has several files of the project, such as two versions.
+                (Some(file), _) if counts.get(&key(file)).is_some_and(|count| *count > 1) => {
+                    file.below().to_owned()
+                }
+                (Some(file), _) => project_name(file),
+                (None, Some(change)) => change.package.clone(),
+                (None, None) => String::new(),
             };
-            self.line(&row, &code(&name), most.unwrap_or(0))
+            self.render_row(&row, &code(&name), largest)
         };
         self.rows().into_iter().map(line).collect()
     }
 
-    fn line(&self, row: &PackageRow<'_>, name: &str, most: u64) -> String {
-        let name = match (row.file, self.urls) {
+    /// `largest` is the size that has the longest bar.
+    fn render_row(&self, row: &PackageRow<'_>, name: &str, largest: u64) -> String {
+        let title = match (row.file, self.urls) {
             (None, _) => format!("<del>{name}</del>"),
             (Some(file), Some(urls)) => format!("[{name}]({})", urls.path(&file.path)),
             (Some(_), None) => name.to_owned(),
         };
-        let (before, after) = row.sizes();
-        let drawn = bar(after.unwrap_or(0), most);
+        let before = row.before();
+        let after = row.after();
+        let bar = bar(after.unwrap_or(0), largest);
         let size = size(after.or(before).unwrap_or(0));
-        let change = self.changes.map(|changes| {
-            let is_compared = |file: &PackageFile| changes.after.files.contains(file.below());
-            match (row.change, row.file) {
-                (Some(_), _) => format!(" {} |", change(before, after)),
-                (None, Some(file)) if is_compared(file) => " unchanged |".to_owned(),
-                // Of a version that is not the newest one of the set.
-                (None, _) => " |".to_owned(),
+        let change_cell = match self.changes {
+            None => String::new(),
+            Some(difference) => {
+                let is_compared =
+                    |file: &PackageFile| difference.after.files.contains(file.below());
+                match (row.change, row.file) {
+                    (Some(_), _) => format!(" {} |", change(before, after)),
+                    (None, Some(file)) if is_compared(file) => " unchanged |".to_owned(),
+                    // Only the newest version of a project is compared.
+                    (None, _) => " |".to_owned(),
+                }
             }
-        });
-        format!("| {name} | {size} | {drawn} |{}\n", change.unwrap_or_default())
+        };
+        format!("| {title} | {size} | {bar} |{change_cell}\n")
     }
 
     /// `6 packages, 7.06 MiB`, what they were before, and where their digests are.
     fn total(&self) -> String {
-        let (count, total) = (self.set.counted(), self.set.size());
-        let mut text = format!("**{count}, {}**", size(total));
-        if let Some(changes) = self.changes {
-            let (earlier, now) = (&changes.before, &changes.after);
-            let versions = few(earlier.versions.iter().map(|it| code(it)));
-            let version = Some(format!(" in {versions}")).filter(|_| !versions.is_empty());
-            let (old, version) = (earlier.size, version.unwrap_or_default());
-            let by = change(Some(old), Some(now.size));
-            let _ = write!(text, "; before: {}{version}, {by}", size(old));
+        let mut markdown = format!("**{}, {}**", self.set.counted(), size(self.set.size()));
+        if let Some(Difference { before, after, .. }) = self.changes {
+            let versions = few(before.versions.iter().map(|version| code(version)));
+            let in_versions =
+                if versions.is_empty() { String::new() } else { format!(" in {versions}") };
+            let growth = change(Some(before.size), Some(after.size));
+            let _ = write!(markdown, "; before: {}{in_versions}, {growth}", size(before.size));
         }
         if let Some(urls) = self.urls {
-            let (sums, document) = (urls.path("SHA256SUMS"), urls.path("set.json"));
-            let _ = write!(text, ". [SHA256SUMS]({sums}), [set.json]({document})");
+            let sums = urls.path("SHA256SUMS");
+            let document = urls.path("set.json");
+            let _ = write!(markdown, ". [SHA256SUMS]({sums}), [set.json]({document})");
         }
-        text
+        markdown
     }
 
     /// The digest of each package. Empty if they do not all fit: then `SHA256SUMS` has them.
     fn digests(&self, limit: usize) -> String {
-        let files = self.set.files.iter();
-        let lines = files.map(|file| format!("{}  {}\n", file.sha256, plain(file.below())));
+        let lines =
+            self.set.files.iter().map(|file| format!("{}  {}\n", file.sha256, plain(file.below())));
         let mut sums = String::new();
-        match rows(&mut sums, lines, limit) {
+        match push_rows(&mut sums, lines, limit) {
             0 => folded("SHA-256 of each package", &format!("<pre>\n{sums}</pre>")),
             _ => String::new(),
         }
     }
 }
 
-/// The project of a file, below its family; the name of the file if the set has several for the
-/// project.
-fn name(file: &PackageFile, is_only: bool) -> String {
+/// The project of a file, below its family: `gfx94X-dcgpu/rocm`.
+fn project_name(file: &PackageFile) -> String {
     let project = file.project.normalized();
     match file.family() {
-        _ if !is_only => file.below().to_owned(),
         Some(family) => format!("{family}/{project}"),
         None => project.to_owned(),
     }

@@ -322,7 +322,7 @@ fn gaps_are_shown_as_squares_however_many_targets_there_are() {
     let row: serde_json::Map<String, serde_json::Value> = row.collect();
     let coverage = serde_json::json!({ "targets": targets, "libraries": { "librccl.so": row } });
     let report = Report { coverage: serde_json::from_value(coverage).unwrap(), ..report() };
-    insta::assert_snapshot!(super::coverage(&report, LIMIT), @"
+    insta::assert_snapshot!(super::render_coverage(&report, LIMIT), @"
     ### Device code
 
     0 of 1 library with code for every target.
