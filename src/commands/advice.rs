@@ -103,7 +103,7 @@ mod tests {
 
         hint: look at `GITHUB_API_URL` and `--bucket`, or at `rocwheel`
         ");
-        insta::assert_snapshot!(fitted("split", "pass `--venv DIR`, or name it"), @"error: no");
+        insta::assert_snapshot!(fitted("split", "pass `--deps URL`, or name it"), @"error: no");
         let docker = "start it with `--device /dev/kfd`";
         assert!(fitted("doctor", docker).contains(docker));
         let other = "pass `--packages`: `rocwheel build --only core`";

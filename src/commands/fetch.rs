@@ -377,7 +377,12 @@ impl RunChoice {
     ) -> Result<Run> {
         if self.search_flag().is_none() {
             let run = self.args.run()?;
-            return self.args.resolve(run, &settings.github, world);
+            // A directory has the same places in whichever bucket the run is, so GitHub need not be asked.
+            let args = match self.input_dir {
+                Some(_) => self.args.clone().of_directory(),
+                None => self.args.clone(),
+            };
+            return args.resolve(run, &settings.github, world);
         }
         let request = self.request(Wish::default(), false, settings)?;
         request.search_run(world, has)

@@ -20,13 +20,15 @@ use crate::{
     },
     place::{OfferedSet, PlaceArg, SetPlace},
     policy::DistNames,
+    run::ArtifactGroup,
     target::{Target, TargetPattern, split_list},
     version::{ReleaseStream, Version},
     wheel::{Metadata, Requirement},
 };
 
 /// What few need, and `--help` has.
-const UNUSUAL: [&str; 5] = ["repository", "release_type", "bucket", "offline", "input_dir"];
+const UNUSUAL: [&str; 6] =
+    ["repository", "release_type", "bucket", "offline", "input_dir", "artifact_group"];
 
 /// Install a package set into a virtual environment
 ///
@@ -54,14 +56,16 @@ pub struct InstallArgs {
     /// Version of ROCm [default: the newest of which all packages are there]
     #[arg(long, value_name = "VERSION")]
     version: Option<Version>,
-    /// Directory of the environment, which is created if it does not exist
-    #[arg(long, value_name = "DIR", default_value = ".venv")]
-    venv: PathBuf,
+    /// Directory of the environment, which is created if it does not exist [default: the active one, else .venv]
+    ///
+    /// [env: `VIRTUAL_ENV`]
+    #[arg(long, value_name = "DIR")]
+    venv: Option<PathBuf>,
     /// Targets or families, comma-separated; `auto` for the GPUs of this machine, `none` for no
     /// device code
     #[arg(long, alias = "targets", value_name = "LIST", default_value = "auto")]
     target: TargetChoice,
-    /// Extras of `rocm`, comma-separated, or `none` [default: libraries]
+    /// Extras of `rocm`, comma-separated, or `none` [default: libraries, and devel if the set has it]
     #[arg(long, value_name = "LIST")]
     extras: Option<String>,
     /// Also install this requirement, with device code if it has some: `torch>=2.10`
@@ -76,6 +80,12 @@ pub struct InstallArgs {
     /// What installs the packages [default: uv if it is installed, else pip]
     #[arg(long, value_name = "WHO")]
     installer: Option<Installer>,
+    /// Family whose packages are meant, of a run that keeps those of each apart [default: `ARTIFACT_GROUP`]
+    #[arg(long, value_name = "GROUP", conflicts_with_all = ["set", "stream"])]
+    artifact_group: Option<ArtifactGroup>,
+    /// Install every package again, also those that the environment has
+    #[arg(long)]
+    reinstall: bool,
     /// Install a set of a directory without checking it
     #[arg(long)]
     no_check: bool,
@@ -121,7 +131,7 @@ impl FromStr for TargetChoice {
 }
 
 pub fn run(args: &InstallArgs, world: &World) -> Result<()> {
-    let environment = Environment::at(&args.venv)?;
+    let environment = Environment::at(args.venv.as_deref().unwrap_or(".venv".as_ref()))?;
     if let Some(form) = args.emit {
         // Pins do not depend on what an environment has.
         let plan = args.plan(&environment, Action::Create, world)?;
@@ -142,12 +152,16 @@ pub fn run(args: &InstallArgs, world: &World) -> Result<()> {
         ("targets", report.targets.iter().join(",")),
     ])?;
     world.console.next(environment.activation());
+    if report.version.is_some() {
+        world.console.next(environment.program("rocm-sdk", "test"));
+    }
     world.console.answer(&report)
 }
 
 impl InstallArgs {
     pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
         variables.fill(&mut self.mirror, "ROCWHEEL_STREAM_MIRROR")?;
+        variables.fill_path(&mut self.venv, "VIRTUAL_ENV");
         self.outputs.read_variables(variables)?;
         self.run.read_variables(variables)?;
         self.machine.read_variables(variables)?;
@@ -186,6 +200,7 @@ impl InstallArgs {
             packages: self.package.clone(),
             dependencies: dependencies.context("failed to read `--deps`")?.map(|it| it.to_string()),
             no_check: self.no_check,
+            reinstall: self.reinstall,
             platform: self.run.args.platform(),
         })
     }
@@ -248,6 +263,9 @@ impl InstallArgs {
         }
         let packages = self.packages(&place, &mut offered, rocm.as_ref().map(|it| &it.0))?;
         let installer = Installer::find(self.installer)?;
+        if (action, installer) == (Action::Update, Installer::Pip) {
+            install::ensure_pip(&environment.python())?;
+        }
         if let (Action::Update, Some(wanted)) = (action, &self.python) {
             install::ensure_python(&environment.python(), wanted)?;
         }

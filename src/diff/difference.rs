@@ -291,10 +291,9 @@ impl<'a> ComparedSets<'a> {
             old == new
                 || self.before.fold.replace_versions(old) == self.after.fold.replace_versions(new)
         };
-        let mut old_lines = before.lines();
-        let mut new_lines = after.lines();
-        let mut pairs = old_lines.by_ref().zip(new_lines.by_ref());
-        pairs.all(|(old, new)| is_same(old, new)) && old_lines.eq(new_lines)
+        let mut pairs = before.lines().zip_longest(after.lines());
+        // A line that only one of them has is no version.
+        pairs.all(|pair| pair.both().is_some_and(|(old, new)| is_same(old, new)))
     }
 
     /// The packages that differ: gone and new ones first, then by size.

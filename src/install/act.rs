@@ -8,6 +8,7 @@ use std::{
 use fs_err as fs;
 use itertools::Itertools as _;
 use serde::Serialize;
+use walkdir::WalkDir;
 
 use super::{
     diagnosis,
@@ -20,7 +21,7 @@ use super::{
 };
 use crate::{
     atomic::lock::Lock,
-    console::{World, few, shell_word},
+    console::{World, few, shell_word, size},
     error::{Context as _, Exit, Hint as _, No, Result, anyhow, hinted, message},
     place::OfferedFile,
     target::Target,
@@ -46,6 +47,13 @@ impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.python.display().fmt(f)
     }
+}
+
+/// The size of all files of an environment. A file with several names, which uv links from its cache, counts.
+fn size_of(environment: &Path) -> u64 {
+    let entries = WalkDir::new(environment).into_iter().flatten();
+    let files = entries.filter(|entry| entry.file_type().is_file());
+    files.filter_map(|entry| Some(entry.metadata().ok()?.len())).sum()
 }
 
 /// A form of pins.
@@ -80,8 +88,12 @@ impl Plan {
                 world.console.warn(message(&error));
             }
         }
-        let (what, root) = (self.summary(), environment.root().display());
-        world.console.status("Installed", format!("{what} in `{root}`"));
+        let what = self.summary();
+        let root = environment.root();
+        let used = size(size_of(root));
+        world
+            .console
+            .status("Installed", format!("{what} in `{}`, which has {used}", root.display()));
         Ok(Report {
             schema: "rocwheel-install-v1",
             environment: &self.environment,
@@ -179,8 +191,16 @@ impl Plan {
         Err(anyhow!(No(text))).hint(format!("{check} says whether the set is whole"))
     }
 
-    /// The flags that make an installer replace packages of a right version that are stubs or damaged.
+    /// The flags that make an installer replace packages of a right version: all of them, or those that are stubs or
+    /// damaged.
     fn reinstall(&self, requirements: &Requirements) -> Vec<String> {
+        if self.reinstalls_all {
+            let flag = match self.installer {
+                Installer::Uv => "--reinstall",
+                Installer::Pip => "--force-reinstall",
+            };
+            return vec![flag.to_owned()];
+        }
         let packages = requirements.packages.iter().map(|it| &it.project);
         let broken = packages.filter(|it| self.reinstalled.contains(it));
         match self.installer {

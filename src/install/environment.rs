@@ -91,6 +91,11 @@ impl Environment {
         self.programs().join(name)
     }
 
+    /// The command that runs one of its programs.
+    pub fn program(&self, name: &str, arguments: &str) -> String {
+        format!("{} {arguments}", shell_word(&self.programs().join(name).to_string_lossy()))
+    }
+
     /// The command of a shell that lets the user work in it.
     pub fn activation(&self) -> String {
         let script = self.programs().join("activate").display().to_string();

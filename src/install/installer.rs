@@ -11,7 +11,7 @@ use std::{
 use serde::Serialize;
 
 use crate::{
-    console::World,
+    console::{World, shell_word},
     error::{Context as _, Hint as _, No, Result, anyhow},
     place::PackageSource,
 };
@@ -149,6 +149,16 @@ pub fn ensure_python(environment: &Path, wanted: &str) -> Result<()> {
     }
     Err(anyhow!("the environment has Python {own}, and not `{wanted}`"))
         .hint("name another directory, or remove this one first")
+}
+
+/// Fails if an environment has no pip: uv makes environments without one.
+pub fn ensure_pip(environment: &Path) -> Result<()> {
+    let asked = ask(command(environment).args(["-m", "pip", "--version"]));
+    let shown = shell_word(&environment.to_string_lossy());
+    asked
+        .map(drop)
+        .with_context(|| format!("the environment of {shown} has no pip that runs"))
+        .hint(format!("pass `--installer uv`, or add pip with `{shown} -m ensurepip`"))
 }
 
 /// Where an installer looks for packages, and nowhere else.

@@ -26,7 +26,7 @@ pub use self::{
     act::{Emit, Report},
     diagnosis::{Diagnosis, broken, diagnose},
     environment::{Action, Environment},
-    installer::{Installer, command, ensure_python, run},
+    installer::{Installer, command, ensure_pip, ensure_python, run},
     origin::InstallOrigin,
     plan::{Facts, Plan, plan},
     runtime::{RuntimeFacts, RuntimeVariables},
@@ -58,5 +58,7 @@ pub struct Request {
     pub dependencies: Option<String>,
     /// Whether the set is installed unchecked.
     pub no_check: bool,
+    /// Whether packages are installed again that the environment has.
+    pub reinstall: bool,
     pub platform: Platform,
 }

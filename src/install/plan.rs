@@ -77,6 +77,8 @@ pub struct Plan {
     /// The packages that are installed again although the environment has them, because they are stubs or
     /// damaged.
     pub(super) reinstalled: Vec<DistName>,
+    /// Whether all packages are.
+    pub(super) reinstalls_all: bool,
     /// What is written into the environment.
     pub origin: InstallOrigin,
     /// The interpreter of the environment.
@@ -140,6 +142,7 @@ pub fn plan(request: &Request, facts: Facts<'_>) -> Result<Plan> {
         own_python: facts.environment.python(),
         action: facts.action,
         reinstalled: facts.broken,
+        reinstalls_all: request.reinstall,
         origin,
         family: selection.family.as_ref().map(ArtifactGroup::to_string),
         targets: selection.targets,

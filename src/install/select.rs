@@ -157,7 +157,14 @@ pub fn select(
     } else {
         targets = wanted_targets(request, &device, metadata)?;
     }
-    let usual = || extras_that_bring(metadata, |name| names.has_libraries(name));
+    // The same as in the lines that `index`, `summary` and `pipeline` print.
+    let usual = || {
+        extras_that_bring(metadata, |name| {
+            let is_devel = name.normalized() == names.devel;
+            names.has_libraries(name)
+                || is_devel && offered.has(name.normalized(), &metadata.version)
+        })
+    };
     let extras: Vec<String> = request
         .extras
         .clone()

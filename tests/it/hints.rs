@@ -234,7 +234,8 @@ fn the_record_of_another_version_is_no_source() {
 fn rocm_sdk_prints_a_command_that_installs_what_is_missing() {
     let t = sandbox();
     let set = sample().root().join("packages");
-    t.run(&format!("install '{}' --target gfx942 --venv env", set.display())).ok();
+    t.run(&format!("install '{}' --target gfx942 --extras libraries --venv env", set.display()))
+        .ok();
     let refused = t.shell("env/bin/rocm-sdk path --root").output().unwrap();
     let said = String::from_utf8(refused.stderr).unwrap();
     let (_, command) = said.split_once("install them with: ").unwrap();

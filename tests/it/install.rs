@@ -69,7 +69,8 @@ fn packages(environment: &Path) -> Vec<String> {
 
 fn expected(targets: &[&str]) -> Vec<String> {
     let devices = targets.iter().map(|it| format!("rocm_sdk_device_{it}"));
-    let others = ["rocm", "rocm_sdk_core", "rocm_sdk_libraries"].map(str::to_owned);
+    let others =
+        ["rocm", "rocm_sdk_core", "rocm_sdk_devel", "rocm_sdk_libraries"].map(str::to_owned);
     let all = others.into_iter().chain(devices);
     let mut all: Vec<String> = all.map(|it| format!("{it}-{VERSION}")).collect();
     all.sort();
@@ -217,6 +218,7 @@ fn a_dry_run_prints_everything_and_makes_nothing() {
     create `HERE/a b` with uv
       rocm-0.99.1.dev0.tar.gz
       rocm_sdk_core-0.99.1.dev0-py3-none-linux_x86_64.whl
+      rocm_sdk_devel-0.99.1.dev0-py3-none-linux_x86_64.whl
       rocm_sdk_device_gfx1100-0.99.1.dev0-py3-none-linux_x86_64.whl
       rocm_sdk_device_gfx942-0.99.1.dev0-py3-none-linux_x86_64.whl
       rocm_sdk_libraries-0.99.1.dev0-py3-none-linux_x86_64.whl
@@ -301,7 +303,7 @@ fn programs_and_the_next_steps_of_a_job_learn_what_is_installed() {
     assert_eq!(answer["version"], VERSION);
     assert_eq!(answer["targets"], json!(["gfx942"]));
     let files = answer["files"].as_array().unwrap();
-    assert_eq!(files.len(), 4, "{answer}");
+    assert_eq!(files.len(), 5, "{answer}");
     let has_digest = |it: &Value| it["sha256"].as_str().unwrap().len() == 64;
     assert!(files.iter().all(has_digest), "{answer}");
 

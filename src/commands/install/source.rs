@@ -111,7 +111,11 @@ impl InstallArgs {
 
     /// Where a run keeps its packages.
     fn place_of(&self, run: &Run, world: &World) -> Result<SetPlace> {
-        let place = run.python(&SelectionArgs::default().directory()?);
+        let group = match &self.artifact_group {
+            Some(group) => group.clone(),
+            None => SelectionArgs::default().directory()?,
+        };
+        let place = run.python(&group);
         if let Some(directory) = self.run.input_dir() {
             return Ok(SetPlace::below(directory, &place.key, &world.stop));
         }
@@ -196,6 +200,8 @@ fn consider(
     let file = files.find(|it| it.project.normalized() == selector && it.version == *version);
     let file = file.with_context(|| format!("no file of `{selector}` {version}"))?;
     let metadata = place.metadata_of(file)?;
+    // Whether it is among the usual extras depends on whether it is there.
+    place.offer_project(offered, &DistNames::built_in().devel)?;
     let mut selection = install::select(request, offered, &metadata)?;
     let mut unread: Vec<DistName> = selection.projects.iter().cloned().collect();
     while let Some(project) = unread.pop() {

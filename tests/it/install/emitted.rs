@@ -29,7 +29,7 @@ fn requirements_and_pylocks_install_the_same_with_pip_and_uv() {
         let source = [text(&local), &server.url, &index][number];
         let (targets, target) = (&set.targets[..1], format!("--target {}", set.targets[0]));
         let requirements = emitted(&t, source, "requirements", &target);
-        assert_eq!(requirements.matches("--hash=sha256:").count(), 4);
+        assert_eq!(requirements.matches("--hash=sha256:").count(), 5);
         t.write("requirements.txt", requirements);
         t.write("pylock.toml", emitted(&t, source, "pylock", &target));
         for (name, file) in [("uv", "requirements.txt"), ("lock", "pylock.toml")] {

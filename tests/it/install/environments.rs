@@ -148,7 +148,7 @@ fn an_environment_never_has_packages_of_two_versions() {
     let (later, environment) = (t.path("later/packages"), t.path(".venv"));
     let all = "--target gfx942,gfx1100 --extras libraries,devel";
     install(&t, &set, all).ok();
-    let said = install(&t, &later, "--target gfx942,gfx1100").refused(1);
+    let said = install(&t, &later, "--target gfx942,gfx1100 --extras libraries").refused(1);
     let error = format!("has `rocm-sdk-devel` {VERSION}, and this is ROCm 0.99.2");
     assert_has!(said, &error);
     let installed = packages(&environment);
@@ -270,6 +270,52 @@ fn the_libraries_of_a_family_are_those_of_the_target() {
     assert_has!(said, "has no device code for gfx1100, only for gfx94x-dcgpu");
     let said = t.run("install single --no-check --target gfx942 --dry-run").ok();
     assert_has!(said, "rocm_sdk_libraries_gfx94x_dcgpu-");
+}
+
+/// As uv does it: the environment that is active.
+#[test]
+#[ignore = "slow"]
+fn the_active_environment_is_used_and_each_package_is_installed_again_when_asked() {
+    let t = sandbox();
+    let active = t.path("active");
+    let t = t.with("VIRTUAL_ENV", &active);
+    install(&t, &sample().place(), "--target gfx942 --extras libraries").ok();
+    assert!(!t.path(".venv").exists());
+    let core = site(&active).join("_rocm_sdk_core/lib/libamdhip64.so.7");
+    let bytes = fs_err::read(&core).unwrap();
+    // The size and so everything that is looked at stays.
+    let mut damaged = bytes.clone();
+    damaged[bytes.len() / 2] ^= 1;
+    for installer in ["uv", "pip"] {
+        fs_err::remove_file(&core).unwrap();
+        fs_err::write(&core, &damaged).unwrap();
+        if installer == "pip" {
+            let said = install(&t, &sample().place(), "--target gfx942 --installer pip").refused(2);
+            assert_has!(said, "the environment of HERE/active/bin/python has no pip that runs");
+            succeed(&mut t.shell("active/bin/python -m ensurepip >/dev/null"));
+        }
+        let again = format!("--target gfx942 --extras libraries --installer {installer}");
+        install(&t, &sample().place(), &again).ok();
+        assert_eq!(fs_err::read(&core).unwrap(), damaged, "{installer}");
+        install(&t, &sample().place(), &format!("{again} --reinstall")).ok();
+        assert_eq!(fs_err::read(&core).unwrap(), bytes, "{installer}");
+    }
+    // A name is stronger.
+    install(&t, &sample().place(), "--target none --venv named --dry-run").ok();
+}
+
+/// GitHub is not asked about a run whose packages are in a directory, and a flag names the group.
+#[test]
+fn the_packages_of_a_run_in_a_directory_need_no_network() {
+    let t = sandbox().with("GITHUB_API_URL", "http://127.0.0.1:9");
+    let run = "--run-id 7 --platform linux --output-dir out";
+    let set = built(sample());
+    let upload = format!("upload '{}' {run} --ignore=other-run --no-check", set.display());
+    t.run(&format!("{upload} --artifact-group gfx94X-dcgpu")).ok();
+    let line = "install --run-id 7 --input-dir out --target gfx942 --dry-run --no-check";
+    t.run(line).refused(1);
+    let plan = t.run(&format!("{line} --artifact-group gfx94X-dcgpu")).ok();
+    assert_has!(plan, "ROCm 0.99.1.dev0 for gfx942", "python/gfx94X-dcgpu");
 }
 
 /// What builds the sdist of TheRock's scripts comes from the other index, and nothing else does: every package has

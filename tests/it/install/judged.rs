@@ -23,7 +23,8 @@ fn other_installers_agree_about_the_files() {
         succeed(check.arg(t.path(".venv/bin/python")));
         let device = format!("rocm_sdk_device_{target}-");
         for name in tree(&set.dist()) {
-            let mut begins = ["rocm_sdk_core-", "rocm_sdk_libraries-", &device].into_iter();
+            let mut begins =
+                ["rocm_sdk_core-", "rocm_sdk_devel-", "rocm_sdk_libraries-", &device].into_iter();
             if begins.any(|it| name.starts_with(it)) && name.ends_with(".whl") {
                 let mut installer = Command::new(tool("python"));
                 installer.args(["-m", "installer", "--no-compile-bytecode", "--prefix", "/p"]);

@@ -9,7 +9,6 @@ use std::{
 
 use super::{built, count, expected, install, packages, sandbox};
 use crate::support::prelude::*;
-use crate::support::published::VERSION;
 
 /// How the end of a program is asked for: as by the system, and as by a terminal, which asks the
 /// installer too.
@@ -33,8 +32,9 @@ fn install_after(t: &Sandbox, line: &str) -> i32 {
 fn an_install_that_is_stopped_at_any_moment_can_be_run_again() {
     let t = sandbox();
     let set = built(sample());
-    let new = format!("install {} --no-check --target gfx942", text(&set));
-    let update = format!("{new} --extras libraries,devel");
+    let install = format!("install {} --no-check --target gfx942", text(&set));
+    let new = format!("{install} --extras libraries");
+    let update = format!("{install} --extras libraries,devel");
     let (environment, begin) = (t.path(".venv"), Instant::now());
     t.run(&new).ok();
     let time = begin.elapsed();
@@ -73,8 +73,7 @@ fn an_install_that_is_stopped_at_any_moment_can_be_run_again() {
             assert_eq!(install_after(&t, line), 0, "{what}");
         }
         let mut wanted = expected(&["gfx942"]);
-        wanted.extend(is_update.then(|| format!("rocm_sdk_devel-{VERSION}")));
-        wanted.sort();
+        wanted.retain(|package| is_update || !package.starts_with("rocm_sdk_devel"));
         assert_eq!(packages(&environment), wanted, "{what}");
         assert_eq!(environment.join("bin/mine").exists(), is_update, "{what}");
     }
