@@ -26,16 +26,18 @@ pub fn ensure_fit<'a>(
     jobs: NonZeroUsize,
     stop: &Stop,
 ) -> Result<()> {
-    for ((name, component), parts) in by_name_and_component(artifacts) {
+    for ((name, component), parts) in group_parts(artifacts) {
         let files: Vec<&TreeFile> = parts.iter().flat_map(|part| &part.files).collect();
-        let archives = archives(&files)?;
+        let archives = open_archives(&files)?;
+        // Without archives, no device code was split off.
         if archives.is_empty() {
             continue;
         }
-        let binaries = parallel::map(&files, jobs, stop, |file| split_binary(file))?;
+        let binaries = parallel::map(&files, jobs, stop, |file| read_split_binary(file))?;
         let split: Vec<&SplitBinary> = binaries.iter().flatten().collect();
-        let archives = archives.iter().map(|(path, it)| ((*path).clone(), it));
-        if let Some(first) = lost_code(&split, &archives.collect()) {
+        let archives_by_path =
+            archives.iter().map(|(path, archive)| ((*path).clone(), archive)).collect();
+        if let Some(first) = lost_code(&split, &archives_by_path) {
             return Err(anyhow!(
                 "the parts of artifact `{name}_{component}` do not fit together: {first}"
             ))
@@ -48,15 +50,17 @@ pub fn ensure_fit<'a>(
     Ok(())
 }
 
-/// The archives among the files, with their paths in the install tree. The runtime skips archives
-/// that it cannot read, and `check` reports them.
-fn archives<'a>(files: &[&'a TreeFile]) -> Result<Vec<(&'a RelPath, KpackArchive<FileAt>)>> {
+/// Opens the archives among the files. Each has its path in the install tree.
+fn open_archives<'a>(files: &[&'a TreeFile]) -> Result<Vec<(&'a RelPath, KpackArchive<FileAt>)>> {
     let mut archives = Vec::new();
     for file in files {
-        let is_whole = matches!(&file.content, TreeContent::File(it) if it.form == TreeForm::Whole);
+        let is_whole =
+            matches!(&file.content, TreeContent::File(facts) if facts.form == TreeForm::Whole);
         if is_whole && is_archive(&file.path) {
-            let archive = KpackArchive::open(FileAt::open(&file.source)?);
-            archives.extend(archive.ok().map(|archive| (&file.path, archive)));
+            // The runtime skips an archive that it cannot read, and `check` reports it.
+            if let Ok(archive) = KpackArchive::open(FileAt::open(&file.source)?) {
+                archives.push((&file.path, archive));
+            }
         }
     }
     Ok(archives)
@@ -64,13 +68,13 @@ fn archives<'a>(files: &[&'a TreeFile]) -> Result<Vec<(&'a RelPath, KpackArchive
 
 /// Whether a path in an install tree is a `.kpack` archive.
 fn is_archive(path: &RelPath) -> bool {
-    let in_directory = path.components().next() == Some(".kpack") && path.depth() > 1;
-    let ending = path.file_name().rsplit_once('.').map(|(_, it)| it);
-    in_directory && ending == Some("kpack")
+    let is_in_directory = path.components().next() == Some(".kpack") && path.depth() > 1;
+    let suffix = path.file_name().rsplit_once('.').map(|(_, suffix)| suffix);
+    is_in_directory && suffix == Some("kpack")
 }
 
-/// What a split binary asks the archives for; `None` for each other file.
-fn split_binary(file: &TreeFile) -> Result<Option<SplitBinary>> {
+/// Reads what a split binary asks the archives for; `None` for each other file.
+fn read_split_binary(file: &TreeFile) -> Result<Option<SplitBinary>> {
     match &file.content {
         TreeContent::File(facts) if facts.elf.is_some() && facts.form == TreeForm::Whole => {}
         _ => return Ok(None),
@@ -85,11 +89,10 @@ fn split_binary(file: &TreeFile) -> Result<Option<SplitBinary>> {
     read().with_context(|| format!("failed to read `{}`", file.source.display()))
 }
 
-/// The parts of each artifact.
-fn by_name_and_component<'a>(
+/// Groups the parts of each artifact, by its name and component.
+fn group_parts<'a>(
     artifacts: impl IntoIterator<Item = &'a Artifact>,
 ) -> BTreeMap<(&'a str, Component), Vec<&'a Artifact>> {
     let key = |part: &&'a Artifact| (part.name.name.as_str(), part.name.component);
-    let parts = artifacts.into_iter().map(|part| (key(&part), part));
-    parts.into_group_map().into_iter().collect()
+    artifacts.into_iter().map(|part| (key(&part), part)).into_group_map().into_iter().collect()
 }

@@ -38,7 +38,7 @@ impl ArtifactOutput {
     /// Fails if one of the names exists. The caller must hold the lock of the directory.
     pub fn new(directory: &Path, names: Vec<String>) -> Result<Self> {
         clear_unfinished(directory)?;
-        let names: Vec<String> = names.into_iter().map(|it| encode_colons(&it)).collect();
+        let names: Vec<String> = names.into_iter().map(|name| encode_colons(&name)).collect();
         for name in &names {
             let place = directory.join(name);
             if place.symlink_metadata().is_ok() {
@@ -91,8 +91,8 @@ impl ArtifactOutput {
     ) -> Result<()> {
         let place = self.place(name);
         fs::create_dir_all(&place)?;
-        let lines = basedirs.into_iter().flat_map(|basedir| [basedir.as_str(), "\n"]);
-        let manifest: String = lines.collect();
+        let manifest: String =
+            basedirs.into_iter().flat_map(|basedir| [basedir.as_str(), "\n"]).collect();
         Ok(fs::write(place.join(ArtifactManifest::FILE_NAME), manifest)?)
     }
 
@@ -100,7 +100,7 @@ impl ArtifactOutput {
     pub fn finish(self) -> Result<()> {
         let mark = self.directory.join(MARK);
         let lines = self.names.iter().map(|name| {
-            let content = look(&self.place(name)).map(|it| it.to_string());
+            let content = look(&self.place(name)).map(|digest| digest.to_string());
             format!("{name} {}\n", content.as_deref().unwrap_or("-"))
         });
         atomic::write(&mark, lines.collect::<String>())?;
@@ -127,19 +127,20 @@ pub(super) fn ensure_finished(directory: &Path) -> Result<()> {
     if !directory.join(MARK).exists() {
         return Ok(());
     }
-    let text = format!("the split into `{}` is not whole", directory.display());
-    Err(anyhow!(text)).hint("run the same `rocwheel split` again")
+    Err(anyhow!("the split into `{}` is not whole", directory.display()))
+        .hint("run the same `rocwheel split` again")
 }
 
-/// Removes the artifacts of a killed process. Fails if one of them has changed since: that is the work of
-/// somebody else.
+/// Removes the artifacts of a killed process. Fails if an artifact has changed since: then it has the work
+/// of somebody else.
 fn clear_unfinished(directory: &Path) -> Result<()> {
     let mark = directory.join(MARK);
     let list = match fs::read_to_string(&mark) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         list => list?,
     };
-    let mut left = Vec::new();
+    // Nothing is removed before all artifacts are looked at.
+    let mut unfinished = Vec::new();
     for line in list.lines() {
         let (name, content) = line.split_once(' ').unwrap_or((line, "-"));
         let place = directory.join(name);
@@ -147,14 +148,14 @@ fn clear_unfinished(directory: &Path) -> Result<()> {
         if ArtifactName::of_file(name).is_err() || place.symlink_metadata().is_err() {
             continue;
         }
-        let is_unchanged = look(&place).is_some_and(|it| it.to_string() == content);
+        let is_unchanged = look(&place).is_some_and(|digest| digest.to_string() == content);
         if !is_unchanged {
-            let text = format!("`{}` changed after a split was killed", place.display());
-            return Err(anyhow!(text)).hint("remove it, or pass another `--output-dir`");
+            return Err(anyhow!("`{}` changed after a split was killed", place.display()))
+                .hint("remove it, or pass another `--output-dir`");
         }
-        left.push(place);
+        unfinished.push(place);
     }
-    for place in left {
+    for place in unfinished {
         atomic::clear(&place)?;
     }
     Ok(fs::remove_file(mark)?)

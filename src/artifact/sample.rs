@@ -1,8 +1,8 @@
 //! The built-in sample: the artifacts of a small run, with every kind of package, symlink and name
 //! that real runs have.
 //!
-//! `sample.tar.zst` contains the archives. They are made from `tests/it/support/sample`. They are
-//! compressed already, but much of one is also in another.
+//! `sample.tar.zst` contains the archives, which are made from `tests/it/support/sample`. It compresses
+//! them once more, because many of their bytes are the same in several archives.
 
 use std::io::Read;
 

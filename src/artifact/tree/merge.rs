@@ -17,8 +17,8 @@ use crate::{
 /// The install tree that several artifacts make up.
 #[derive(Clone, Debug, Default)]
 pub struct Merged<'a> {
-    /// Each path with one file. If several artifacts or base directories have the path, the last of
-    /// them wins.
+    /// Each path with one file. If several artifacts or base directories have the path, the last file
+    /// wins.
     pub files: BTreeMap<&'a RelPath, Owned<'a>>,
     /// Sorted by path.
     pub collisions: Vec<Collision<'a>>,
@@ -32,7 +32,7 @@ pub struct Owned<'a> {
     pub file: &'a TreeFile,
 }
 
-/// A path that has different contents in several artifacts, or in several base directories of one.
+/// A path that has different contents in several artifacts, or in several base directories of an artifact.
 #[derive(Clone, Debug)]
 pub struct Collision<'a> {
     pub path: &'a RelPath,
@@ -84,7 +84,8 @@ pub fn same_content(one: &TreeFile, other: &TreeFile) -> Result<bool> {
 const STEP: usize = 64 * 1024;
 
 fn same_bytes(mut one: impl Read, mut other: impl Read) -> io::Result<bool> {
-    let (mut left, mut right) = (Vec::new(), Vec::new());
+    let mut left = Vec::new();
+    let mut right = Vec::new();
     loop {
         left.clear();
         right.clear();
