@@ -172,7 +172,7 @@ impl DoctorArgs {
     fn environment(&self, root: &Path, gpus: &[Gpu], world: &World) -> Result<Vec<Check>> {
         const NAME: &str = "environment";
         let variables = Variables::of_this_process().runtime();
-        let site = SitePackages::read(root, &variables.python_path, World::jobs(), &world.stop)?;
+        let site = SitePackages::read(root, &variables, World::jobs(), &world.stop)?;
         let runtime = RuntimeFacts::read(variables);
         let detected = gpus.iter().filter_map(|gpu| gpu.target.clone());
         let targets: Vec<Target> = match self.targets.as_slice() {
@@ -279,7 +279,9 @@ impl DoctorArgs {
 
 /// Names of files may have line breaks, which would look like lines of this report.
 fn in_one_line(text: &str) -> String {
-    text.replace('\n', "\\n")
+    let escape =
+        |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().map(escape).collect()
 }
 
 /// `AKIA…WXYZ`: enough to tell two keys apart.

@@ -16,7 +16,8 @@ use crate::{
     error::{Context as _, Hint as _, Invalid, Result, anyhow},
     index::Urls,
     install::{
-        self, Action, Emit, Environment, InstallOrigin, Installer, SitePackages, TargetWish,
+        self, Action, Emit, Environment, InstallOrigin, Installer, RuntimeVariables, SitePackages,
+        TargetWish,
     },
     place::{OfferedSet, PlaceArg, SetPlace},
     policy::DistNames,
@@ -243,7 +244,9 @@ impl InstallArgs {
         if action == Action::Update {
             present = install::metadata(environment.root());
             // What cannot be read of an environment is the subject of `doctor`.
-            let site = SitePackages::read(environment.root(), &[], World::jobs(), &world.stop);
+            let variables = RuntimeVariables::default();
+            let site =
+                SitePackages::read(environment.root(), &variables, World::jobs(), &world.stop);
             broken.extend(site.iter().flat_map(install::broken));
             world.stop.check()?;
         }

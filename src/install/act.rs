@@ -17,6 +17,7 @@ use super::{
     origin::InstallOrigin,
     plan::Plan,
     requirements::Requirements,
+    runtime::RuntimeVariables,
     site_packages::SitePackages,
 };
 use crate::{
@@ -156,7 +157,12 @@ impl Plan {
     fn ensure_whole(&self, lock: &Lock, world: &World) -> Result<()> {
         let wanted = |it: &DistName| self.files.iter().any(|file| file.project == *it);
         let broken = || -> Result<Vec<DistName>> {
-            let site = SitePackages::read(&self.environment, &[], World::jobs(), &world.stop);
+            let site = SitePackages::read(
+                &self.environment,
+                &RuntimeVariables::default(),
+                World::jobs(),
+                &world.stop,
+            );
             world.stop.check()?;
             // What cannot be read of an environment is the subject of `doctor`.
             Ok(site.iter().flat_map(diagnosis::broken).filter(wanted).collect())

@@ -52,7 +52,10 @@ pub(super) enum InfoDirectory {
     Package(Box<InstalledPackage>),
     /// A package of ROCm, or one with device code, without the files that say what is installed.
     Remains(PackageRemains),
-    /// Another program's: distributions of Linux write no RECORD.
+    /// A package of others of which nothing but this is known: distributions of Linux write no RECORD, and
+    /// setuptools once wrote `.egg-info`.
+    Named(DistName, Version),
+    /// No package.
     Other,
 }
 
@@ -72,19 +75,37 @@ impl InfoDirectory {
             (Some(metadata), Some(record)) => {
                 Self::Package(Box::new(InstalledPackage::read(site, info, metadata, &record)))
             }
-            (Some(metadata), None) => Self::remains(metadata.name, info, "RECORD"),
+            (Some(metadata), None) => {
+                let requires_rocm = metadata.requirements().any(|line| is_of_rocm(&line.name));
+                if requires_rocm || is_of_rocm(&metadata.name) {
+                    return Self::remains(metadata.name, info, "RECORD");
+                }
+                Self::Named(metadata.name, metadata.version)
+            }
             (None, _) => {
                 let file_name = info.file_name().unwrap_or_default().to_string_lossy();
                 let name = file_name.split('-').next().unwrap_or_default().parse();
-                name.map_or(Self::Other, |name| Self::remains(name, info, "METADATA"))
+                match name {
+                    Ok(name) if is_of_rocm(&name) => Self::remains(name, info, "METADATA"),
+                    _ => Self::Other,
+                }
             }
         }
     }
 
+    /// Reads an `.egg-info` directory or file.
+    pub(super) fn read_egg(egg: &Path) -> Self {
+        let text = if egg.is_dir() {
+            text_of(egg, "PKG-INFO")
+        } else {
+            let file = egg.parent().zip(egg.file_name());
+            file.and_then(|(site, name)| text_of(site, &name.to_string_lossy()))
+        };
+        let metadata = text.as_deref().and_then(parse_metadata);
+        metadata.map_or(Self::Other, |metadata| Self::Named(metadata.name, metadata.version))
+    }
+
     fn remains(name: DistName, info: &Path, lacks: &'static str) -> Self {
-        if !is_of_rocm(&name) {
-            return Self::Other;
-        }
         Self::Remains(PackageRemains { name, info: info.to_owned(), lacks })
     }
 }
@@ -134,6 +155,11 @@ impl InstalledPackage {
             if Path::new(path).extension().is_some_and(|it| it == "pyc") {
                 continue;
             }
+            // Programs are outside of `site-packages`. Installers put them where they like, and write their first
+            // line anew.
+            if path.starts_with("..") || Path::new(path).is_absolute() {
+                continue;
+            }
             let place = site.join(path);
             let metadata = match fs::metadata(&place) {
                 Ok(metadata) => metadata,
@@ -155,8 +181,7 @@ impl InstalledPackage {
             if !path.contains(".dist-info/") {
                 self.files.push(path.to_owned());
             }
-            let is_inside = !path.starts_with("..") && !Path::new(path).is_absolute();
-            if is_inside && metadata.is_file() && (is_ours || path.contains(".so")) {
+            if metadata.is_file() && (is_ours || path.contains(".so")) {
                 match member(path, &place, &metadata) {
                     Ok(member) => members.push(member),
                     Err(_) => self.is_changed(path),
@@ -204,7 +229,11 @@ pub(super) fn text_of(directory: &Path, name: &str) -> Option<String> {
 
 /// The metadata of an installed package. `None` without a name or a version.
 pub(super) fn metadata_of(info: &Path) -> Option<Metadata> {
-    let headers: Headers = text_of(info, "METADATA")?.parse().ok()?;
+    parse_metadata(&text_of(info, "METADATA")?)
+}
+
+fn parse_metadata(text: &str) -> Option<Metadata> {
+    let headers: Headers = text.parse().ok()?;
     Some(Metadata {
         name: headers.get("Name")?.parse().ok()?,
         version: headers.get("Version")?.parse().ok()?,

@@ -24,6 +24,8 @@ pub struct RuntimeVariables {
     pub library_path: Vec<PathBuf>,
     /// `PYTHONPATH`
     pub python_path: Vec<PathBuf>,
+    /// `HOME`, where the packages of the user are.
+    pub home: Option<PathBuf>,
     /// `ROCM_PATH`, `ROCM_HOME`, `HIP_PATH`: where programs look for ROCm.
     pub rocm: Vec<(&'static str, PathBuf)>,
     /// `HSA_OVERRIDE_GFX_VERSION`: `11.0.0`
@@ -59,12 +61,12 @@ impl RuntimeFacts {
         let library_path = variables.library_path.iter();
         let rocm = variables.rocm.iter().map(|(variable, directory)| NamedRocm {
             variable,
-            directory: fs::canonicalize(directory).unwrap_or_else(|_| directory.clone()),
+            directory: canonical(directory),
             exists: directory.is_dir(),
             version: version_of(directory),
         });
         Self {
-            library_path: library_path.map(|it| (it.clone(), names_in(it))).collect(),
+            library_path: library_path.map(|it| (canonical(it), names_in(it))).collect(),
             rocm: rocm.collect(),
             libraries: library_directories().iter().flat_map(|it| names_in(it)).collect(),
             variables,
@@ -76,6 +78,10 @@ impl RuntimeFacts {
         let mut directories = self.library_path.iter();
         self.libraries.contains(name) || directories.any(|(_, names)| names.contains(name))
     }
+}
+
+fn canonical(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// The version of ROCm that a tree says.

@@ -9,21 +9,22 @@ use std::{
 };
 
 use fs_err as fs;
+use itertools::Itertools as _;
 use serde::Deserialize;
 use walkdir::WalkDir;
 
 use super::{
     installed_package::{InfoDirectory, InstalledPackage, PackageRemains, metadata_of, text_of},
     origin::InstallOrigin,
-    runtime::version_of,
+    runtime::{RuntimeVariables, version_of},
 };
 use crate::{
     error::{Context as _, Hint as _, Result, Stop, anyhow},
     parallel,
     policy::DistNames,
     target::Target,
-    version::BaseVersion,
-    wheel::{MarkerVariable, MarkerVariables, Metadata},
+    version::{BaseVersion, Version},
+    wheel::{DistName, MarkerVariable, MarkerVariables, Metadata},
 };
 
 /// The beginning of each directory with the files of a ROCm package: `_rocm_sdk_core`.
@@ -38,12 +39,19 @@ pub struct SitePackages {
     pub root: PathBuf,
     /// The packages that Python imports. One that another of the same name hides is not among them.
     pub packages: Vec<InstalledPackage>,
+    /// Further packages, of which only name and version are known.
+    pub named: Vec<(DistName, Version)>,
     /// What interrupted removals have left of packages of ROCm.
     pub remains: Vec<PackageRemains>,
     /// Libraries and archives of device code in the directories of ROCm that no RECORD names. A loader or the
     /// runtime may find them.
     pub strays: Vec<String>,
     pub devel: Option<DevelFiles>,
+    /// `root` without symlinks.
+    pub real_root: PathBuf,
+    /// The directory of the Python that the programs of the environment run, if it is not that of the environment:
+    /// it was moved, or copied.
+    pub moved_from: Option<PathBuf>,
     pub python: PythonFacts,
     /// Where `install` took its packages from, with the environment.
     pub origin: Option<(PathBuf, InstallOrigin)>,
@@ -67,6 +75,8 @@ pub struct DevelFiles {
     pub wanted: Option<DevelCount>,
     /// The version that the unpacked files say.
     pub version: Option<BaseVersion>,
+    /// The version that the files of the core package say, from which they are made too.
+    pub core: Option<BaseVersion>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -84,10 +94,9 @@ pub fn metadata(environment: &Path) -> Vec<Metadata> {
 
 impl SitePackages {
     /// Reads the packages of an environment, and those of the other directories that its Python imports from.
-    /// `python_path` are the directories of `PYTHONPATH`.
     pub fn read(
         environment: &Path,
-        python_path: &[PathBuf],
+        variables: &RuntimeVariables,
         jobs: NonZeroUsize,
         stop: &Stop,
     ) -> Result<Self> {
@@ -98,22 +107,23 @@ impl SitePackages {
         let root = std::path::absolute(site)?;
         let settings = VenvSettings::read(environment);
         let python = PythonFacts::read(environment, &root, &settings);
-        // The order is that of `sys.path`.
-        let before = python_path.iter().cloned();
-        let sites =
-            before.chain([root.clone()]).chain(settings.other_sites(python.version.as_deref()));
+        let sites = sites(environment, &root, &settings, python.version.as_deref(), variables);
         let infos: Vec<(PathBuf, PathBuf)> = sites
-            .flat_map(|site| infos_in(&site).into_iter().map(move |info| (site.clone(), info)))
+            .iter()
+            .flat_map(|site| infos_in(site).into_iter().map(move |info| (site.clone(), info)))
             .collect();
         let directories = parallel::try_map(&infos, jobs, stop, |(site, info)| {
-            Ok(InfoDirectory::read(site, info))
+            let is_egg = info.extension().is_some_and(|it| it == "egg-info");
+            Ok(if is_egg { InfoDirectory::read_egg(info) } else { InfoDirectory::read(site, info) })
         })?;
         let mut packages: Vec<InstalledPackage> = Vec::new();
         let mut remains = Vec::new();
+        let mut named = Vec::new();
         for directory in directories {
             match directory {
                 InfoDirectory::Package(package) => packages.push(*package),
                 InfoDirectory::Remains(one) => remains.push(one),
+                InfoDirectory::Named(name, version) => named.push((name, version)),
                 InfoDirectory::Other => {}
             }
         }
@@ -127,8 +137,11 @@ impl SitePackages {
             strays: strays(&root, &packages),
             devel: DevelFiles::read(&root),
             origin: origin.and_then(|it| InstallOrigin::read(&it).map(|origin| (it, origin))),
+            moved_from: moved_from(environment),
+            real_root: fs::canonicalize(&root).unwrap_or_else(|_| root.clone()),
             python,
             packages,
+            named,
             remains,
             root,
         })
@@ -143,6 +156,67 @@ impl SitePackages {
     pub fn find(&self, name: &str) -> Option<&InstalledPackage> {
         self.packages.iter().find(|package| package.name.normalized() == name)
     }
+
+    /// The version of an installed package, also of one of which nothing else is known.
+    pub fn version_of(&self, name: &DistName) -> Option<&Version> {
+        let package = self.find(name.normalized()).map(|package| &package.version);
+        let named =
+            || self.named.iter().find(|(other, _)| other == name).map(|(_, version)| version);
+        package.or_else(named)
+    }
+}
+
+/// The directories that Python imports packages from, in the order of `sys.path`, each once.
+fn sites(
+    environment: &Path,
+    own: &Path,
+    settings: &VenvSettings,
+    version: Option<&str>,
+    variables: &RuntimeVariables,
+) -> Vec<PathBuf> {
+    let user = variables.home.as_ref().zip(version);
+    let user =
+        user.map(|(home, version)| home.join(format!(".local/lib/python{version}/site-packages")));
+    let is_venv = settings.home.is_some();
+    // A prefix of conda has a Python of its own, for which packages of the user come first.
+    let is_prefix = !is_venv && environment.join("bin").is_dir();
+    let mut sites = variables.python_path.clone();
+    sites.extend(user.clone().filter(|_| is_prefix));
+    sites.push(own.to_owned());
+    sites.extend(user.filter(|_| is_venv && settings.sees_other_sites));
+    sites.extend(settings.other_sites(version));
+    let further: Vec<PathBuf> = sites.iter().flat_map(|site| named_in_pth(site)).collect();
+    sites.extend(further);
+    sites
+        .into_iter()
+        .unique_by(|site| fs::canonicalize(site).unwrap_or_else(|_| site.clone()))
+        .collect()
+}
+
+/// The directories that the `.pth` files of a directory of packages name, as editable installs do.
+fn named_in_pth(site: &Path) -> Vec<PathBuf> {
+    let files =
+        entries_of(site).into_iter().filter(|path| path.extension().is_some_and(|it| it == "pth"));
+    let texts = files.filter_map(|path| text_of(site, path.file_name()?.to_str()?));
+    let texts: Vec<String> = texts.collect();
+    let lines = texts.iter().flat_map(|text| text.lines()).map(str::trim);
+    let lines = lines.filter(|line| {
+        !line.is_empty() && !line.starts_with(['#', '.']) && !line.starts_with("import")
+    });
+    lines.map(|line| site.join(line)).filter(|path| path.is_dir()).collect()
+}
+
+/// The directory of the Python that the programs of an environment run, if it is another one.
+fn moved_from(environment: &Path) -> Option<PathBuf> {
+    let programs = fs::canonicalize(environment.join("bin")).ok()?;
+    let script = fs::read(programs.join("rocm-sdk")).ok()?;
+    let line = script.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let program = Path::new(std::str::from_utf8(line).ok()?.trim());
+    let directory =
+        program.parent().filter(|it| it.is_absolute() && program.file_name().is_some())?;
+    let is_own = fs::canonicalize(directory).is_ok_and(|it| it == programs);
+    let is_python = program.file_name()?.to_str()?.starts_with("python");
+    (is_python && !is_own).then(|| directory.to_owned())
 }
 
 /// Leaves out the packages that Python does not import, because an earlier directory has one of the same name. Two
@@ -210,18 +284,23 @@ impl PythonFacts {
         let directories = site.ancestors().filter_map(Path::file_name);
         let mut names = directories.filter_map(|name| name.to_str()?.strip_prefix("python"));
         let of_path = names.find(|name| name.contains('.')).map(str::to_owned);
-        let minor = |version: &String| {
-            let mut numbers = version.split('.');
-            Some(format!("{}.{}", numbers.next()?, numbers.next()?))
-        };
         let program = environment.join("bin/python");
         let program = std::path::absolute(&program).unwrap_or(program);
-        let is_gone = fs::symlink_metadata(&program).is_ok() && !program.exists();
+        // One of Windows has other programs.
+        let is_venv = settings.home.is_some() && !environment.join("Scripts").is_dir();
+        let has_home = settings.home.as_ref().is_none_or(|home| home.is_dir());
+        let is_gone = is_venv && cfg!(unix) && (!program.exists() || !has_home);
         Self {
-            version: of_path.or_else(|| settings.version.as_ref().and_then(minor)),
+            version: of_path.or_else(|| settings.version.as_deref().and_then(minor)),
             gone: is_gone.then_some(program),
         }
     }
+}
+
+/// `3.12` of `3.12.1.final.0`.
+fn minor(version: &str) -> Option<String> {
+    let mut numbers = version.split('.');
+    Some(format!("{}.{}", numbers.next()?, numbers.next()?))
 }
 
 impl MarkerVariables for PythonFacts {
@@ -243,19 +322,33 @@ impl MarkerVariables for PythonFacts {
 /// The directory with the packages of an environment: the first one that has a package, or else the first one that
 /// exists.
 fn own_site(environment: &Path) -> Option<PathBuf> {
+    // Another Python may have left its directory.
+    let version = VenvSettings::read(environment).version.as_deref().and_then(minor);
+    let of_version =
+        version.map(|version| environment.join(format!("lib/python{version}/site-packages")));
+    if let Some(site) = of_version.filter(|site| site.is_dir()) {
+        return Some(site);
+    }
     let libraries = ["lib", "lib64"].map(|name| environment.join(name));
     let pythons = libraries.iter().flat_map(|library| entries_of(library));
     let sites = iter::once(environment.join("Lib/site-packages"))
-        .chain(pythons.map(|python| python.join("site-packages")))
+        .chain(
+            pythons.flat_map(|python| ["site-packages", "dist-packages"].map(|it| python.join(it))),
+        )
         .filter(|site| site.is_dir());
     let sites: Vec<PathBuf> = sites.collect();
     let mut all = iter::once(environment.to_owned()).chain(sites.iter().cloned());
     all.find(|site| !infos_in(site).is_empty()).or_else(|| sites.into_iter().next())
 }
 
-/// The `.dist-info` directories of a directory of packages, sorted.
+/// The `.dist-info` and `.egg-info` entries of a directory of packages, sorted.
 fn infos_in(site: &Path) -> Vec<PathBuf> {
-    let is_info = |path: &PathBuf| path.extension().is_some_and(|it| it == "dist-info");
+    let is_info = |path: &PathBuf| {
+        // pip gives a package such a name while it removes it, and ignores what is left.
+        let is_ignored =
+            path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"~"));
+        !is_ignored && path.extension().is_some_and(|it| it == "dist-info" || it == "egg-info")
+    };
     let mut infos: Vec<PathBuf> = entries_of(site).into_iter().filter(is_info).collect();
     infos.sort();
     infos
@@ -282,7 +375,10 @@ fn strays(site: &Path, packages: &[InstalledPackage]) -> Vec<String> {
         let path = entry.path().strip_prefix(site).ok()?.to_str()?;
         let name = path.rsplit('/').next().unwrap_or_default();
         let is_archive = Path::new(name).extension().is_some_and(|it| it == "kpack");
-        let is_found_by_name = is_archive || name.contains(".so");
+        let end = name.split_once(".so").map(|(_, end)| end);
+        let is_library =
+            end.is_some_and(|end| end.bytes().all(|byte| byte == b'.' || byte.is_ascii_digit()));
+        let is_found_by_name = is_archive || is_library;
         (is_found_by_name && !known.contains(path)).then(|| path.to_owned())
     });
     let mut strays: Vec<String> = paths.collect();
@@ -315,10 +411,20 @@ impl DevelFiles {
         }
         Some(Self {
             version: version_of(&directory),
+            core: version_of(
+                &site.join(format!("_{}", DistNames::built_in().core.replace('-', "_"))),
+            ),
             wanted: manifest.and_then(|text| serde_json::from_str(&text).ok()),
             present,
             directory,
         })
+    }
+
+    /// The version of the unpacked files, if the other packages have another one.
+    pub fn other_version(&self) -> Option<&BaseVersion> {
+        self.version
+            .as_ref()
+            .filter(|version| self.core.as_ref().is_some_and(|core| core != *version))
     }
 
     /// Whether all files are there, as far as the manifest says how many there are.

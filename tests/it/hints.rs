@@ -50,7 +50,7 @@ fn replace_in(file: &Path, from: &str, to: &str) {
 /// What somebody does to an environment.
 type Damage = fn(&Sandbox, &str);
 
-const DAMAGES: [(&str, Damage); 14] = [
+const DAMAGES: [(&str, Damage); 17] = [
     ("`rocm-sdk-device-gfx942` is not installed", |t, environment| {
         let python = t.path(environment).join("bin/python");
         let mut uninstall = t.shell(&format!(
@@ -129,7 +129,27 @@ const DAMAGES: [(&str, Damage); 14] = [
         fs_err::create_dir_all(tree.join(".info")).unwrap();
         fs_err::write(tree.join(".info/version"), "0.1.0").unwrap();
     }),
-    ("leads to a Python that is gone", |t, environment| {
+    ("it was moved or copied", |t, environment| {
+        let program = t.path(environment).join("bin/rocm-sdk");
+        let script = fs_err::read_to_string(&program).unwrap();
+        let (_, code) = script.split_once('\n').unwrap();
+        write_program(&program, format!("#!/elsewhere/bin/python\n{code}").as_bytes());
+    }),
+    ("the development files are of ROCm 0.98.0", |t, environment| {
+        succeed(&mut t.shell(&format!("'{environment}/bin/rocm-sdk' init")));
+        let version = file(t, environment, "_rocm_sdk_devel/.info/version");
+        fs_err::remove_file(&version).unwrap();
+        fs_err::write(version, "0.98.0").unwrap();
+    }),
+    ("`rocm` 0.99.1.dev0 needs `rocm-profiler`", |t, environment| {
+        let info = info(t, environment, "rocm_sdk_core").with_file_name("foo-1.dist-info");
+        fs_err::create_dir(&info).unwrap();
+        let metadata =
+            "Metadata-Version: 2.1\nName: foo\nVersion: 1\nRequires-Dist: rocm[profiler]\n";
+        fs_err::write(info.join("METADATA"), metadata).unwrap();
+        fs_err::write(info.join("RECORD"), "").unwrap();
+    }),
+    ("the Python of the environment is gone", |t, environment| {
         let python = t.path(environment).join("bin/python");
         fs_err::remove_file(&python).unwrap();
         std::os::unix::fs::symlink("/nowhere/python3", python).unwrap();
@@ -173,7 +193,7 @@ fn each_command_of_doctor_mends_what_it_was_printed_for() {
         let found = problems(&t, environment);
         assert!(found.iter().any(|it| it.0.contains(wanted)), "{wanted}: {found:?}");
         let is_command = |advice: &str| {
-            advice.contains("rocwheel install ") || advice.ends_with("rocm-sdk' init")
+            advice.contains("rocwheel install ") || advice.ends_with(" -m rocm_sdk init")
         };
         let advices: Vec<&String> =
             found.iter().map(|it| &it.1).filter(|advice| is_command(advice)).collect();

@@ -44,6 +44,7 @@ impl Variables<'_> {
                 .into_iter()
                 .filter_map(|name| Some((name, self.get(name)?.into())))
                 .collect(),
+            home: self.get("HOME").map(PathBuf::from),
             gfx_override: text("HSA_OVERRIDE_GFX_VERSION"),
             visible: visible.into_iter().filter_map(|name| Some((name, text(name)?))).collect(),
         }

@@ -3,12 +3,16 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    path::Path,
     sync::Arc,
 };
 
 use itertools::Itertools as _;
 
-use super::{Diagnosis, Repair, files_are, packages::is_twice};
+use super::{
+    Diagnosis, Repair, files_are,
+    packages::{is_stub, is_twice},
+};
 use crate::{
     check::{
         CheckOptions, Finding, Rule, RuleSelection, SetFacts, installed as installed_tree, judge,
@@ -46,7 +50,9 @@ pub(super) fn findings(site: &SitePackages, is_whole: bool, repair: &Repair<'_>)
         // That a package is there in two versions is a cause of its own.
         findings.retain(|finding| {
             let package = finding.file.as_ref().and_then(|file| package_of(site, file));
-            rule.id != VERSIONS || package.is_none_or(|package| !is_twice(site, &package.name))
+            let is_said =
+                |package: &InstalledPackage| is_twice(site, &package.name) || is_stub(package);
+            rule.id != VERSIONS || package.is_none_or(|package| !is_said(package))
         });
         if !findings.is_empty() {
             all.push(of_rule(rule, &findings, site, repair));
@@ -178,11 +184,7 @@ pub(super) fn development_files(site: &SitePackages, repair: &Repair<'_>) -> Opt
             ),
         ));
     };
-    let other = devel.version.as_ref().filter(|version| {
-        // `7.14.0rc1` has files of 7.14.0.
-        !package.version.to_string().starts_with(&version.to_string())
-    });
-    let found = match other {
+    let found = match devel.other_version() {
         Some(version) => format!(
             "the development files are of ROCm {version}, and `{name}` is {}",
             package.version
@@ -197,9 +199,11 @@ pub(super) fn development_files(site: &SitePackages, repair: &Repair<'_>) -> Opt
         }
     };
     let init = match repair.environment() {
+        // The programs of an environment that was copied run another Python.
         Some(environment) => {
-            let program = if cfg!(windows) { "Scripts/rocm-sdk" } else { "bin/rocm-sdk" };
-            format!("{} init", shell_word(&environment.join(program).to_string_lossy()))
+            let program = if cfg!(windows) { "Scripts/python" } else { "bin/python" };
+            let python = shell_word(&environment.join(program).to_string_lossy());
+            format!("{python} -m rocm_sdk init")
         }
         None => "rocm-sdk init".to_owned(),
     };
@@ -223,7 +227,7 @@ pub(super) fn lost_libraries(site: &SitePackages) -> Vec<Diagnosis> {
     let provided: BTreeSet<&str> =
         ours.iter().flat_map(|package| &package.files).map(String::as_str).collect();
     let diagnosis = |package: &InstalledPackage| {
-        let lost = lost_in(package, &provided);
+        let lost = lost_in(package, &provided, site);
         let (name, version) = (&package.name, &package.version);
         (!lost.is_empty()).then(|| {
             Diagnosis::new(
@@ -235,27 +239,47 @@ pub(super) fn lost_libraries(site: &SitePackages) -> Vec<Diagnosis> {
     others.into_iter().filter_map(diagnosis).collect()
 }
 
-/// What the libraries of a package look for in a directory of another machine, although `provided` has it.
-fn lost_in(package: &InstalledPackage, provided: &BTreeSet<&str>) -> Vec<String> {
+/// What the libraries of a package look for in a directory of another machine, although `provided`, or the package
+/// itself, has it.
+fn lost_in(
+    package: &InstalledPackage,
+    provided: &BTreeSet<&str>,
+    site: &SitePackages,
+) -> Vec<String> {
     let names: BTreeSet<&str> =
         provided.iter().filter_map(|path| path.rsplit('/').next()).collect();
+    let bundled: BTreeSet<&str> =
+        package.files.iter().filter_map(|path| path.rsplit('/').next()).collect();
+    let is_in_site = |entry: &str| {
+        let path = Path::new(entry);
+        path.starts_with(&site.root) || path.starts_with(&site.real_root)
+    };
     let mut lost = Vec::new();
     for member in &package.wheel.members {
         let elf = member.content.as_ref().ok().and_then(|content| content.elf());
         let Some((elf, run_path)) = elf.and_then(|elf| Some((elf, elf.facts.run_path()?))) else {
             continue;
         };
-        let Some(absolute) = run_path.split(':').find(|entry| entry.starts_with('/')) else {
+        // Built against this environment.
+        if run_path.split(':').any(is_in_site) {
+            continue;
+        }
+        let mut absolute = run_path.split(':').filter(|entry| entry.starts_with('/'));
+        let of_rocm = absolute.clone().find(|entry| entry.contains("rocm"));
+        let Some(absolute) = of_rocm.or_else(|| absolute.next()) else {
             continue;
         };
         let directory = member.path.rsplit_once('/').map_or("", |(directory, _)| directory);
         let is_reached = |name: &str| {
-            let relative = run_path.split(':').filter_map(|entry| entry.strip_prefix("$ORIGIN"));
+            let relative = run_path.split(':').filter_map(|entry| {
+                entry.strip_prefix("$ORIGIN").or_else(|| entry.strip_prefix("${ORIGIN}"))
+            });
             let mut places = relative.map(|entry| normal(&format!("{directory}{entry}/{name}")));
             places.any(|place| provided.contains(place.as_str()))
         };
         let needed = elf.facts.needed.iter().map(|name| &**name);
-        let needed = needed.filter(|name| names.contains(name) && !is_reached(name));
+        let needed = needed
+            .filter(|name| names.contains(name) && !bundled.contains(name) && !is_reached(name));
         lost.extend(
             needed.map(|name| format!("`{}` looks for `{name}` in `{absolute}`", member.path)),
         );

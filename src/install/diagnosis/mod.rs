@@ -45,6 +45,7 @@ pub fn diagnose(
     let repair = Repair::new(site);
     let mut all = Vec::new();
     all.extend(runtime::interpreter(site, &repair));
+    all.extend(runtime::moved(site, &repair));
     all.extend(packages::remains(site, &repair));
     all.extend(packages::twice(site, &repair));
     all.extend(packages::lost_selector(site, &repair));
@@ -59,16 +60,32 @@ pub fn diagnose(
     all.extend(gaps);
     all.extend(packages::damage(site, &repair));
     // Without files of ROCm, rules find in the others what follows from that.
-    all.extend(files::findings(site, is_whole, &repair));
+    let two_sites = runtime::two_sites(site);
+    // In two directories there may be two versions.
+    if two_sites.is_none() {
+        all.extend(files::findings(site, is_whole, &repair));
+    }
     all.extend(is_whole.then(|| files::host_libraries(site, runtime)).into_iter().flatten());
     all.extend(has_all.then(|| files::strays(site)).into_iter().flatten());
     all.extend(files::lost_libraries(site));
     all.extend(files::development_files(site, &repair));
-    all.extend(runtime::two_sites(site));
+    all.extend(two_sites);
     if site.packages.iter().any(|package| is_ours(&package.name)) {
         all.extend(runtime::variables(site, runtime, targets, gpus));
     }
-    all
+    with_one_fix_each(all)
+}
+
+/// What one command mends is one diagnosis, with all evidence.
+fn with_one_fix_each(all: Vec<Diagnosis>) -> Vec<Diagnosis> {
+    let mut merged: Vec<Diagnosis> = Vec::new();
+    for diagnosis in all {
+        match merged.iter_mut().find(|other| other.fix == diagnosis.fix) {
+            Some(other) => other.found = format!("{}; {}", other.found, diagnosis.found),
+            None => merged.push(diagnosis),
+        }
+    }
+    merged
 }
 
 /// The packages that are not as they were installed, or are not what their name says. An installer leaves them
@@ -76,7 +93,10 @@ pub fn diagnose(
 pub fn broken(site: &SitePackages) -> Vec<DistName> {
     let is_broken = |package: &&InstalledPackage| {
         let is_devel = package.name.normalized() == DistNames::built_in().devel;
-        let needs_archive = |devel: &DevelFiles| !devel.is_complete() && !devel.has_archive();
+        let needs_archive = |devel: &DevelFiles| {
+            let is_right = devel.is_complete() && devel.other_version().is_none();
+            !is_right && !devel.has_archive()
+        };
         let lacks_files = is_devel && site.devel.as_ref().is_some_and(needs_archive);
         packages::is_stub(package) || package.is_damaged() || lacks_files
     };

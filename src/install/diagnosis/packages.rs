@@ -13,7 +13,7 @@ use crate::{
         site_packages::{PLATFORM, SitePackages},
     },
     policy::DistNames,
-    target::Target,
+    target::{Target, TargetTable},
     wheel::{DistName, Requirement},
 };
 
@@ -56,7 +56,14 @@ pub(super) fn twice(site: &SitePackages, repair: &Repair<'_>) -> Vec<Diagnosis> 
 /// `rocm` itself was installed here, and is not any more.
 pub(super) fn lost_selector(site: &SitePackages, repair: &Repair<'_>) -> Option<Diagnosis> {
     let selector = &DistNames::built_in().selector;
-    let version = repair.version().filter(|_| site.find(selector).is_none())?;
+    // Who removed all of them did it on purpose.
+    let has_others = site.packages.iter().any(|package| is_ours(&package.name));
+    let is_known = site.remains.iter().any(|remains| remains.name.normalized() == selector)
+        || site.named.iter().any(|(name, _)| name.normalized() == selector);
+    let version = repair.version().filter(|_| has_others && !is_known)?;
+    if site.find(selector).is_some() {
+        return None;
+    }
     Some(Diagnosis::new(
         format!("`{selector}` {version}, which was installed here, is gone"),
         repair.install(&format!("`{selector}`"), None),
@@ -126,16 +133,18 @@ pub(super) fn unmet_requirements(site: &SitePackages, repair: &Repair<'_>) -> Ve
                 continue;
             }
             let by = format!("`{}` {}", package.name, package.version);
-            match site.find(line.name.normalized()) {
+            match site.version_of(&line.name) {
                 None => {
                     let entry = missing.entry(&line.name).or_default();
                     entry.by.insert(by);
                     entry.line = Some(line);
                 }
                 // Packages of ROCm in two versions have a rule of `check`.
-                Some(found) if is_ours(&package.name) && is_ours(&found.name) => {}
-                Some(found) if line.allows(&found.version) == Some(false) => {
-                    let installed = found.version.to_string();
+                Some(_) if is_ours(&package.name) && is_ours(&line.name) => {}
+                // A stub has a version of its own, and is said already.
+                Some(_) if site.find(line.name.normalized()).is_some_and(is_stub) => {}
+                Some(version) if line.allows(version) == Some(false) => {
+                    let installed = version.to_string();
                     let entry = wrong.entry((installed, line.to_string())).or_default();
                     entry.by.insert(by);
                     entry.line = Some(line);
@@ -155,17 +164,36 @@ pub(super) fn unmet_requirements(site: &SitePackages, repair: &Repair<'_>) -> Ve
         let but = if has_files { ": only files of it are there" } else { "" };
         Diagnosis::new(
             format!("{} `{name}`{specifier}, which is not installed{but}", need(&by)),
-            repair.install_one(name, &format!("`{name}{specifier}`"), None),
+            fix_of(name, line, repair),
         )
     });
     let wrong = wrong.into_iter().filter_map(|((installed, _), Unmet { by, line })| {
         let (name, specifier) = (&line?.name, line?.specifier());
         Some(Diagnosis::new(
             format!("{} `{name}`{specifier}, and {installed} is installed", need(&by)),
-            repair.install_one(name, &format!("`{name}{specifier}`"), None),
+            fix_of(name, line, repair),
         ))
     });
     missing.chain(wrong).collect()
+}
+
+/// What brings a package that a line requires. A line that another version of ROCm fulfils is not met by installing
+/// the same again.
+fn fix_of(name: &DistName, line: Option<&Requirement>, repair: &Repair<'_>) -> String {
+    let specifier = line.map(Requirement::specifier).unwrap_or_default();
+    let what = format!("`{name}{specifier}`");
+    let extras: Vec<String> = line
+        .map(|line| line.marker.extras().into_iter().map(str::to_owned).collect())
+        .unwrap_or_default();
+    match (repair.version(), line) {
+        (Some(version), Some(line)) if is_ours(name) && line.allows(version) == Some(false) => {
+            format!(
+                "install what needs {what} in a build for ROCm {version}, or another version of ROCm"
+            )
+        }
+        _ if is_ours(name) => repair.install_with(&what, None, &extras),
+        _ => repair.install_one(name, &what, None),
+    }
 }
 
 /// A requirement that is not met: who needs it, and the line that says so.
@@ -183,7 +211,7 @@ pub(super) fn has_all_of_rocm(site: &SitePackages) -> bool {
         let mut required = plain.filter(|line| is_ours(&line.name));
         !is_stub(package)
             && !package.is_damaged()
-            && required.all(|line| site.find(line.name.normalized()).is_some())
+            && required.all(|line| site.version_of(&line.name).is_some())
     };
     site.remains.is_empty() && ours.all(is_whole)
 }
@@ -208,12 +236,19 @@ fn asked_extras(site: &SitePackages) -> BTreeMap<&str, BTreeSet<String>> {
 pub(super) fn torch(site: &SitePackages) -> Option<Diagnosis> {
     let torch = site.find("torch")?;
     let has = |name: &str| torch.files.iter().any(|path| path.contains(name));
-    let is_rocm = torch.version.to_string().contains("rocm") || has("libtorch_hip");
+    let is_rocm = torch.version.to_string().contains("rocm") || has("torch_hip");
     if is_rocm || !site.packages.iter().any(|package| is_ours(&package.name)) {
         return None;
     }
     let version = &torch.version;
-    let kind = if has("libtorch_cuda") { "CUDA" } else { "CPUs" };
+    let kind = if has("torch_cuda") {
+        "CUDA"
+    } else if has("libtorch") || has("torch_cpu") {
+        "CPUs"
+    } else {
+        // Its libraries are elsewhere, as those of an editable install are.
+        return None;
+    };
     Some(Diagnosis::new(
         format!("torch {version} is built for {kind}, and not for ROCm"),
         "install a torch that is built for ROCm, from the index of its packages: PyPI has the other one",
@@ -242,11 +277,20 @@ fn gaps_of(
     let name = &package.name;
     let version = &package.version;
     let lines = package.requires.iter().flat_map(|line| {
-        let extras = line.marker.extras().into_iter();
+        let extras = line
+            .marker
+            .extras()
+            .into_iter()
+            .filter(|extra| line.marker.evaluate(&site.python, &[extra]).unwrap_or(true));
         let targets = extras.filter_map(|extra| extra.strip_prefix(DEVICE_EXTRA));
         targets.filter(|target| target.starts_with("gfx")).map(move |target| (target, line))
     });
-    let (lines, others): (Vec<_>, Vec<_>) = lines.partition(|(target, _)| *target == wanted);
+    // An extra may be for a family: `device-gfx94X-dcgpu`.
+    let is_wanted = |name: &str| {
+        name == wanted
+            || TargetTable::builtin().targets_named(name).iter().any(|it| it.to_string() == wanted)
+    };
+    let (lines, others): (Vec<_>, Vec<_>) = lines.partition(|(target, _)| is_wanted(target));
     if lines.is_empty() && !others.is_empty() {
         let others = few(others.into_iter().map(|(target, _)| target.to_owned()).unique());
         return vec![Diagnosis::new(
@@ -261,7 +305,7 @@ fn gaps_of(
         if site.remains.iter().any(|remains| remains.name == *device) {
             return None;
         }
-        let Some(installed) = site.find(device.normalized()).map(|package| &package.version) else {
+        let Some(installed) = site.version_of(device) else {
             let found = format!(
                 "`{name}` {version} has no code for `{wanted}`: `{device}` is not installed"
             );

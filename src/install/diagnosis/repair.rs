@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use itertools::Itertools as _;
+
+use super::packages::is_stub;
 use crate::{
     index::is_ours,
     install::{installed_package::DEVICE, origin::InstallOrigin, site_packages::SitePackages},
@@ -34,7 +37,8 @@ impl<'a> Repair<'a> {
                 _ => extras.extend(line.marker.extras().into_iter().map(str::to_owned)),
             }
         }
-        let version = selector.map(|package| &package.version);
+        // A stub has the version of a stranger.
+        let version = selector.filter(|package| !is_stub(package)).map(|package| &package.version);
         // Another program may have installed another version since.
         let is_current =
             |origin: &InstallOrigin| version.is_none() || origin.version.as_ref() == version;
@@ -55,6 +59,16 @@ impl<'a> Repair<'a> {
     /// What brings packages of ROCm again, and device code for one more target: the command that installs the whole
     /// environment again, or else a sentence about these packages.
     pub(super) fn install(&self, packages: &str, target: Option<&Target>) -> String {
+        self.install_with(packages, target, &[])
+    }
+
+    /// The same, with further extras of `rocm`.
+    pub(super) fn install_with(
+        &self,
+        packages: &str,
+        target: Option<&Target>,
+        extras: &[String],
+    ) -> String {
         let Some((environment, origin)) = self.origin else {
             return format!(
                 "install {packages} from the index that this ROCm came from: on PyPI, packages of others have \
@@ -63,7 +77,7 @@ impl<'a> Repair<'a> {
         };
         let all = InstallOrigin {
             targets: self.targets.iter().chain(target).map(Target::to_string).collect(),
-            extras: self.extras.clone(),
+            extras: self.extras.iter().chain(extras).unique().cloned().collect(),
             ..origin.clone()
         };
         all.with_earlier(Some(origin.clone())).command(environment)

@@ -25,13 +25,32 @@ pub(super) fn interpreter(site: &SitePackages, repair: &Repair<'_>) -> Option<Di
     let program = site.python.gone.as_ref()?.display();
     let fix = match repair.environment() {
         Some(environment) => format!(
-            "remove the directory `{}`, and then: {}",
+            "remove the directory `{}` with everything that others have installed in it, and then: {}",
             environment.display(),
             repair.install("its packages", None)
         ),
         None => "remove the environment, and make it again".to_owned(),
     };
-    Some(Diagnosis::new(format!("`{program}` leads to a Python that is gone"), fix))
+    Some(Diagnosis::new(
+        format!("`{program}` does not run: the Python of the environment is gone"),
+        fix,
+    ))
+}
+
+/// The environment was moved or copied: its programs run another Python.
+pub(super) fn moved(site: &SitePackages, repair: &Repair<'_>) -> Option<Diagnosis> {
+    let other = site.moved_from.as_ref()?.display();
+    let install = repair.environment().map(|_| repair.install("its packages", None));
+    let fix = match install {
+        Some(command) => format!("{command} --reinstall"),
+        None => "make the environment again where it is".to_owned(),
+    };
+    Some(Diagnosis::new(
+        format!(
+            "the programs of this environment run the Python in `{other}`: it was moved or copied"
+        ),
+        fix,
+    ))
 }
 
 /// Packages of ROCm in two directories. Their files find each other by relative paths, so only in one of them.
@@ -77,7 +96,7 @@ fn library_path(site: &SitePackages, runtime: &RuntimeFacts) -> Vec<Diagnosis> {
         .filter(|name| name.contains(".so"))
         .collect();
     let diagnosis = |(directory, present): &(PathBuf, BTreeSet<String>)| {
-        let is_own = std::path::absolute(directory).is_ok_and(|it| it.starts_with(&site.root));
+        let is_own = directory.starts_with(&site.root) || directory.starts_with(&site.real_root);
         let same: Vec<&str> =
             present.iter().map(String::as_str).filter(|name| names.contains(name)).collect();
         (!is_own && !same.is_empty()).then(|| {
@@ -102,7 +121,9 @@ fn named_rocm(site: &SitePackages, runtime: &RuntimeFacts) -> Vec<Diagnosis> {
         let variable = named.variable;
         let found = if !named.exists {
             format!("`{variable}` names `{shown}`, which is not there")
-        } else if named.directory.starts_with(&site.root) {
+        } else if named.directory.starts_with(&site.root)
+            || named.directory.starts_with(&site.real_root)
+        {
             return None;
         } else {
             let version = named.version.as_ref()?.to_string();

@@ -301,6 +301,9 @@ fn files_of_others_are_not_judged() {
 fn with_base(site: &Site, base: &Path) -> TempDir {
     let environment = tempfile::tempdir().unwrap();
     let home = base.join("bin");
+    fs_err::create_dir_all(&home).unwrap();
+    fs_err::create_dir_all(environment.path().join("bin")).unwrap();
+    std::os::unix::fs::symlink("/bin/sh", environment.path().join("bin/python")).unwrap();
     let config = format!("home = {}\ninclude-system-site-packages = true\n", home.display());
     fs_err::write(environment.path().join("pyvenv.cfg"), config).unwrap();
     let lib = environment.path().join("lib/python3.13");
@@ -336,6 +339,44 @@ fn the_packages_of_the_python_below_are_seen() {
     fs_err::remove_dir_all(base.root().join(dist_packages)).unwrap();
     copy_tree(below.root(), &base.root().join(dist_packages));
     assert_has!(says(), "packages of ROCm are in 2 directories: ");
+}
+
+/// Environments that other programs made, and in which nothing is wrong.
+#[test]
+fn healthy_environments_are_silent() {
+    let site = Site::new();
+    let root = text(site.root()).to_owned();
+    let python_path = |value: &str| site.says_with("gfx942", &[("PYTHONPATH", value)]);
+    // The same directory twice.
+    assert_eq!(python_path(&format!("{root}:{root}/:{root}")), "");
+    // Packages that distributions, setuptools and editable installs name in their own ways.
+    let lines = ["numpy>=2", "PyJWT", "xmltodict", "editable"];
+    site.install("fw", "1", &[&lines[..], &["rocm"]].concat(), &[]);
+    site.write(
+        "numpy-2.1.dist-info/METADATA",
+        b"Metadata-Version: 2.1\nName: numpy\nVersion: 2.1\n",
+    );
+    site.write("PyJWT-2.6.0.egg-info/PKG-INFO", b"Name: PyJWT\nVersion: 2.6.0\n");
+    site.write("xmltodict-0.13.0.egg-info", b"Name: xmltodict\nVersion: 0.13.0\n");
+    let other = Site::empty();
+    other.install("editable", "1", &[], &[]);
+    site.write(
+        "editable.pth",
+        format!("# a comment\nimport os\n{}\n", text(other.root())).as_bytes(),
+    );
+    assert_eq!(site.says("gfx942"), "");
+    // What pip has put aside, programs in a directory of their own, and a library of this environment.
+    site.write("~ocm_sdk_core-0.99.1.dev0.dist-info/METADATA", b"");
+    let record = site.root().join(format!("rocm_profiler-{VERSION}.dist-info/RECORD"));
+    let rows = fs_err::read_to_string(&record).unwrap() + "../../../bin/rocprof,sha256=x,12\n";
+    fs_err::write(&record, rows).unwrap();
+    let built =
+        |path: &str| SharedObject::new("_c.so").needs("libamdhip64.so.7").runpath(path).build();
+    let own = built(&format!("{root}/_rocm_sdk_devel/lib"));
+    let origin = built("/opt/rocm/lib:${ORIGIN}/../_rocm_sdk_core/lib");
+    site.install("ext", "1", &[], &[("ext/_c.so", &own), ("ext/_d.so", &origin)]);
+    site.install("torch", "2.13.0a0+gitabc123", &[], &[("__editable__.torch.pth", b"")]);
+    assert_eq!(site.says("gfx942"), "");
 }
 
 /// A removal that ended early, in each of its forms.
@@ -488,12 +529,11 @@ fn variables_that_lead_to_another_rocm() {
 #[test]
 fn a_python_that_is_gone() {
     let site = Site::new();
-    let environment = with_base(&site, Site::empty().root());
-    fs_err::create_dir_all(environment.path().join("bin")).unwrap();
-    let program = environment.path().join("bin/python");
-    std::os::unix::fs::symlink("/nowhere/python3", program).unwrap();
+    let base = Site::empty();
+    let environment = with_base(&site, base.root());
+    fs_err::remove_dir_all(base.root().join("bin")).unwrap();
     let said = rocwheel(&["doctor", text(environment.path()), "--target", "gfx942"]).stdout;
-    assert_has!(said, "/bin/python` leads to a Python that is gone");
+    assert_has!(said, "/bin/python` does not run: the Python of the environment is gone");
 }
 
 #[test]
