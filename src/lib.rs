@@ -10,6 +10,7 @@ pub mod error;
 // Value types that validate their text. No I/O.
 pub mod digest;
 pub mod glob;
+pub mod quantity;
 pub mod relpath;
 pub mod target;
 pub mod version;

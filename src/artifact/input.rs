@@ -15,10 +15,11 @@ use crate::{
         ArchiveName, ArtifactManifest, ArtifactName, ArtifactTree, UnpackLimits,
         name::ensure_readable, stage,
     },
-    console::{World, count, many, size},
+    console::World,
     error::{Hint as _, Result, one_line},
     io::FileIdentity,
     parallel,
+    quantity::{count, many, size},
 };
 
 pub use memory::claim;

@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     check::{AcceptedFinding, Coverage, Finding, Rule, Severity},
-    console::{Annotation, AnnotationLevel, many},
+    console::{Annotation, AnnotationLevel},
     error::{Context as _, Hint as _, Result, ensure},
     index::counted,
+    quantity::many,
 };
 
 const SCHEMA: &str = "rocwheel-check-v1";

@@ -12,7 +12,6 @@ use super::{
 use crate::{
     artifact::input,
     atomic::lock::{Lock, LockPurpose},
-    console::shell_word,
     error::{Context as _, Hint as _, Result, anyhow},
     fetch,
     package::{
@@ -23,6 +22,7 @@ use crate::{
     },
     place::{KnownPackage, KnownPackages, LocalSet},
     policy::{Catalog, ImportSuffix, Subset},
+    quantity::shell_word,
     run::Platform,
     target::{Scope, Target, TargetPattern, TargetTable},
     version::{ReleaseType, Version},

@@ -10,11 +10,11 @@ use super::{
     args::{AccessArgs, Jobs, PageArgs, Variables, duration},
 };
 use crate::{
-    console::{many, size},
     deps::{self, Lock, Mirror, SetPackage, Wishes, open_requirements, packages_of},
     error::{Context as _, Hint as _, Result},
     index::{Addresses, Urls},
     place::{PlaceArg, refusal},
+    quantity::{many, size},
 };
 
 /// Maintain the base index: the third-party packages that ROCm packages need

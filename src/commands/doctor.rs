@@ -17,12 +17,12 @@ use super::{
 };
 use crate::{
     atomic,
-    console::{many, size},
     error::{Context as _, Error, No, Result, hints, last_cause, one_line},
     github::GitHub,
     gpu::{self, Gpu},
     install::{self, RuntimeFacts, SitePackages},
     location::Bucket,
+    quantity::{many, size},
     retry::Backoff,
     run::Buckets,
     store::{

@@ -17,9 +17,9 @@ use super::{
 };
 use crate::{
     artifact::Component,
-    console::shell_word,
     error::{Hint as _, Result, ensure},
     fetch::{FetchRequest, LazyGitHub, OutputForm, Search, SourceKind, Wish},
+    quantity::shell_word,
     run::{Run, RunId, Workflow},
 };
 

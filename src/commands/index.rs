@@ -11,13 +11,13 @@ use super::{
 };
 use crate::{
     atomic::lock::{Lock, LockPurpose},
-    console::{many, shell_word, size},
     error::{Hint as _, Result, anyhow},
     index::{Addresses, SetJson},
     place::{
         self, IndexOptions, Indexed, IndexedProducts, KnownPackages, PackageDirectories, PlaceArg,
         PlaceDepth, SetPlace,
     },
+    quantity::{many, shell_word, size},
 };
 
 /// Write the package index of a directory or bucket

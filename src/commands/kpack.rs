@@ -10,13 +10,13 @@ use serde_json::json;
 
 use super::World;
 use crate::{
-    console::{aligned, many, size},
     error::{Context as _, Hint as _, Result, anyhow},
     io::FileAt,
     kpack::{
         CodeTarget,
         contents::{self, CodeFile, FoundCode},
     },
+    quantity::{aligned, many, size},
     target::{TargetPattern, TargetTable},
 };
 

@@ -18,7 +18,6 @@ use crate::{
     artifact::{ArchiveName, ArtifactName, ArtifactTree, TherockManifest, input, sample},
     atomic::lock::{Lock, LockPurpose},
     check::{Destination, Report, SetFacts, facts_of_built},
-    console::shell_word,
     diff::Difference,
     error::{Hint as _, Result, anyhow},
     fetch::{self, FetchJob, OutputForm, Wish},
@@ -29,6 +28,7 @@ use crate::{
         build::{Build, BuildSelection},
     },
     place::{Existing, LocalSet, PlaceArg, PublishedUpload, SetPlace, Upload, UploadOptions},
+    quantity::shell_word,
     report::{Forecast, PipelineAnswer, SummaryPage},
     run::{Buckets, Provenance, Run},
 };

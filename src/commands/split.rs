@@ -15,9 +15,9 @@ use crate::{
         split::{self, SplitPlan, WrittenArtifact},
     },
     atomic::lock::{Lock, LockPurpose},
-    console::{many, shell_word, size},
     error::{Context as _, Hint as _, Result},
     fetch,
+    quantity::{many, shell_word, size},
 };
 
 /// Split device code out of fat artifacts

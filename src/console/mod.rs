@@ -6,7 +6,6 @@
 #[cfg(test)]
 pub(crate) mod captured;
 mod progress;
-mod quantity;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -33,7 +32,6 @@ use serde::Serialize;
 use self::settings::{LogReader, Show, Verbosity};
 pub use self::{
     progress::{JoinedProgress, Progress},
-    quantity::{aligned, count, few, growth, many, percent, rate, shell_word, size, took},
     settings::{ConsoleSettings, Options, OutputFormat},
     workflow::{Annotation, AnnotationLevel},
 };

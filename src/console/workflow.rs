@@ -7,6 +7,8 @@ use std::{
     fmt::{self, Write as _},
 };
 
+use crate::quantity::is_hidden;
+
 /// The severity of an annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display)]
 #[strum(serialize_all = "lowercase")]
@@ -124,13 +126,6 @@ pub(super) fn harmless_json(json: &str) -> String {
         }
     }
     out
-}
-
-/// Invisible characters with an effect: control characters, and those that change the direction of
-/// text.
-pub(super) fn is_hidden(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use itertools::Itertools as _;
 
 use super::difference::{ComparedSet, Difference, FileChange, FileFate, LineChange, PackageChange};
 use crate::{
-    console::{few, growth, many, percent, size},
     index::Identity,
+    quantity::{few, growth, many, percent, size},
 };
 
 /// How many lines of each list are shown. The JSON document has all of them.

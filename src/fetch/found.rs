@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 
 use super::query::Choice;
 use crate::{
-    console::size,
     github::WorkflowRun,
+    quantity::size,
     run::{Buckets, ForeignCode, Run, RunOrigin},
     target::{Scope, TargetTable},
 };

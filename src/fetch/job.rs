@@ -28,9 +28,10 @@ use crate::{
         self,
         lock::{Lock, LockPurpose},
     },
-    console::{World, few, many, rate, size, took},
+    console::World,
     error::{Error, Hint as _, No, Result, anyhow, hinted, hints, one_line},
     parallel,
+    quantity::{few, many, rate, size, took},
 };
 
 /// Why a parcel is downloaded, or not.

@@ -14,8 +14,9 @@ use super::output::{FetchState, OutputDir, TREE_RECORD, WORK};
 use crate::{
     artifact::{Artifact, ArtifactTree, LinkEnd, TreeContent, TreeFile, merge, same_content},
     atomic::{self, StagedDir},
-    console::{World, many},
+    console::World,
     error::{Error, Hint as _, No, Result, anyhow, ensure, hinted},
+    quantity::many,
 };
 
 /// How many collisions the error lists one by one.

@@ -16,9 +16,9 @@ use super::{merge, source::ArtifactArchive};
 use crate::{
     artifact::ArtifactName,
     atomic::{self, AtomicFile},
-    console::{few, many},
     digest::Sha256,
     error::{Context as _, Hint as _, No, Result, anyhow, ensure, hinted},
+    quantity::{few, many},
     run::{ForeignCode, Provenance, run_of_prefix},
 };
 

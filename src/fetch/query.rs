@@ -18,12 +18,13 @@ use super::{
     source::{ArchiveSource, ArtifactArchive, StoreSource},
 };
 use crate::{
-    console::{World, few, many, took},
+    console::World,
     error::{Context as _, Error, Exit, Hint as _, No, Result, anyhow, hinted, message, one_line},
     github::WorkflowRun,
     location::Key,
     parallel,
     policy::catalog::Catalog,
+    quantity::{few, many, took},
     run::{
         Assumption, Platform, Run, RunContext, RunFacts, RunId, RunOrigin, RunReference, Workflow,
     },

@@ -9,13 +9,13 @@ use regex::Regex;
 use super::source::ArtifactArchive;
 use crate::{
     artifact::{ArtifactName, Component, TherockManifest},
-    console::many,
     error::{Error, No, Result, hinted, message},
     policy::{
         catalog::{Catalog, PackageKind, PackageSpec},
         naming::DistributionMode,
         subset::Subset,
     },
+    quantity::many,
     run::{ArtifactGroup, Platform},
     target::{Scope, TargetPattern, TargetTable},
 };

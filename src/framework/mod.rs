@@ -42,7 +42,7 @@ use std::fmt;
 use derive_more::Display;
 use serde::Serialize;
 
-use crate::{console::size, wheel::ChangedFile};
+use crate::{quantity::size, wheel::ChangedFile};
 
 pub use device_selector::SelectorPlan;
 pub use policy::Frameworks;

@@ -4,8 +4,8 @@ use itertools::Itertools as _;
 
 use super::read::FrameworkWheel;
 use crate::{
-    console::many,
     error::{Error, No, Result, hinted},
+    quantity::many,
 };
 
 /// Why a wheel is not tied or split.

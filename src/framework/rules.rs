@@ -15,10 +15,10 @@ use super::{
 };
 use crate::{
     check::{self, Finding, Rule, SetFacts, facts::DeviceCodeFacts, rule},
-    console::many,
     error::Result,
     index,
     loader::{MissingLibrary, missing_libraries},
+    quantity::many,
     version::Version,
     wheel::DistName,
 };

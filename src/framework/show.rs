@@ -19,10 +19,10 @@ use super::{
 };
 use crate::{
     check::facts::DeviceCodeFacts,
-    console::{many, size},
     elf::{ElfFacts, ElfKind, Machine},
     error::Result,
     loader::{Dotted, is_loadable},
+    quantity::{many, size},
 };
 
 /// The facts of several wheels that are installed together, as a document and as text.

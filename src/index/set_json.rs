@@ -11,8 +11,8 @@ use super::{
     projects::device_targets,
 };
 use crate::{
-    console::many,
     error::{Context as _, Hint as _, Result, anyhow, as_text, ensure},
+    quantity::many,
     run::{ArtifactGroup, ForeignCode, Platform, Repository, Run, RunAttempt, RunId},
     target::{Scope, Target},
     version::{GitSha, Version},

@@ -22,9 +22,10 @@ use super::{
 };
 use crate::{
     atomic::lock::Lock,
-    console::{World, few, shell_word, size},
+    console::World,
     error::{Context as _, Exit, Hint as _, No, Result, anyhow, hinted, message},
     place::OfferedFile,
+    quantity::{few, shell_word, size},
     target::Target,
     version::Version,
     wheel::DistName,

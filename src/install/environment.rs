@@ -20,9 +20,9 @@ use crate::{
         self,
         lock::{Lock, LockPurpose},
     },
-    console::shell_word,
     error::{Context as _, Error, Hint as _, Result, anyhow, hinted},
     index::is_ours,
+    quantity::shell_word,
     wheel::DistName,
 };
 

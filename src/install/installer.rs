@@ -11,9 +11,10 @@ use std::{
 use serde::Serialize;
 
 use crate::{
-    console::{World, shell_word},
+    console::World,
     error::{Context as _, Hint as _, No, Result, anyhow},
     place::PackageSource,
+    quantity::shell_word,
 };
 
 /// How often a running program is asked whether it has ended.

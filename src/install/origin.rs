@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     atomic,
-    console::shell_word,
     error::{Context as _, Result},
     io::read_small,
+    quantity::shell_word,
     version::Version,
 };
 

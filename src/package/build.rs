@@ -9,7 +9,7 @@ use itertools::Itertools as _;
 
 use crate::{
     artifact::{ArtifactTree, ensure_fit, same_content},
-    console::{World, many},
+    console::World,
     error::{Result, anyhow, hinted},
     index::Identity,
     package::{
@@ -24,6 +24,7 @@ use crate::{
         catalog::{Catalog, PackageKind, PackageSpec},
         required_file::RequiredFile,
     },
+    quantity::many,
     run::Provenance,
 };
 

@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 use crate::{
     artifact::TreeForm,
-    console::size,
     digest::Sha256,
     elf::Rpath,
     package::{
         assemble::{MadePackage, ReuseCount},
         plan::{BuildOrigin, BuildPlan, MemberSource, PackagePlan, SdkEntry},
     },
+    quantity::size,
     relpath::RelPath,
     target::Scope,
 };

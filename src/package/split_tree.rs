@@ -19,8 +19,9 @@ use crate::{
         split::{self, ArchivePlace, SplitAction, SplitPlan},
     },
     atomic,
-    console::{World, many, size},
+    console::World,
     error::{Context as _, Hint as _, Result, anyhow},
+    quantity::{many, size},
     relpath::RelPath,
     target::Scope,
 };

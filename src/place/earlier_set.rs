@@ -12,13 +12,13 @@ use super::{
     sync::{Existing, Item, Listing},
 };
 use crate::{
-    console::many,
     error::{Error, Hint as _, No, Result, anyhow},
     index::{
         package_file::{PackageFile, is_ours},
         pages::pages,
         set_json::{Identity, SetJson},
     },
+    quantity::many,
     run::{RunAttempt, RunPlace},
 };
 

@@ -19,7 +19,7 @@ use super::{
     sync::{Changes, Existing, Guard, Item, Listing, Plan, Sync, Synced},
 };
 use crate::{
-    console::{World, many},
+    console::World,
     error::{Hint as _, Result, anyhow},
     index::{
         Layout,
@@ -30,6 +30,7 @@ use crate::{
     },
     location::decode_component,
     parallel,
+    quantity::many,
     run::TarballName,
     wheel::DistName,
 };

@@ -26,13 +26,14 @@ use self::{
 };
 use super::{earlier_set, local::because, set_place::SetPlace};
 use crate::{
-    console::{World, many, size},
+    console::World,
     error::{Context as _, Error, Hint as _, Result, one_line},
     index::{
         Layout,
         pages::{Phase, content_type},
     },
     parallel,
+    quantity::{many, size},
     retry::{Backoff, Failures},
 };
 

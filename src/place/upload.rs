@@ -17,7 +17,7 @@ use super::{
     sync::{Changes, Existing, Guard, Item, Listing, Plan, Sync},
 };
 use crate::{
-    console::{World, many},
+    console::World,
     digest::Sha256,
     error::{Context as _, Result},
     index::{
@@ -27,6 +27,7 @@ use crate::{
         projects,
         set_json::{Identity, PART, SetJson},
     },
+    quantity::many,
 };
 
 /// Options of `rocwheel upload`.

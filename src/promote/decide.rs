@@ -10,11 +10,11 @@ use super::{
     texts::{TargetChange, VersionChange, VersionTexts},
 };
 use crate::{
-    console::many,
     error::{Context as _, Error, Hint as _, No, Result, anyhow, bail, ensure},
     glob::Glob,
     index::PackageFile,
     policy::DistNames,
+    quantity::many,
     relpath::RelPath,
     target::Target,
     version::PromotionGoal,

@@ -10,13 +10,14 @@ use fs_err as fs;
 use super::{observe::CandidateSet, plan::PromotionPlan, write::PromotedFile};
 use crate::{
     check::SetFacts,
-    console::{World, many},
+    console::World,
     error::{Context as _, Hint as _, No, Result, anyhow},
     framework::{
         FrameworkWheel, Frameworks, RocmLibraries, SelectorPlan,
         tie::{self, TieOptions, TiePlan, VersionPin, VersionSuffix},
     },
     index::PackageFile,
+    quantity::many,
     relpath::RelPath,
     wheel::{DistName, PackSettings, PackageFilename, WheelCompression},
 };

@@ -9,10 +9,10 @@ use serde::Serialize;
 
 use super::texts::VersionChange;
 use crate::{
-    console::{many, size},
     framework::tie::TiePlan,
     index::SIDECAR,
     place::ProductDirectories,
+    quantity::{many, size},
     relpath::RelPath,
     version::Version,
     wheel::PackageFilename,

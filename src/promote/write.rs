@@ -16,11 +16,12 @@ use super::{
 use crate::{
     archive::{self, SdistFiles},
     atomic::AtomicFile,
-    console::{World, many, size},
+    console::World,
     digest::Sha256,
     error::{Context as _, Result, Stop},
     index::{Identity, PackageFile},
     parallel,
+    quantity::{many, size},
     relpath::RelPath,
     target::Scope,
     version::Version,

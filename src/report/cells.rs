@@ -7,8 +7,8 @@
 use std::{cmp::Ordering, fmt::Write as _};
 
 use crate::{
-    console::{growth, many, percent},
     index::Urls,
+    quantity::{growth, many, percent},
 };
 
 /// GitHub drops the whole summary of a step if it is longer than 1 MiB.

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use super::cells::{arrow, code, folded, linked, plain, table};
 use crate::{
-    console::{few, many},
     diff::{Difference, FileChange, LineChange, changed_size, file_notes},
+    quantity::{few, many},
 };
 
 /// How many rows of each list are shown.

@@ -10,7 +10,7 @@ use crate::{
         Report,
         coverage::{Cell, Coverage},
     },
-    console::many,
+    quantity::many,
 };
 
 /// The libraries with gaps that a reader sees before opening anything.

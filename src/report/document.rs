@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use super::{cells::LIMIT, markdown::SummaryPage};
 
 use crate::{
-    console::{many, size},
     diff::Difference,
     digest::Sha256,
     error::Result,
@@ -18,6 +17,7 @@ use crate::{
     index::{Addresses, Choice, Identity, Layout, PackageFile, SetJson, install, paths},
     location::{Key, Location},
     package::Expected,
+    quantity::{many, size},
 };
 
 #[derive(Serialize)]

@@ -7,7 +7,7 @@ use itertools::Itertools as _;
 use super::cells::{RESERVE, code, folded, message, plain, push_rows};
 use crate::{
     check::{Finding, Report, Rule, Severity},
-    console::{count, many},
+    quantity::{count, many},
 };
 
 /// The rules that a reader sees before opening anything.

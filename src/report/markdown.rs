@@ -14,10 +14,10 @@ use super::{
 
 use crate::{
     check::Report,
-    console::{few, many},
     diff::Difference,
     error::Invalid,
     index::{Choice, Identity, Places, SetJson, Urls, install},
+    quantity::{few, many},
     run::{ArtifactGroup, Platform, Repository, RunId},
     target::{Scope, Target, TargetTable},
 };

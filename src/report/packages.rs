@@ -6,9 +6,9 @@ use itertools::Itertools as _;
 
 use super::cells::{RESERVE, bar, change, code, folded, plain, push_rows};
 use crate::{
-    console::{few, many, size},
     diff::{Difference, PackageChange},
     index::{PackageFile, SetJson, Urls},
+    quantity::{few, many, size},
 };
 
 /// The packages that a reader sees before opening anything.

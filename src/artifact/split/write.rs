@@ -14,7 +14,6 @@ use serde::Serialize;
 use super::{ArchivePlace, SplitAction, SplitPlan, prefix};
 use crate::{
     artifact::{ArtifactOutput, FileFacts, TreeContent},
-    console::{many, size as format_size},
     elf::{Patch, PatchedReader},
     error::{Context as _, Result, Stop},
     io::FileAt,
@@ -23,6 +22,7 @@ use crate::{
         archive::{self, ArchiveWriter, CodeSource},
     },
     parallel,
+    quantity::{many, size as format_size},
     relpath::RelPath,
     target::Scope,
 };

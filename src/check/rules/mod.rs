@@ -29,10 +29,10 @@ use crate::{
         path_facts::has_extension,
         rule::{Finding, Findings, Rule},
     },
-    console::many,
     index::identity,
     loader::{FileContents, InstalledTree},
     policy::{DistributionMode, catalog::CATALOG},
+    quantity::many,
     target::Target,
 };
 

@@ -10,8 +10,8 @@ use clap::{
 };
 
 use crate::{
-    console::shell_word,
     error::{Context as _, Result},
+    quantity::shell_word,
     run::ArtifactGroup,
     target::{Target, TargetPattern, split_list},
 };

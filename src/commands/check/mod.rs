@@ -23,9 +23,10 @@ use crate::{
         args::{AccessArgs, Jobs, SetArg, Variables, unusual},
         summary,
     },
-    console::{OutputFormat, many},
+    console::OutputFormat,
     error::{Context as _, Hint as _, No, Result},
     place::{KnownPackages, LocalSet, PackageDirectories, PlaceArg, PlaceDepth, SetPlace},
+    quantity::many,
     target::{TargetPattern, TargetTable},
 };
 

@@ -7,13 +7,13 @@ use fs_err as fs;
 use super::{PlansAnswer, World, WritingArgs};
 use crate::{
     commands::args::Variables,
-    console::many,
     error::Result,
     framework::{
         RocmLibraries,
         split::{self, SplitWheelPlan, SplitWheels, SplitWriter, ToSplit, WheelSplitOptions},
     },
     place::PlaceArg,
+    quantity::many,
     wheel::ChangedFile,
 };
 

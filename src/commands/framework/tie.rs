@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use super::{PlansAnswer, World, WritingArgs};
 use crate::{
     commands::args::Variables,
-    console::many,
     error::Result,
     framework::{
         FrameworkWheel, ShownFile,
         tie::{self, TieOptions},
     },
     place::PlaceArg,
+    quantity::many,
 };
 
 /// Tie wheels to one set of ROCm packages

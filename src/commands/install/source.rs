@@ -7,12 +7,12 @@ use itertools::Itertools as _;
 use super::InstallArgs;
 use crate::{
     commands::{World, args::SelectionArgs},
-    console::took,
     error::{Context as _, Hint as _, No, Result, anyhow, ensure, one_line},
     install::{self, InstallOrigin},
     parallel,
     place::{OfferedSet, SetPlace},
     policy::DistNames,
+    quantity::took,
     run::Run,
     version::{ReleaseStream, StreamPlace, Version},
     wheel::{DistName, Metadata},

@@ -5,8 +5,8 @@ use itertools::Itertools as _;
 use super::TargetsAnswer;
 use crate::{
     commands::args::Variables,
-    console::aligned,
     error::Result,
+    quantity::aligned,
     target::{Target, TargetTable},
 };
 

@@ -8,9 +8,9 @@ use serde::Serialize;
 use super::World;
 use crate::{
     commands::args::{MachineArgs, seams},
-    console::many,
     error::{Error, Hint as _, No, Result, hinted},
     gpu::{self, Gpu},
+    quantity::many,
     target::{Target, TargetTable},
 };
 

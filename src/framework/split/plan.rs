@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use super::placement::PlacedArchive;
 use crate::{
-    console::many,
     framework::{device_selector::SelectorPlan, read::FrameworkWheel},
+    quantity::many,
     relpath::RelPath,
     target::{Scope, Target},
     wheel::PackageFilename,

@@ -10,7 +10,6 @@ use itertools::Itertools as _;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    console::many,
     elf::Rpath,
     error::{Context as _, Result, ensure},
     framework::{
@@ -19,6 +18,7 @@ use crate::{
         read::FrameworkWheel,
         rocm::RocmLibraries,
     },
+    quantity::many,
     version::Version,
     wheel::{PackageFilename, Tag},
 };

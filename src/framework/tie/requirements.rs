@@ -6,7 +6,6 @@ use itertools::Itertools as _;
 
 use super::{Tie, VersionPin};
 use crate::{
-    console::many,
     error::Result,
     framework::{
         device_selector::SelectorPlan, policy::RocmDirectoryKey, read::FrameworkWheel,
@@ -14,6 +13,7 @@ use crate::{
     },
     index,
     policy::selector::DeviceSelector,
+    quantity::many,
     target::Target,
     version::Version,
     wheel::{DistName, Requirement},

@@ -17,13 +17,13 @@ use itertools::Itertools as _;
 
 use super::{REPOSITORY_VERSION, link};
 use crate::{
-    console::{many, size},
     index::install::{requirements, targets},
     index::{
         package_file::PackageFile,
         projects::{about, grouped},
         set_json::{IndexView, SetJson},
     },
+    quantity::{many, size},
     run::{ArtifactGroup, Platform},
     target::{Target, TargetTable},
 };

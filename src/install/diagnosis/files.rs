@@ -17,13 +17,13 @@ use crate::{
     check::{
         CheckOptions, Finding, Rule, RuleSelection, SetFacts, installed as installed_tree, judge,
     },
-    console::{few, shell_word},
     index::is_ours,
     install::{
         installed_package::InstalledPackage, runtime::RuntimeFacts, site_packages::SitePackages,
     },
     loader::missing_libraries,
     policy::DistNames,
+    quantity::{few, shell_word},
 };
 
 /// The rules of `check` that make sense for installed packages: device code that is not found or cannot be used, and

@@ -18,7 +18,7 @@ use super::{
     runtime::RuntimeFacts,
     site_packages::{DevelFiles, SitePackages},
 };
-use crate::{console::few, index::is_ours, policy::DistNames, target::Target, wheel::DistName};
+use crate::{index::is_ours, policy::DistNames, quantity::few, target::Target, wheel::DistName};
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]

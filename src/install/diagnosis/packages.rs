@@ -6,13 +6,13 @@ use itertools::Itertools as _;
 
 use super::{Diagnosis, Repair, files_are, need, quoted};
 use crate::{
-    console::few,
     index::is_ours,
     install::{
         installed_package::{DEVICE, InstalledPackage, PackageRemains},
         site_packages::{PLATFORM, SitePackages},
     },
     policy::DistNames,
+    quantity::few,
     target::{Target, TargetTable},
     wheel::{DistName, Requirement},
 };

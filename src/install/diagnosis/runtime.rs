@@ -10,13 +10,13 @@ use itertools::Itertools as _;
 
 use super::{Diagnosis, Repair, quoted};
 use crate::{
-    console::many,
     index::is_ours,
     install::{
         runtime::{NamedRocm, RuntimeFacts},
         site_packages::SitePackages,
     },
     policy::DistNames,
+    quantity::many,
     target::Target,
 };
 

@@ -7,11 +7,11 @@ use serde::{Serialize, Serializer, ser::SerializeStruct as _};
 
 use super::{content::SdkArchive, memory::WheelRecipe};
 use crate::{
-    console::{count, many, size},
     digest::Sha256,
     index::PackageFile,
     io::FileIdentity,
     package::split_tree::BuildArchives,
+    quantity::{count, many, size},
     relpath::RelPath,
     wheel::Source,
 };

@@ -6,9 +6,9 @@ use walkdir::WalkDir;
 
 use crate::{
     atomic,
-    console::{many, size},
     error::{Result, anyhow, hinted},
     package::plan::{BuildPlan, MemberSource, SdkEntry},
+    quantity::{many, size},
 };
 
 /// The files of `dist` that a build may replace.

@@ -19,13 +19,14 @@ use tempfile::NamedTempFile;
 use crate::{
     archive,
     atomic::{self, StagedDir},
-    console::{Progress, World, few, many, size, took},
+    console::{Progress, World},
     digest::Sha256,
     error::{Context as _, Result, one_line},
     index::{Layout, PackageFile},
     io::{FileIdentity, Tap, buffered},
     package::plan::{BuildPlan, PackageForm, PackagePlan},
     parallel,
+    quantity::{few, many, size, took},
     relpath::RelPath,
     version::Version,
     wheel::{

@@ -10,7 +10,6 @@ use itertools::Itertools as _;
 
 use crate::{
     artifact::{ArtifactTree, Collision, Component, Owned, TreeContent, TreeFile, same_entry},
-    console::{few, many},
     elf::{ElfKind, Machine},
     error::{Error, Result, anyhow, hinted},
     package::{
@@ -23,6 +22,7 @@ use crate::{
         naming::DistributionMode,
         subset::Subset,
     },
+    quantity::{few, many},
     relpath::RelPath,
     run::Platform,
     target::{Scope, Target, missing},

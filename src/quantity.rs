@@ -1,10 +1,15 @@
-//! Formats sizes, counts, durations and tables for people.
+//! How sizes, counts, durations, lists and words of a shell are shown to people.
 
 use std::{cmp::Ordering, fmt::Display, time::Duration};
 
 use indicatif::{HumanBytes, HumanCount};
 
-use super::workflow::is_hidden;
+/// Invisible characters with an effect: control characters, and those that change the direction of
+/// text.
+pub fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
 
 /// `612.00 MiB`
 pub fn size(bytes: u64) -> impl Display {
