@@ -115,6 +115,17 @@ fn each_change_is_a_line() {
     assert_eq!(diff(before.path(), after.path(), &["--exit-code"]).code, 1);
 }
 
+/// Texts of two versions are compared line by line.
+#[test]
+fn a_last_line_that_is_gone_is_a_change() {
+    let before = changed(&[("rocm_profiler", |members| {
+        member(members, "top_level.txt").2.extend(b"zz\n");
+    })]);
+    let said = diff(before.path(), &other_version(), &["--exit-code"]);
+    assert_eq!(said.code, 1, "{}", said.stdout);
+    assert_has!(said.stdout, "changed", "top_level.txt");
+}
+
 /// The job summary has the engine of `diff`.
 #[test]
 fn a_summary_shows_what_changed_since_the_baseline() {
