@@ -64,6 +64,13 @@ impl Environment {
         if text.contains(['\n', '\r']) {
             return Err(anyhow!("a path with a line break: {text:?}"));
         }
+        if let Ok(target) = fs::read_link(path)
+            && !path.exists()
+        {
+            let target = target.display();
+            return Err(anyhow!("`{text}` is a link to `{target}`, which is not there"))
+                .hint("remove the link, or name another directory");
+        }
         let root = fs::canonicalize(path).or_else(|_| std::path::absolute(path))?;
         root.file_name().with_context(|| format!("not the name of a directory: `{text}`"))?;
         Ok(Self { root })

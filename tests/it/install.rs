@@ -187,12 +187,14 @@ fn what_is_no_environment_is_not_touched() {
     let t = sandbox().shows(text(&set), "SET");
     t.write("thesis/text", "years");
     t.write("unfinished/pyvenv.cfg", "");
+    std::os::unix::fs::symlink("/nowhere/env", t.path("dangling")).unwrap();
     install(&t, &set, "--target gfx942").ok();
     let lines = [
         "--venv thesis",
         "--venv thesis/text",
         "--venv 'line\nbreak'",
         "--venv unfinished",
+        "--venv dangling",
         "--venv /",
         "--python 3.8",
     ];
@@ -204,7 +206,7 @@ fn what_is_no_environment_is_not_touched() {
     insta::assert_snapshot!(versions.replace_all(&refusals.concat(), "Python 3.X"));
     assert_eq!(t.read("thesis/text"), "years");
     assert_installed(&t.path(".venv"), &["gfx942"]);
-    assert_eq!(count(&t.path("")), 3);
+    assert_eq!(count(&t.path("")), 4);
 }
 
 #[test]
