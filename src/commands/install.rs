@@ -170,22 +170,27 @@ impl InstallArgs {
         self.accept.read_variables(variables)
     }
 
-    fn request(&self) -> Result<install::Request> {
-        let list = |text: &str| match text {
-            "none" => Vec::new(),
-            list => split_list(list).map(str::to_owned).collect(),
-        };
-        for text in &self.package {
+    /// What the user asks for besides `rocm`.
+    fn packages(&self) -> Result<Vec<Requirement>> {
+        let parse = |text: &String| {
             let requirement = text.parse::<Requirement>();
-            let has_url = requirement.as_ref().is_ok_and(|it| it.url().is_some());
+            let has_url = requirement.as_ref().is_ok_and(|line| line.url().is_some());
             if has_url || text.contains("://") {
                 return Err(anyhow!(
                     "`--package` with an address, for which the source has no digest"
                 ))
                 .hint("name the package, and the index that has it with `--deps`");
             }
-            requirement.with_context(|| format!("`--package` with no requirement: {text:?}"))?;
-        }
+            requirement.with_context(|| format!("`--package` with no requirement: {text:?}"))
+        };
+        self.package.iter().map(parse).collect()
+    }
+
+    fn request(&self) -> Result<install::Request> {
+        let list = |text: &str| match text {
+            "none" => Vec::new(),
+            list => split_list(list).map(str::to_owned).collect(),
+        };
         // The address reaches logs and lock files, so that it may have no password in it.
         let dependencies = self.deps.iter().filter(|it| *it != "none");
         let dependencies = dependencies.map(|it| it.parse::<Urls>()).next().transpose();
@@ -198,7 +203,7 @@ impl InstallArgs {
             stream: self.stream,
             targets,
             extras: self.extras.as_deref().map(list),
-            packages: self.package.clone(),
+            packages: self.packages()?,
             dependencies: dependencies.context("failed to read `--deps`")?.map(|it| it.to_string()),
             no_check: self.no_check,
             reinstall: self.reinstall,
@@ -264,7 +269,8 @@ impl InstallArgs {
                 }
             }
         }
-        let packages = self.packages(&place, &mut offered, rocm.as_ref().map(|it| &it.0))?;
+        let metadata = rocm.as_ref().map(|(metadata, _)| metadata);
+        let packages = metadata_of(&request.packages, &place, &mut offered, metadata)?;
         let installer = Installer::find(self.installer)?;
         if (action, installer) == (Action::Update, Installer::Pip) {
             install::ensure_pip(&environment.python())?;
@@ -288,26 +294,26 @@ impl InstallArgs {
             },
         )
     }
+}
 
-    /// The metadata of each package that the user asks for, if the source offers it.
-    fn packages(
-        &self,
-        place: &SetPlace,
-        offered: &mut OfferedSet,
-        rocm: Option<&Metadata>,
-    ) -> Result<Vec<(String, Option<Metadata>)>> {
-        let mut packages = Vec::new();
-        for text in &self.package {
-            let Requirement { name, .. } = text.parse()?;
-            place.offer_project(offered, name.normalized())?;
-            let pins = install::pins(offered, None, rocm, &self.package);
-            let mut files = offered.files.iter();
-            let file = pins.iter().find(|it| it.project == name).and_then(|pin| {
-                files.find(|it| it.project == pin.project && it.version == pin.version)
-            });
-            let metadata = file.map(|it| place.metadata_of(it)).transpose()?;
-            packages.push((text.clone(), metadata));
-        }
-        Ok(packages)
+/// The metadata of each package that the user asks for, if the source offers it.
+fn metadata_of(
+    packages: &[Requirement],
+    place: &SetPlace,
+    offered: &mut OfferedSet,
+    rocm: Option<&Metadata>,
+) -> Result<Vec<(Requirement, Option<Metadata>)>> {
+    let mut all = Vec::new();
+    for requirement in packages {
+        let name = &requirement.name;
+        place.offer_project(offered, name.normalized())?;
+        let pins = install::pins(offered, None, rocm, packages);
+        let mut files = offered.files.iter();
+        let file = pins.iter().find(|pin| pin.project == *name).and_then(|pin| {
+            files.find(|file| file.project == pin.project && file.version == pin.version)
+        });
+        let metadata = file.map(|file| place.metadata_of(file)).transpose()?;
+        all.push((requirement.clone(), metadata));
     }
+    Ok(all)
 }

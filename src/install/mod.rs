@@ -40,6 +40,7 @@ pub use self::{
 use crate::{
     run::Platform,
     version::{ReleaseStream, Version},
+    wheel::Requirement,
 };
 
 /// What the user asks for.
@@ -53,7 +54,7 @@ pub struct Request {
     /// `None` for the usual ones.
     pub extras: Option<Vec<String>>,
     /// Requirements besides `rocm`: `torch>=2.10`.
-    pub packages: Vec<String>,
+    pub packages: Vec<Requirement>,
     /// The index with all other packages.
     pub dependencies: Option<String>,
     /// Whether the set is installed unchecked.

@@ -36,7 +36,7 @@ pub struct Facts<'a> {
     /// `rocm` in the version to install, and what is asked for of it.
     pub rocm: Option<(Metadata, RocmSelection)>,
     /// The metadata of each package that the user asks for, if the source offers it.
-    pub packages: Vec<(String, Option<Metadata>)>,
+    pub packages: Vec<(Requirement, Option<Metadata>)>,
     pub environment: &'a Environment,
     pub action: Action,
     /// What an existing environment has.
@@ -120,7 +120,7 @@ pub fn plan(request: &Request, facts: Facts<'_>) -> Result<Plan> {
             None => selection.targets.iter().map(Target::to_string).collect(),
         },
         extras: selection.extras.iter().filter(is_device).cloned().collect(),
-        packages: request.packages.clone(),
+        packages: request.packages.iter().map(Requirement::to_string).collect(),
         dependencies: request.dependencies.clone(),
         no_check: request.no_check,
         ..InstallOrigin::new(facts.source, rocm.map(|it| it.version.clone()))
@@ -156,9 +156,8 @@ pub fn plan(request: &Request, facts: Facts<'_>) -> Result<Plan> {
 /// Fails if a package of an existing environment stays, and is one of another version of ROCm, or needs
 /// another version of a package that is installed now, as a framework that is tied to ROCm does.
 fn ensure_fits(facts: &Facts<'_>, projects: &BTreeSet<DistName>, pins: &[Pinned]) -> Result<()> {
-    let wishes = facts.packages.iter().filter_map(|(wish, _)| wish.parse::<Requirement>().ok());
-    let named: Vec<DistName> = wishes.map(|wish| wish.name).collect();
-    let is_new = |name: &DistName| projects.contains(name) || named.contains(name);
+    let is_named = |name: &DistName| facts.packages.iter().any(|(wish, _)| wish.name == *name);
+    let is_new = |name: &DistName| projects.contains(name) || is_named(name);
     let rocm = facts.rocm.as_ref().map(|it| &it.0);
     let parts = rocm.map(select::parts).unwrap_or_default();
     let conflict = |installed: &Metadata| {
@@ -203,17 +202,16 @@ fn requirements(
         let brackets = if extras.is_empty() { extras } else { format!("[{extras}]") };
         requirements.push(format!("{}{brackets}=={}", rocm.name, rocm.version));
     }
-    for (text, metadata) in &facts.packages {
-        let line: Option<Requirement> = text.parse().ok();
-        let pin = line.and_then(|line| pins.iter().find(|it| it.project == line.name));
+    for (wish, metadata) in &facts.packages {
+        let pin = pins.iter().find(|pin| pin.project == wish.name);
         let Some((pin, metadata)) = pin.zip(metadata.as_ref()) else {
-            requirements.push(elsewhere(request, facts.offered, text)?);
+            requirements.push(elsewhere(request, facts.offered, wish)?);
             continue;
         };
         if let Some(rocm) = rocm {
-            select::ensure_for(text, pin, &rocm.version, facts.offered)?;
+            select::ensure_for(wish, pin, &rocm.version, facts.offered)?;
         }
-        requirements.push(select::with_device_code(text, metadata, &selection.targets));
+        requirements.push(select::with_device_code(wish, metadata, &selection.targets));
     }
     if requirements.is_empty() {
         let (place, rocm) = (&facts.offered.place, &DistNames::built_in().selector);
@@ -226,35 +224,33 @@ fn requirements(
 }
 
 /// A package that the source does not offer. It has to come from the base index.
-fn elsewhere(request: &Request, offered: &OfferedSet, text: &str) -> Result<String> {
+fn elsewhere(request: &Request, offered: &OfferedSet, wish: &Requirement) -> Result<String> {
     let place = &offered.place;
     let Some(base) = &request.dependencies else {
         return Err(no(
-            format!("`{place}` does not have `{text}`"),
+            format!("`{place}` does not have `{wish}`"),
             "name the index that has it with `--deps`",
         ));
     };
-    let line: Option<Requirement> = text.parse().ok();
     let is_of_rocm = |name: &DistName| is_ours(name) || name.normalized().contains(DEVICE);
-    if is_public(base) && line.as_ref().is_some_and(|it| is_of_rocm(&it.name)) {
+    if is_public(base) && is_of_rocm(&wish.name) {
         return Err(no(
             format!(
-                "`{place}` does not have `{text}`, and on {REGISTRY} it is a package of a stranger"
+                "`{place}` does not have `{wish}`, and on {REGISTRY} it is a package of a stranger"
             ),
             "name a set or an index that has it",
         ));
     }
-    let is_pinned = line.is_some_and(|it| it.pin().is_some());
-    if is_public(base) && !is_pinned {
+    if is_public(base) && wish.pin().is_none() {
         return Err(no(
             format!(
-                "`{place}` does not have `{text}`, and anybody may have uploaded a package of this name to \
+                "`{place}` does not have `{wish}`, and anybody may have uploaded a package of this name to \
                  {REGISTRY}"
             ),
             "name the version that is meant: `==1.2.3` behind the name",
         ));
     }
-    Ok(text.to_owned())
+    Ok(wish.to_string())
 }
 
 /// Whether an address is that of the public registry, by one of its names.

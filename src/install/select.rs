@@ -339,18 +339,17 @@ pub fn pins(
     offered: &OfferedSet,
     family: Option<&ArtifactGroup>,
     rocm: Option<&Metadata>,
-    packages: &[String],
+    packages: &[Requirement],
 ) -> Vec<Pinned> {
     let (own, parts) = (rocm.map(|it| &it.version), rocm.map(parts));
     // Of an index, only the pages that matter were read.
     let parts = parts.unwrap_or_default();
     let choose = |project: &DistName| {
-        let asked = Requirement::all(packages)
-            .filter(|it| it.name == *project)
-            .find(|it| !it.specifier().is_empty());
+        let asked =
+            packages.iter().find(|wish| wish.name == *project && !wish.specifier().is_empty());
         let newest = |is_wanted: &dyn Fn(&Version) -> bool| {
             let is_asked =
-                |it: &Version| asked.as_ref().is_none_or(|asked| asked.allows(it).unwrap_or(true));
+                |it: &Version| asked.is_none_or(|asked| asked.allows(it).unwrap_or(true));
             offered.newest(project.normalized(), |it| is_asked(it) && is_wanted(it))
         };
         own.filter(|it| parts.contains(project) || offered.has(project.normalized(), it))
@@ -410,13 +409,13 @@ pub(super) fn is_for(framework: &Version, rocm: &Version) -> bool {
 /// Fails if the chosen version of a framework is for another version of ROCm, unless the user has named
 /// exactly that one.
 pub(super) fn ensure_for(
-    text: &str,
+    wish: &Requirement,
     pin: &Pinned,
     rocm: &Version,
     offered: &OfferedSet,
 ) -> Result<()> {
     let (project, version) = (&pin.project, &pin.version);
-    if version.of_rocm().is_none() || is_for(version, rocm) || text.contains('+') {
+    if version.of_rocm().is_none() || is_for(version, rocm) || wish.specifier().contains('+') {
         return Ok(());
     }
     let files = offered.files.iter().filter(|it| it.project == *project);
@@ -433,7 +432,11 @@ pub(super) fn ensure_for(
 /// A requirement of the user, with the extras for the device code of the targets that the package
 /// has: `torch[device-gfx942]>=2.10`. Some packages have an extra for a group of targets:
 /// `device-gfx110x`, `device-gfx12-0`.
-pub(super) fn with_device_code(text: &str, metadata: &Metadata, targets: &[Target]) -> String {
+pub(super) fn with_device_code(
+    wish: &Requirement,
+    metadata: &Metadata,
+    targets: &[Target],
+) -> String {
     let known = extras_of(metadata);
     let extra_of = |target: &Target| {
         let has = |extra: &&String| {
@@ -444,13 +447,11 @@ pub(super) fn with_device_code(text: &str, metadata: &Metadata, targets: &[Targe
         exact.or_else(|| known.iter().find(has))
     };
     let extras = targets.iter().filter_map(extra_of).unique().join(",");
-    match text.parse::<Requirement>() {
-        // In brackets, the user has chosen.
-        Ok(requirement) if !extras.is_empty() && requirement.extras.is_empty() => {
-            requirement.with_extras(&extras)
-        }
-        _ => text.to_owned(),
+    // In brackets, the user has chosen.
+    if extras.is_empty() || !wish.extras.is_empty() {
+        return wish.to_string();
     }
+    wish.with_extras(&extras)
 }
 
 /// A negative answer with advice.

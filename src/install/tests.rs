@@ -33,7 +33,7 @@ fn a_framework_is_asked_for_its_device_code() {
     let metadata = Metadata::parse(text.as_bytes()).unwrap();
     let asked = |what: &str, targets: &[&str]| {
         let targets: Vec<Target> = targets.iter().map(|it| it.parse().unwrap()).collect();
-        with_device_code(what, &metadata, &targets)
+        with_device_code(&what.parse().unwrap(), &metadata, &targets)
     };
     let lines = [
         asked("torch", &["gfx942"]),
