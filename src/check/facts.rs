@@ -248,7 +248,7 @@ pub struct DistInfoTexts<'a> {
 }
 
 impl SdistFile {
-    /// Whether our builder made it, as its `_dist_info.py` shows.
+    /// Whether our builder made it, as the class in its `_dist_info.py` shows.
     pub fn is_built_by_us(&self) -> bool {
         self.dist_info().is_some_and(|texts| texts.module.contains(CLASS))
     }

@@ -26,8 +26,8 @@ use crate::{
     run::ArtifactGroup,
 };
 
-/// The pages of a family that do not belong to one project.
-const ROOTS: [&str; 2] = ["index.html", "simple/index.html"];
+/// The root pages in the directory of a family.
+const FAMILY_ROOTS: [&str; 2] = ["index.html", "simple/index.html"];
 
 /// Options of `rocwheel index`.
 #[derive(Debug)]
@@ -62,8 +62,8 @@ pub fn plan_index(site: &SetPlace, options: &IndexOptions, world: &World) -> Res
 /// Updates the index of a place.
 pub fn index(site: &SetPlace, options: &IndexOptions, world: &World) -> Result<Indexed> {
     let sync = Sync::of_pages(site, world);
-    let (done, new) = sync.run(|listing| decide(listing, options, world))?;
-    let NewIndex { set, cache, facts, families } = new;
+    let (done, NewIndex { set, cache, facts, families }) =
+        sync.run(|listing| decide(listing, options, world))?;
     if done.removed > 0 {
         let families = families.iter().map(ArtifactGroup::as_str);
         site.tidy(iter::once("simple").chain(families));
@@ -85,7 +85,8 @@ fn decide(
 ) -> Result<(Changes, NewIndex)> {
     let site = listing.place;
     listing.add_set()?;
-    let known = KnownFacts { made: options.read.clone(), ..KnownFacts::read(site, Some(listing))? };
+    let mut known = KnownFacts::read(site, Some(listing))?;
+    known.made.clone_from(&options.read);
     let families = known.families();
     for family in &families {
         listing.add(family.as_str())?;
@@ -99,6 +100,7 @@ fn decide(
         world,
         progress: &world.console.progress("Reading", site, None),
     };
+    // Of a directory all was listed above. One that does not exist has the error of a list.
     let listed = if site.local().is_some_and(Path::is_dir) {
         site.files_among(&reading.layouts, &listing.objects)
     } else {
@@ -140,28 +142,27 @@ fn remember_sidecars(files: &mut [PackageFile], facts: &HashMap<String, ReadFact
 fn stale(listing: &Listing<'_>, items: &[Item], families: &[ArtifactGroup]) -> Vec<String> {
     let current: HashSet<&str> = items.iter().map(|item| &*item.path).collect();
     let is_ours = |path: &&String| {
-        let below = path.strip_prefix(Layout::Dist.files()).unwrap_or(path);
-        // `gfx94X-dcgpu/index.html`, and `gfx94X-dcgpu.html` beside the directory.
-        let of_family = |family: &ArtifactGroup| {
-            let rest = below.strip_prefix(family.as_str())?;
-            (rest == ".html").then_some(ROOTS[0]).or_else(|| rest.strip_prefix('/'))
+        let below_layout = path.strip_prefix(Layout::Dist.files()).unwrap_or(path);
+        let is_of_family = |family: &ArtifactGroup| {
+            let rest = below_layout.strip_prefix(family.as_str());
+            rest.is_some_and(|rest| match rest.strip_prefix('/') {
+                // The roots of a family are removed with the family; the set always has its own roots.
+                Some(page) => is_project_page(page) || FAMILY_ROOTS.contains(&page),
+                // Its find-links page is beside its directory: `gfx94X-dcgpu.html`.
+                None => rest == ".html",
+            })
         };
-        match families.iter().find_map(of_family) {
-            // The roots of a family are removed with the family; the set always has its own
-            // roots.
-            Some(below) => is_page(below) || ROOTS.contains(&below),
-            None => is_page(path),
-        }
+        is_project_page(path) || families.iter().any(is_of_family)
     };
-    let there = listing.objects.keys().filter(is_ours);
-    let stale = there.filter(|path| !current.contains(path.as_str()));
-    let mut stale: Vec<String> = stale.cloned().collect();
+    let ours = listing.objects.keys().filter(is_ours);
+    let mut stale: Vec<String> =
+        ours.filter(|path| !current.contains(path.as_str())).cloned().collect();
     stale.sort_unstable();
     stale
 }
 
 /// Whether a path is `simple/{project}/index.html`.
-fn is_page(path: &str) -> bool {
+fn is_project_page(path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
     matches!(parts[..], ["simple", _, "index.html"])
 }
@@ -172,11 +173,11 @@ mod tests {
 
     #[test]
     fn only_pages_of_projects_can_be_stale() {
-        assert!(is_page("simple/rocm/index.html"));
+        assert!(is_project_page("simple/rocm/index.html"));
         for path in
             ["simple/index.html", "simple/rocm/notes.html", "simple/a/b/index.html", "index.html"]
         {
-            assert!(!is_page(path), "{path}");
+            assert!(!is_project_page(path), "{path}");
         }
     }
 }

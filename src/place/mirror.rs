@@ -10,8 +10,10 @@ use crate::{console::World, error::Result, index::PackageFile};
 
 /// Compares packages with those of a place.
 pub fn plan_mirror(packages: &[PackageFile], place: &SetPlace, world: &World) -> Result<Plan> {
-    let sync = sync(place, "".as_ref(), world);
-    let (plan, ()) = sync.plan(|listing| decide(listing, packages, "".as_ref()))?;
+    // A plan opens no package, so that it needs no directory of them.
+    let source = Path::new("");
+    let (plan, ()) =
+        sync_of(place, source, world).plan(|listing| decide(listing, packages, source))?;
     Ok(plan)
 }
 
@@ -22,11 +24,11 @@ pub fn mirror(
     place: &SetPlace,
     world: &World,
 ) -> Result<()> {
-    sync(place, source, world).run(|listing| decide(listing, packages, source))?;
+    sync_of(place, source, world).run(|listing| decide(listing, packages, source))?;
     Ok(())
 }
 
-fn sync<'a>(place: &'a SetPlace, source: &'a Path, world: &'a World) -> Sync<'a> {
+fn sync_of<'a>(place: &'a SetPlace, source: &'a Path, world: &'a World) -> Sync<'a> {
     Sync {
         verb: "Mirroring",
         ..Sync::of_packages(place, source, Guard::Packages, Existing::Keep, world)
@@ -39,6 +41,7 @@ fn decide(
     source: &Path,
 ) -> Result<(Changes, ())> {
     listing.add("dist")?;
+    // Nothing is known of the files on disk: each is verified while it is sent.
     let items = packages.iter().map(|file| Item::file(file, source.join(file.name()), None));
     Ok((Changes::of(items.collect()), ()))
 }
