@@ -87,7 +87,8 @@ impl Coverage {
             libraries: BTreeMap::new(),
         };
         for (code, target, wheel) in found {
-            let (target, file) = (target.to_string(), &wheel.package.file);
+            let target = target.to_string();
+            let file = &wheel.package.file;
             let row = coverage.libraries.entry(code.library).or_default();
             row.is_needed |= !code.is_optional;
             if code.needs_xnack && !row.cells.contains_key(&target) {

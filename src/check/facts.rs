@@ -464,10 +464,12 @@ impl SetFacts {
 
     /// The metadata of each package for which it can be parsed.
     pub fn metadata(&self) -> impl Iterator<Item = (&str, Metadata)> {
-        let wheels = self.wheels.iter();
-        let wheels = wheels.filter_map(|it| Some((&*it.package.file, it.metadata()?)));
-        let sdists = self.sdists.iter();
-        let sdists = sdists.filter_map(|it| Some((&*it.package.file, it.metadata.clone().ok()?)));
+        let wheels =
+            self.wheels.iter().filter_map(|wheel| Some((&*wheel.package.file, wheel.metadata()?)));
+        let sdists = self
+            .sdists
+            .iter()
+            .filter_map(|sdist| Some((&*sdist.package.file, sdist.metadata.clone().ok()?)));
         wheels.chain(sdists)
     }
 

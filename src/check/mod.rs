@@ -17,6 +17,7 @@ pub use accept::{AcceptList, AcceptedFinding};
 pub use coverage::Coverage;
 pub use facts::SetFacts;
 pub use observe::facts_of_built;
+pub use path_facts::is_library;
 pub use read::facts_of;
 pub use report::{Report, annotations, level};
 pub use rule::{Finding, RULES, Rule, RulePattern, RuleSelection, Severity};

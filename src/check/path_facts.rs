@@ -69,6 +69,17 @@ pub(super) fn has_extension(path: &str, extension: &str) -> bool {
     path.rsplit_once('.').is_some_and(|(_, end)| end == extension)
 }
 
+/// Whether a path is a library by its name: `libx.so`, `libx.so.1.2`, `x.dll`.
+pub fn is_library(path: &str) -> bool {
+    let name = file_name(path);
+    let version = name.rsplit_once(".so").map(|(_, version)| version);
+    let is_version = |it: &str| {
+        it.is_empty()
+            || it.starts_with('.') && it.bytes().all(|it| it == b'.' || it.is_ascii_digit())
+    };
+    version.is_some_and(is_version) || has_extension(name, "dll")
+}
+
 /// The path without features: that of the file for the plain target.
 pub(super) fn without_features(path: &str) -> String {
     let mut plain = path.to_owned();

@@ -165,7 +165,7 @@ pub fn run(args: &BuildArgs, world: &World) -> Result<()> {
 
 /// What is known of packages that were just made, so that the next step does not read them again.
 pub(super) fn known_packages(made: &[MadePackage]) -> KnownPackages {
-    let known = made.iter().filter_map(|made| {
+    let packages = made.iter().filter_map(|made| {
         let known = KnownPackage {
             file: made.file.clone(),
             metadata: made.metadata()?.to_vec(),
@@ -173,7 +173,7 @@ pub(super) fn known_packages(made: &[MadePackage]) -> KnownPackages {
         };
         Some((made.file.path.clone(), known))
     });
-    known.collect()
+    packages.collect()
 }
 
 impl BuildArgs {

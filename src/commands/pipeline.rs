@@ -278,7 +278,8 @@ impl OriginArgs {
         is_dry_run: bool,
         world: &'a World,
     ) -> Result<ArtifactsOrigin<'a>> {
-        let (choice, settings) = (&self.choice, &self.settings);
+        let choice = &self.choice;
+        let settings = &self.settings;
         let (flag, artifacts) = match &self.artifact_dir {
             _ if self.sample => ("--sample", Artifacts::Sample),
             Some(directory) => {

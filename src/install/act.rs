@@ -93,9 +93,8 @@ impl Plan {
         let what = self.summary();
         let root = environment.root();
         let used = size(size_of(root));
-        world
-            .console
-            .status("Installed", format!("{what} in `{}`, which has {used}", root.display()));
+        let installed = format!("{what} in `{}` ({used})", root.display());
+        world.console.status("Installed", installed);
         Ok(Report {
             schema: "rocwheel-install-v1",
             environment: &self.environment,

@@ -118,7 +118,8 @@ impl InstalledPackage {
 
     fn read(site: &Path, info: &Path, metadata: Metadata, record: &str) -> Self {
         let requires: Vec<Requirement> = metadata.requirements().collect();
-        let (name, version) = (metadata.name, metadata.version);
+        let name = metadata.name;
+        let version = metadata.version;
         let wheel: Option<Headers> = text_of(info, "WHEEL").and_then(|text| text.parse().ok());
         let tag = wheel.as_ref().and_then(|headers| headers.get("Tag")).unwrap_or("py3-none-any");
         let file = format!("{}-{version}-{tag}.whl", name.filename_form());
@@ -155,8 +156,8 @@ impl InstalledPackage {
             if Path::new(path).extension().is_some_and(|it| it == "pyc") {
                 continue;
             }
-            // Programs are outside of `site-packages`. Installers put them where they like, and write their first
-            // line anew.
+            // Programs are outside of `site-packages`. Installers put them where they like, and change their first
+            // line.
             if path.starts_with("..") || Path::new(path).is_absolute() {
                 continue;
             }

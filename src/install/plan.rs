@@ -287,6 +287,9 @@ impl fmt::Display for Plan {
         writeln!(f, "{}, from {}", self.summary(), self.source)?;
         let (environment, installer) = (self.environment.display(), self.installer);
         writeln!(f, "{} `{environment}` with {installer}", self.action)?;
+        if self.reinstalls_all {
+            writeln!(f, "each package again, also what is there")?;
+        }
         for file in &self.files {
             writeln!(f, "  {}", file.name)?;
         }

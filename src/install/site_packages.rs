@@ -19,7 +19,9 @@ use super::{
     runtime::{RuntimeVariables, version_of},
 };
 use crate::{
+    check::is_library,
     error::{Context as _, Hint as _, Result, Stop, anyhow},
+    io::read_small,
     parallel,
     policy::DistNames,
     target::Target,
@@ -47,6 +49,8 @@ pub struct SitePackages {
     /// runtime may find them.
     pub strays: Vec<String>,
     pub devel: Option<DevelFiles>,
+    /// The version that the files of the core package say. That of the packages may be another one.
+    pub rocm: Option<BaseVersion>,
     /// `root` without symlinks.
     pub real_root: PathBuf,
     /// The directory of the Python that the programs of the environment run, if it is not that of the environment:
@@ -75,8 +79,6 @@ pub struct DevelFiles {
     pub wanted: Option<DevelCount>,
     /// The version that the unpacked files say.
     pub version: Option<BaseVersion>,
-    /// The version that the files of the core package say, from which they are made too.
-    pub core: Option<BaseVersion>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -136,8 +138,11 @@ impl SitePackages {
         Ok(Self {
             strays: strays(&root, &packages),
             devel: DevelFiles::read(&root),
+            rocm: version_of(
+                &root.join(format!("_{}", DistNames::built_in().core.replace('-', "_"))),
+            ),
             origin: origin.and_then(|it| InstallOrigin::read(&it).map(|origin| (it, origin))),
-            moved_from: moved_from(environment),
+            moved_from: moved_from(environment, &settings),
             real_root: fs::canonicalize(&root).unwrap_or_else(|_| root.clone()),
             python,
             packages,
@@ -151,6 +156,12 @@ impl SitePackages {
     pub fn installed_targets(&self) -> Vec<Target> {
         let targets = self.origin.iter().flat_map(|(_, origin)| &origin.targets);
         targets.filter_map(|target| target.parse().ok()).collect()
+    }
+
+    /// The version of the unpacked development files, if the other packages have files of another one.
+    pub fn other_devel_version(&self) -> Option<&BaseVersion> {
+        let unpacked = self.devel.as_ref()?.version.as_ref();
+        unpacked.filter(|version| self.rocm.as_ref().is_some_and(|rocm| rocm != *version))
     }
 
     pub fn find(&self, name: &str) -> Option<&InstalledPackage> {
@@ -174,48 +185,55 @@ fn sites(
     version: Option<&str>,
     variables: &RuntimeVariables,
 ) -> Vec<PathBuf> {
-    let user = variables.home.as_ref().zip(version);
-    let user =
-        user.map(|(home, version)| home.join(format!(".local/lib/python{version}/site-packages")));
+    let user_site = variables
+        .home
+        .as_ref()
+        .zip(version)
+        .map(|(home, version)| home.join(format!(".local/lib/python{version}/site-packages")));
     let is_venv = settings.home.is_some();
     // A prefix of conda has a Python of its own, for which packages of the user come first.
     let is_prefix = !is_venv && environment.join("bin").is_dir();
-    let mut sites = variables.python_path.clone();
-    sites.extend(user.clone().filter(|_| is_prefix));
+    let mut sites: Vec<PathBuf> = user_site.clone().filter(|_| is_prefix).into_iter().collect();
     sites.push(own.to_owned());
-    sites.extend(user.filter(|_| is_venv && settings.sees_other_sites));
+    sites.extend(user_site.filter(|_| is_venv && settings.sees_other_sites));
     sites.extend(settings.other_sites(version));
-    let further: Vec<PathBuf> = sites.iter().flat_map(|site| named_in_pth(site)).collect();
-    sites.extend(further);
-    sites
-        .into_iter()
-        .unique_by(|site| fs::canonicalize(site).unwrap_or_else(|_| site.clone()))
-        .collect()
+    // Python reads `.pth` files in these directories, and not in those of `PYTHONPATH`.
+    let named: Vec<PathBuf> = sites.iter().flat_map(|site| named_in_pth(site)).collect();
+    let all = variables.python_path.iter().cloned().chain(sites).chain(named);
+    all.unique_by(|site| fs::canonicalize(site).unwrap_or_else(|_| site.clone())).collect()
 }
 
 /// The directories that the `.pth` files of a directory of packages name, as editable installs do.
 fn named_in_pth(site: &Path) -> Vec<PathBuf> {
-    let files =
-        entries_of(site).into_iter().filter(|path| path.extension().is_some_and(|it| it == "pth"));
-    let texts = files.filter_map(|path| text_of(site, path.file_name()?.to_str()?));
-    let texts: Vec<String> = texts.collect();
-    let lines = texts.iter().flat_map(|text| text.lines()).map(str::trim);
-    let lines = lines.filter(|line| {
-        !line.is_empty() && !line.starts_with(['#', '.']) && !line.starts_with("import")
-    });
-    lines.map(|line| site.join(line)).filter(|path| path.is_dir()).collect()
+    let mut directories = Vec::new();
+    for file in entries_of(site) {
+        if file.extension().is_none_or(|extension| extension != "pth") {
+            continue;
+        }
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let text = text_of(site, &name).unwrap_or_default();
+        // Python runs a line that begins with `import`, and takes each other one for a directory.
+        let is_directory = |line: &&str| {
+            let is_code = line.starts_with("import ") || line.starts_with("import\t");
+            !line.is_empty() && !line.starts_with('#') && !is_code
+        };
+        let paths = text.lines().map(str::trim).filter(is_directory).map(|line| site.join(line));
+        directories.extend(paths.filter(|path| path.is_dir()));
+    }
+    directories
 }
 
-/// The directory of the Python that the programs of an environment run, if it is another one.
-fn moved_from(environment: &Path) -> Option<PathBuf> {
+/// The directory of the Python that the programs of a virtual environment run, if it is another one. Elsewhere, as in
+/// `~/.local`, programs run a Python of another directory on purpose.
+fn moved_from(environment: &Path, settings: &VenvSettings) -> Option<PathBuf> {
+    settings.home.as_ref()?;
     let programs = fs::canonicalize(environment.join("bin")).ok()?;
-    let script = fs::read(programs.join("rocm-sdk")).ok()?;
-    let line = script.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
-    let program = Path::new(std::str::from_utf8(line).ok()?.trim());
-    let directory =
-        program.parent().filter(|it| it.is_absolute() && program.file_name().is_some())?;
-    let is_own = fs::canonicalize(directory).is_ok_and(|it| it == programs);
+    let script = read_small(&programs.join("rocm-sdk")).ok()?;
+    let first_line = script.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let program = Path::new(std::str::from_utf8(first_line).ok()?.trim());
+    let directory = program.parent().filter(|directory| directory.is_absolute())?;
     let is_python = program.file_name()?.to_str()?.starts_with("python");
+    let is_own = fs::canonicalize(directory).is_ok_and(|directory| directory == programs);
     (is_python && !is_own).then(|| directory.to_owned())
 }
 
@@ -284,8 +302,8 @@ impl PythonFacts {
         let directories = site.ancestors().filter_map(Path::file_name);
         let mut names = directories.filter_map(|name| name.to_str()?.strip_prefix("python"));
         let of_path = names.find(|name| name.contains('.')).map(str::to_owned);
-        let program = environment.join("bin/python");
-        let program = std::path::absolute(&program).unwrap_or(program);
+        let shown = std::path::absolute(environment).unwrap_or_else(|_| environment.to_owned());
+        let program = shown.join("bin/python");
         // One of Windows has other programs.
         let is_venv = settings.home.is_some() && !environment.join("Scripts").is_dir();
         let has_home = settings.home.as_ref().is_none_or(|home| home.is_dir());
@@ -375,10 +393,7 @@ fn strays(site: &Path, packages: &[InstalledPackage]) -> Vec<String> {
         let path = entry.path().strip_prefix(site).ok()?.to_str()?;
         let name = path.rsplit('/').next().unwrap_or_default();
         let is_archive = Path::new(name).extension().is_some_and(|it| it == "kpack");
-        let end = name.split_once(".so").map(|(_, end)| end);
-        let is_library =
-            end.is_some_and(|end| end.bytes().all(|byte| byte == b'.' || byte.is_ascii_digit()));
-        let is_found_by_name = is_archive || is_library;
+        let is_found_by_name = is_archive || is_library(name);
         (is_found_by_name && !known.contains(path)).then(|| path.to_owned())
     });
     let mut strays: Vec<String> = paths.collect();
@@ -411,20 +426,10 @@ impl DevelFiles {
         }
         Some(Self {
             version: version_of(&directory),
-            core: version_of(
-                &site.join(format!("_{}", DistNames::built_in().core.replace('-', "_"))),
-            ),
             wanted: manifest.and_then(|text| serde_json::from_str(&text).ok()),
             present,
             directory,
         })
-    }
-
-    /// The version of the unpacked files, if the other packages have another one.
-    pub fn other_version(&self) -> Option<&BaseVersion> {
-        self.version
-            .as_ref()
-            .filter(|version| self.core.as_ref().is_some_and(|core| core != *version))
     }
 
     /// Whether all files are there, as far as the manifest says how many there are.

@@ -195,8 +195,9 @@ mod tests {
 
     #[test]
     fn a_file_is_known_until_it_changes_in_any_way() {
-        let directory = remembered();
-        let (directory, path) = (directory.path(), directory.path().join(FILE));
+        let place = remembered();
+        let path = place.path().join(FILE);
+        let directory = place.path();
         assert_eq!(known(directory), Some(7));
         // Other bytes of the same length, with the old time.
         let modified = fs_err::metadata(&path).unwrap().modified().unwrap();
@@ -226,8 +227,8 @@ mod tests {
 
     #[test]
     fn a_file_that_changed_after_the_cache_was_opened_is_not_remembered() {
-        let directory = remembered();
-        let directory = directory.path();
+        let place = remembered();
+        let directory = place.path();
         let mut cache = open(directory);
         fs_err::write(directory.join(FILE), "a whale").unwrap();
         let identity = identity_of(directory);
@@ -246,8 +247,8 @@ mod tests {
 
     #[test]
     fn a_cache_that_cannot_be_read_is_empty() {
-        let directory = remembered();
-        let directory = directory.path();
+        let place = remembered();
+        let directory = place.path();
         let path = directory.join("cache.json");
         let text = fs_err::read_to_string(&path).unwrap();
         for damaged in [
@@ -266,16 +267,16 @@ mod tests {
 
     #[test]
     fn what_is_not_kept_is_forgotten_and_a_new_cache_replaces_the_old_one() {
-        let directory = remembered();
-        let directory = directory.path();
+        let place = remembered();
+        let directory = place.path();
         let mut cache = open(directory);
         cache.retain(|name| name != FILE);
         assert_eq!(known(directory), Some(7), "it was not written");
         cache.write().unwrap();
         assert_eq!(known(directory), None);
         drop(cache);
-        let directory = remembered();
-        let directory = directory.path();
+        let place = remembered();
+        let directory = place.path();
         let cache: FileCache<u32> = FileCache::new(directory.join("cache.json"), SCHEMA);
         cache.write().unwrap();
         assert_eq!(known(directory), None);

@@ -103,12 +103,12 @@ impl<'a> Build<'a> {
         if missing.is_empty() {
             return Ok(());
         }
-        let names = missing.iter().map(|part| &part.without).collect::<BTreeSet<_>>();
-        let names = names.into_iter().join(",");
+        let names: BTreeSet<_> = missing.iter().map(|part| &part.without).collect();
+        let without = names.into_iter().join(",");
         Err(hinted(
             anyhow!("{}", describe_missing(&missing)),
             format!(
-                "add the artifacts, or leave out on purpose what this run does not build: `--without {names}`"
+                "add the artifacts, or leave out on purpose what this run does not build: `--without {without}`"
             ),
         ))
     }

@@ -42,8 +42,8 @@ impl Label {
 
     /// All names that select this package, see [`wanted`].
     fn names(&self) -> impl Iterator<Item = String> + use<> {
-        let (package, scope) = (&self.package, self.scope.as_ref());
-        let narrow = scope.map(|scope| format!("{package}-{}", scope.base()));
+        let package = &self.package;
+        let narrow = self.scope.as_ref().map(|scope| format!("{package}-{}", scope.base()));
         [package.clone(), self.dist.clone()].into_iter().chain(narrow)
     }
 }
@@ -81,8 +81,8 @@ impl Subset {
         platform: Platform,
         targets: BTreeSet<Scope>,
     ) -> Result<Self> {
-        let packages = catalog.packages().iter();
-        let packages: Vec<_> = packages.filter(|it| it.ships_on(platform)).cloned().collect();
+        let packages: Vec<PackageSpec> =
+            catalog.packages().iter().filter(|it| it.ships_on(platform)).cloned().collect();
         let mut labels = Vec::new();
         for package in &packages {
             let label = |scope| Label::of(package, DistributionMode::Split, scope);

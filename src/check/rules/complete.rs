@@ -196,9 +196,12 @@ fn needed(set: &SetFacts, findings: &mut Findings) {
 /// Our `rocm` requires the packages beside it: the core package always, each other one under its
 /// extras. TheRock's sdist decides that when it is installed.
 fn selected(set: &SetFacts, findings: &mut Findings) {
-    let sdists = set.sdists.iter().filter(|it| it.is_built_by_us());
-    let sdists = sdists.filter_map(|it| Some((&it.package.file, it.metadata.as_ref().ok()?)));
-    let (files, metadata): (Vec<&String>, Vec<&Metadata>) = sdists.unzip();
+    let (files, metadata): (Vec<&String>, Vec<&Metadata>) = set
+        .sdists
+        .iter()
+        .filter(|sdist| sdist.is_built_by_us())
+        .filter_map(|sdist| Some((&sdist.package.file, sdist.metadata.as_ref().ok()?)))
+        .unzip();
     let Some(file) = files.first() else { return };
     let platforms = set.platforms();
     let lines: Vec<Requirement> = metadata.iter().flat_map(|it| lines_of(it, &platforms)).collect();

@@ -15,7 +15,7 @@ use crate::{
     archive::TarKind,
     check::{
         facts::{DevelTree, Elf, ElfFile, MemberFacts, MemberKind, WheelFile},
-        path_facts::{file_name, has_extension},
+        path_facts::{file_name, has_extension, is_library},
         rule::{self, Findings},
     },
     elf::{self, ElfKind, Machine},
@@ -110,17 +110,6 @@ fn run_paths(place: (&str, &str), elf: &elf::ElfFacts, findings: &mut Findings) 
             findings.at(rule::ABSOLUTE_RUN_PATH, place, fact);
         }
     }
-}
-
-/// Whether a path is a library by its name: `libx.so`, `libx.so.1.2`, `x.dll`.
-fn is_library(path: &str) -> bool {
-    let name = file_name(path);
-    let version = name.rsplit_once(".so").map(|(_, version)| version);
-    let is_version = |it: &str| {
-        it.is_empty()
-            || it.starts_with('.') && it.bytes().all(|it| it == b'.' || it.is_ascii_digit())
-    };
-    version.is_some_and(is_version) || has_extension(name, "dll")
 }
 
 fn one_file(place: (&str, &str), elf: &ElfFile, seen: &Observed<'_>, findings: &mut Findings) {

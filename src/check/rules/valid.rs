@@ -373,7 +373,8 @@ fn shared_paths(set: &SetFacts, findings: &mut Findings) {
     let mut owners: BTreeMap<&str, (&WheelFile, &MemberFacts)> = BTreeMap::new();
     let mut spellings: BTreeMap<String, &str> = BTreeMap::new();
     for (wheel, member) in set.members() {
-        let (place, path) = ((&*wheel.package.file, &*member.path), &*member.path);
+        let path = &*member.path;
+        let place = (&*wheel.package.file, path);
         let top = path.split('/').next().unwrap_or_default();
         // No other package has the metadata of a package.
         if top.ends_with(".dist-info") {

@@ -51,12 +51,11 @@ impl InstallArgs {
                 .hint(format!("pass `--stream {own}`"));
         }
         self.run.args.ensure_online("reading a stream")?;
-        let places = stream.places(self.version.as_ref());
-        let places = places.into_iter().map(|place| match &self.mirror {
+        let reached = |place: &StreamPlace| match &self.mirror {
             Some(mirror) => place.mirrored(&mirror.to_string()),
             None => place.clone(),
-        });
-        Ok(places.collect())
+        };
+        Ok(stream.places(self.version.as_ref()).into_iter().map(reached).collect())
     }
 
     /// The index of a stream that has the version, or any of the stream.

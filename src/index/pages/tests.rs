@@ -126,10 +126,12 @@ fn files_in_both_layouts_are_on_the_page_of_each() {
     let all = rendered(&set);
     let lines = pages.map(|path| {
         let (_, body) = all.iter().find(|(it, _)| it == path).unwrap();
-        let links = parse::html_links(body).into_iter();
-        let links = links.filter(|link| link.claim.sha256.is_some());
-        let links = links.map(|link| link.href.split('#').next().unwrap().to_owned());
-        format!("{path}: {}", links.collect::<Vec<_>>().join(" "))
+        let files: Vec<String> = parse::html_links(body)
+            .into_iter()
+            .filter(|link| link.claim.sha256.is_some())
+            .map(|link| link.href.split('#').next().unwrap().to_owned())
+            .collect();
+        format!("{path}: {}", files.join(" "))
     });
     insta::assert_snapshot!(lines.join("\n"), @"
     dist/index.html: rocm-7.13.0.dev0%2Bab.tar.gz rocm_sdk_core-7.13.0.dev0%2Bab-py3-none-linux_x86_64.whl ../torch-2.9.0-py3-none-any.whl

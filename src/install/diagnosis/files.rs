@@ -68,13 +68,14 @@ fn of_rule(
     repair: &Repair<'_>,
 ) -> Diagnosis {
     let shown = findings.iter().take(MOST).map(|finding| {
-        let file = finding.file.as_ref().map(|file| name_of(site, file));
-        let place = finding.member.clone().or(file);
-        let place = place.map_or(String::new(), |place| format!("`{place}`: "));
-        format!("{place}{}", finding.fact)
+        let package = finding.file.as_ref().map(|file| name_of(site, file));
+        match finding.member.as_ref().or(package.as_ref()) {
+            Some(place) => format!("`{place}`: {}", finding.fact),
+            None => finding.fact.clone(),
+        }
     });
-    let more = findings.len().saturating_sub(MOST);
-    let more = (more > 0).then(|| format!("and {more} more"));
+    let hidden = findings.len().saturating_sub(MOST);
+    let more = (hidden > 0).then(|| format!("and {hidden} more"));
     let text = format!("{} ({})", shown.chain(more).join("; "), rule.id);
     // Files that are as they were installed are the same after the next install.
     let fix = if rule.id == VERSIONS {
@@ -184,7 +185,7 @@ pub(super) fn development_files(site: &SitePackages, repair: &Repair<'_>) -> Opt
             ),
         ));
     };
-    let found = match devel.other_version() {
+    let found = match site.other_devel_version() {
         Some(version) => format!(
             "the development files are of ROCm {version}, and `{name}` is {}",
             package.version
@@ -228,7 +229,8 @@ pub(super) fn lost_libraries(site: &SitePackages) -> Vec<Diagnosis> {
         ours.iter().flat_map(|package| &package.files).map(String::as_str).collect();
     let diagnosis = |package: &InstalledPackage| {
         let lost = lost_in(package, &provided, site);
-        let (name, version) = (&package.name, &package.version);
+        let name = &package.name;
+        let version = &package.version;
         (!lost.is_empty()).then(|| {
             Diagnosis::new(
                 format!("`{name}` {version}: {}", few(lost.into_iter())),
@@ -277,9 +279,9 @@ fn lost_in(
             let mut places = relative.map(|entry| normal(&format!("{directory}{entry}/{name}")));
             places.any(|place| provided.contains(place.as_str()))
         };
-        let needed = elf.facts.needed.iter().map(|name| &**name);
-        let needed = needed
-            .filter(|name| names.contains(name) && !bundled.contains(name) && !is_reached(name));
+        let is_lost =
+            |name: &&str| names.contains(name) && !bundled.contains(name) && !is_reached(name);
+        let needed = elf.facts.needed.iter().map(|name| &**name).filter(is_lost);
         lost.extend(
             needed.map(|name| format!("`{}` looks for `{name}` in `{absolute}`", member.path)),
         );

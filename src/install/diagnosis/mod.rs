@@ -52,21 +52,26 @@ pub fn diagnose(
     all.extend(packages::stubs(site, &repair));
     all.extend(packages::unmet_requirements(site, &repair));
     all.extend(packages::torch(site));
+    let acts_as = runtime::acts_as(runtime, targets);
     let gaps: Vec<Diagnosis> =
-        targets.iter().flat_map(|target| packages::device_gaps(site, target, &repair)).collect();
-    // Files of a package that is not installed any more are not said again.
-    let is_whole = packages::has_all_of_rocm(site);
-    let has_all = is_whole && gaps.is_empty();
+        acts_as.iter().flat_map(|target| packages::device_gaps(site, target, &repair)).collect();
+    let has_code = gaps.is_empty();
     all.extend(gaps);
     all.extend(packages::damage(site, &repair));
-    // Without files of ROCm, rules find in the others what follows from that.
     let two_sites = runtime::two_sites(site);
-    // In two directories there may be two versions.
+    // In two directories there may be two versions, and that is no cause of its own.
+    let is_whole = packages::has_all_of_rocm(site);
     if two_sites.is_none() {
         all.extend(files::findings(site, is_whole, &repair));
     }
-    all.extend(is_whole.then(|| files::host_libraries(site, runtime)).into_iter().flatten());
-    all.extend(has_all.then(|| files::strays(site)).into_iter().flatten());
+    // If files of ROCm are missing, the others find fewer libraries, and files of a package that is not installed
+    // any more are no strays.
+    if is_whole {
+        all.extend(files::host_libraries(site, runtime));
+    }
+    if is_whole && has_code {
+        all.extend(files::strays(site));
+    }
     all.extend(files::lost_libraries(site));
     all.extend(files::development_files(site, &repair));
     all.extend(two_sites);
@@ -94,7 +99,7 @@ pub fn broken(site: &SitePackages) -> Vec<DistName> {
     let is_broken = |package: &&InstalledPackage| {
         let is_devel = package.name.normalized() == DistNames::built_in().devel;
         let needs_archive = |devel: &DevelFiles| {
-            let is_right = devel.is_complete() && devel.other_version().is_none();
+            let is_right = devel.is_complete() && site.other_devel_version().is_none();
             !is_right && !devel.has_archive()
         };
         let lacks_files = is_devel && site.devel.as_ref().is_some_and(needs_archive);

@@ -23,11 +23,11 @@ const DEVICE_EXTRA: &str = "device-";
 /// `.dist-info` directories that a removal has left. No installer can remove them, and some fail at them.
 pub(super) fn remains(site: &SitePackages, repair: &Repair<'_>) -> Vec<Diagnosis> {
     let diagnosis = |remains: &PackageRemains| {
-        let (name, lacks) = (&remains.name, remains.lacks);
+        let name = &remains.name;
         let info = remains.info.display();
         let install = repair.install_one(name, &format!("`{name}`"), None);
         Diagnosis::new(
-            format!("`{name}` was removed in part: `{info}` has no {lacks}"),
+            format!("`{name}` was removed in part: `{info}` has no {}", remains.lacks),
             format!("remove the directory `{info}`, and then: {install}"),
         )
     };
@@ -80,7 +80,8 @@ pub(super) fn is_twice(site: &SitePackages, name: &DistName) -> bool {
 pub(super) fn stubs(site: &SitePackages, repair: &Repair<'_>) -> Vec<Diagnosis> {
     let stubs = site.packages.iter().filter(|package| is_stub(package) && !is_emptied(package));
     let diagnosis = |package: &InstalledPackage| {
-        let (name, version) = (&package.name, &package.version);
+        let name = &package.name;
+        let version = &package.version;
         Diagnosis::new(
             format!("`{name}` {version} is a stub: it has nothing of what such a package is"),
             repair.install_one(name, &format!("`{name}`"), None),
@@ -111,8 +112,8 @@ fn is_emptied(package: &InstalledPackage) -> bool {
     package.files.is_empty() && !package.missing.is_empty()
 }
 
-/// Requirements that are not installed, or in another version. Of an extra they are asked for if a package that is
-/// judged asks for the extra, or if `install` did. Extras for GPUs are the subject of [`device_gaps`].
+/// Requirements that are not installed, or in another version. A requirement behind an extra counts if a package that
+/// is judged asks for the extra, or if `install` did. Extras for GPUs are the subject of [`device_gaps`].
 pub(super) fn unmet_requirements(site: &SitePackages, repair: &Repair<'_>) -> Vec<Diagnosis> {
     let mut missing: BTreeMap<&DistName, Unmet> = BTreeMap::new();
     let mut wrong: BTreeMap<(String, String), Unmet<'_>> = BTreeMap::new();
@@ -168,7 +169,8 @@ pub(super) fn unmet_requirements(site: &SitePackages, repair: &Repair<'_>) -> Ve
         )
     });
     let wrong = wrong.into_iter().filter_map(|((installed, _), Unmet { by, line })| {
-        let (name, specifier) = (&line?.name, line?.specifier());
+        let name = &line?.name;
+        let specifier = line?.specifier();
         Some(Diagnosis::new(
             format!("{} `{name}`{specifier}, and {installed} is installed", need(&by)),
             fix_of(name, line, repair),
@@ -330,9 +332,12 @@ pub(super) fn damage(site: &SitePackages, repair: &Repair<'_>) -> Vec<Diagnosis>
     let (ours, others): (Vec<_>, Vec<_>) = damaged.partition(|package| is_ours(&package.name));
     let found = |package: &InstalledPackage| {
         let lists = [(&package.missing, "missing"), (&package.changed, "changed")];
-        let lists = lists.iter().filter(|(files, _)| !files.is_empty());
-        let lists = lists.map(|(files, what)| files_are(what, files)).join("; ");
-        format!("`{}` {}: {lists}", package.name, package.version)
+        let damage = lists
+            .iter()
+            .filter(|(files, _)| !files.is_empty())
+            .map(|(files, what)| files_are(what, files))
+            .join("; ");
+        format!("`{}` {}: {damage}", package.name, package.version)
     };
     let mut all = Vec::new();
     if !ours.is_empty() {

@@ -27,7 +27,8 @@ pub(super) struct Repair<'a> {
 impl<'a> Repair<'a> {
     pub(super) fn new(site: &'a SitePackages) -> Self {
         let names = DistNames::built_in();
-        let (mut targets, mut extras) = (Vec::new(), Vec::new());
+        let mut targets = Vec::new();
+        let mut extras = Vec::new();
         let selector = site.find(&names.selector);
         let requirements = selector.into_iter().flat_map(|package| &package.requires);
         for line in requirements.filter(|line| site.find(line.name.normalized()).is_some()) {

@@ -10,12 +10,12 @@ use itertools::Itertools as _;
 
 use super::{Diagnosis, Repair, quoted};
 use crate::{
+    check::is_library,
     index::is_ours,
     install::{
         runtime::{NamedRocm, RuntimeFacts},
         site_packages::SitePackages,
     },
-    policy::DistNames,
     quantity::many,
     target::Target,
 };
@@ -91,10 +91,8 @@ pub(super) fn variables(
 fn library_path(site: &SitePackages, runtime: &RuntimeFacts) -> Vec<Diagnosis> {
     let ours = site.packages.iter().filter(|package| is_ours(&package.name));
     let files = ours.flat_map(|package| &package.files);
-    let names: BTreeSet<&str> = files
-        .filter_map(|path| path.rsplit('/').next())
-        .filter(|name| name.contains(".so"))
-        .collect();
+    let names: BTreeSet<&str> =
+        files.filter_map(|path| path.rsplit('/').next()).filter(|name| is_library(name)).collect();
     let diagnosis = |(directory, present): &(PathBuf, BTreeSet<String>)| {
         let is_own = directory.starts_with(&site.root) || directory.starts_with(&site.real_root);
         let same: Vec<&str> =
@@ -115,21 +113,20 @@ fn library_path(site: &SitePackages, runtime: &RuntimeFacts) -> Vec<Diagnosis> {
 
 /// A variable names another ROCm, or one that is not there. hipcc, CMake and some libraries look there.
 fn named_rocm(site: &SitePackages, runtime: &RuntimeFacts) -> Vec<Diagnosis> {
-    let core = site.find(&DistNames::built_in().core).map(|package| package.version.to_string());
     let diagnosis = |named: &NamedRocm| {
         let shown = named.directory.display();
         let variable = named.variable;
+        let is_own =
+            named.directory.starts_with(&site.root) || named.directory.starts_with(&site.real_root);
         let found = if !named.exists {
             format!("`{variable}` names `{shown}`, which is not there")
-        } else if named.directory.starts_with(&site.root)
-            || named.directory.starts_with(&site.real_root)
-        {
+        } else if is_own {
             return None;
         } else {
-            let version = named.version.as_ref()?.to_string();
-            let core = core.as_ref().filter(|core| !core.starts_with(&version))?;
+            let version = named.version.as_ref()?;
+            let rocm = site.rocm.as_ref().filter(|rocm| *rocm != version)?;
             format!(
-                "`{variable}` names `{shown}` with ROCm {version}, and this environment has {core}"
+                "`{variable}` names `{shown}` with ROCm {version}, and this environment has {rocm}"
             )
         };
         Some(Diagnosis::new(found, format!("unset `{variable}`")))
@@ -137,31 +134,61 @@ fn named_rocm(site: &SitePackages, runtime: &RuntimeFacts) -> Vec<Diagnosis> {
     runtime.rocm.iter().filter_map(diagnosis).collect()
 }
 
-/// `HSA_OVERRIDE_GFX_VERSION` makes each GPU another one, whose code is used.
+/// The targets whose code GPUs of these targets load. Users set `HSA_OVERRIDE_GFX_VERSION` for a GPU that no build is
+/// for, and name a relative of its generation: `gfx1030` for `gfx1035`.
+pub(super) fn acts_as(runtime: &RuntimeFacts, targets: &[Target]) -> Vec<Target> {
+    let named = overridden(runtime);
+    let act = |target: &Target| match &named {
+        Some(named) if generation(named) == generation(target) => named.clone(),
+        _ => target.clone(),
+    };
+    targets.iter().map(act).unique().collect()
+}
+
+/// `gfx9` of `gfx90a`, `gfx11` of `gfx1151`: without the digits of minor version and stepping.
+fn generation(target: &Target) -> String {
+    let base = target.base().to_string();
+    base.get(..base.len().saturating_sub(2)).unwrap_or_default().to_owned()
+}
+
+/// `HSA_OVERRIDE_GFX_VERSION` makes each GPU one of another generation, whose code it cannot run.
 fn gfx_override(runtime: &RuntimeFacts, targets: &[Target]) -> Option<Diagnosis> {
     let value = runtime.variables.gfx_override.as_ref()?;
-    let stands_for = overridden(value);
-    let is_meant = |target: &Target| Some(target.base().to_string()) == stands_for;
-    if targets.is_empty() || targets.iter().all(is_meant) {
+    let named = overridden(runtime);
+    let is_relative = |target: &&Target| {
+        named.as_ref().is_some_and(|named| generation(named) == generation(target))
+    };
+    let strangers = targets
+        .iter()
+        .filter(|target| !is_relative(target))
+        .map(|target| format!("`{target}`"))
+        .unique()
+        .join(", ");
+    if strangers.is_empty() {
         return None;
     }
-    let instead = targets.iter().map(|target| format!("`{target}`")).unique().join(", ");
-    let acts = stands_for.map_or_else(|| "another GPU".to_owned(), |target| format!("`{target}`"));
+    let acts_as = named.map_or_else(|| "another GPU".to_owned(), |target| format!("`{target}`"));
     Some(Diagnosis::new(
         format!(
-            "`HSA_OVERRIDE_GFX_VERSION={value}` makes each GPU act as {acts}, and the code for {instead} is not used"
+            "`HSA_OVERRIDE_GFX_VERSION={value}` makes each GPU act as {acts_as}, and the code for {strangers} is not used"
         ),
         "unset `HSA_OVERRIDE_GFX_VERSION`",
     ))
 }
 
-/// The target that the value stands for: `gfx90a` for `9.0.10`.
-fn overridden(value: &str) -> Option<String> {
-    let numbers: Vec<u32> = value.split('.').map(|it| it.parse().ok()).collect::<Option<_>>()?;
+/// The target that `HSA_OVERRIDE_GFX_VERSION` stands for.
+fn overridden(runtime: &RuntimeFacts) -> Option<Target> {
+    target_of_version(runtime.variables.gfx_override.as_deref()?)
+}
+
+/// `gfx90a` for `9.0.10`.
+fn target_of_version(version: &str) -> Option<Target> {
+    let numbers: Vec<u32> =
+        version.split('.').map(|number| number.parse().ok()).collect::<Option<_>>()?;
     let [major, minor, stepping] = numbers[..] else {
         return None;
     };
-    Some(format!("gfx{major}{minor:x}{stepping:x}"))
+    format!("gfx{major}{minor:x}{stepping:x}").parse().ok()
 }
 
 /// A variable names only GPUs that this machine has not.
@@ -176,7 +203,7 @@ fn hidden_gpus(runtime: &RuntimeFacts, gpus: usize) -> Vec<Diagnosis> {
         hides.then(|| {
             Diagnosis::new(
                 format!("`{variable}={value}` hides {} of this machine", many(gpus, "GPU")),
-                format!("unset `{variable}`, or name one of 0 to {}", gpus - 1),
+                format!("unset `{variable}`, or name a GPU of this machine, counted from 0"),
             )
         })
     };
@@ -189,8 +216,8 @@ mod tests {
 
     #[test]
     fn a_version_stands_for_a_target() {
-        let all = ["11.0.0", "9.0.10", "9.4.2", "10.3.0", "x", "11.0"].map(overridden);
-        let shown = all.map(|target| target.unwrap_or("none".to_owned()));
+        let all = ["11.0.0", "9.0.10", "9.4.2", "10.3.0", "x", "11.0"].map(target_of_version);
+        let shown = all.map(|target| target.map_or("none".to_owned(), |it| it.to_string()));
         assert_eq!(shown, ["gfx1100", "gfx90a", "gfx942", "gfx1030", "none", "none"]);
     }
 }

@@ -279,8 +279,8 @@ fn hole_offset(image: &HostImage<'_>, layout: &HostLayout) -> u64 {
     let files = image.tables.loads().map(|load| layout.moved(load.file().end));
     let sections = image.tables.sections.iter().filter(|it| it.is_loaded());
     let sections = sections.map(|it| layout.moved(it.offset).saturating_add(1));
-    let end = files.chain(sections).max().unwrap_or(0);
-    let end = end.min(image.tables.len()).next_multiple_of(PAGE);
+    let used = files.chain(sections).max().unwrap_or(0);
+    let end = used.min(image.tables.len()).next_multiple_of(PAGE);
     let before = image.tables.loads().filter(|load| load.address < layout.code.address);
     let zeros = before.map(|load| {
         let start = layout.moved(load.offset);

@@ -161,7 +161,8 @@ fn a_package_that_changed_since_it_was_packed_is_refused() {
     let made = build.make(place.path(), &Reuse::default(), &world).unwrap();
     let packages = &made.packages;
     let known = packages.iter().map(|made| {
-        let (file, identity) = (made.file.clone(), made.identity);
+        let file = made.file.clone();
+        let identity = made.identity;
         let metadata = made.metadata().unwrap().to_vec();
         (made.file.path.clone(), KnownPackage { file, identity, metadata })
     });

@@ -315,7 +315,8 @@ fn with_base(site: &Site, base: &Path) -> TempDir {
 /// The containers of ROCm are used like that. It is no problem in itself.
 #[test]
 fn the_packages_of_the_python_below_are_seen() {
-    let (site, base) = (Site::new(), Site::empty());
+    let site = Site::new();
+    let base = Site::empty();
     let dist_packages = "lib/python3.13/site-packages";
     let environment = with_base(&site, base.root());
     let says = || {
@@ -377,6 +378,32 @@ fn healthy_environments_are_silent() {
     site.install("ext", "1", &[], &[("ext/_c.so", &own), ("ext/_d.so", &origin)]);
     site.install("torch", "2.13.0a0+gitabc123", &[], &[("__editable__.torch.pth", b"")]);
     assert_eq!(site.says("gfx942"), "");
+}
+
+/// As `pip install --user` and `--prefix` make them: programs run a Python that is elsewhere, on purpose.
+#[test]
+fn programs_of_a_prefix_run_the_python_that_installed_them() {
+    let site = Site::new();
+    let prefix = tempfile::tempdir().unwrap();
+    let lib = prefix.path().join("lib/python3.11");
+    fs_err::create_dir_all(&lib).unwrap();
+    std::os::unix::fs::symlink(site.root(), lib.join("site-packages")).unwrap();
+    fs_err::create_dir(prefix.path().join("bin")).unwrap();
+    let program = prefix.path().join("bin/rocm-sdk");
+    fs_err::write(&program, "#!/usr/bin/python3\n").unwrap();
+    let says = || {
+        let said = rocwheel(&["doctor", text(prefix.path()), "--target", "gfx942"]);
+        said.stdout
+    };
+    assert_has!(says(), "nothing is wrong with");
+    // In a virtual environment they do not, and a file that would block is not read.
+    let venv = "home = /usr/bin\nversion = 3.11.2\n";
+    fs_err::write(prefix.path().join("pyvenv.cfg"), venv).unwrap();
+    std::os::unix::fs::symlink("/bin/sh", prefix.path().join("bin/python")).unwrap();
+    assert_has!(says(), "it was moved or copied");
+    fs_err::remove_file(&program).unwrap();
+    succeed(Command::new("mkfifo").arg(&program));
+    assert_has!(says(), "nothing is wrong with");
 }
 
 /// A removal that ended early, in each of its forms.
@@ -507,7 +534,7 @@ fn variables_that_lead_to_another_rocm() {
     insta::assert_snapshot!(all.join("\n"), @"
     `LD_LIBRARY_PATH` has `OTHER/lib`, from where programs may load `libamdhip64.so.7` instead of those of this environment
       remove `OTHER/lib` from `LD_LIBRARY_PATH`
-    `ROCM_PATH` names `OTHER` with ROCm 6.4.1, and this environment has 0.99.1.dev0
+    `ROCM_PATH` names `OTHER` with ROCm 6.4.1, and this environment has 0.99.1
       unset `ROCM_PATH`
     `HIP_PATH` names `OTHER/gone`, which is not there
       unset `HIP_PATH`
@@ -524,6 +551,12 @@ fn variables_that_lead_to_another_rocm() {
     ] {
         assert_eq!(says(name, &value), "", "{name}={value}");
     }
+    // Of a GPU that no build is for, users name a relative.
+    assert_has!(site.says("gfx1103"), "no code for `gfx1103`");
+    let relative = |value| site.says_with("gfx1103", &[("HSA_OVERRIDE_GFX_VERSION", value)]);
+    assert_eq!(relative("11.0.0"), "");
+    assert_has!(relative("11.0.2"), "no code for `gfx1102`");
+    assert_has!(relative("10.3.0"), "makes each GPU act as `gfx1030`");
 }
 
 #[test]
