@@ -145,10 +145,13 @@ pub(super) fn acts_as(runtime: &RuntimeFacts, targets: &[Target]) -> Vec<Target>
     targets.iter().map(act).unique().collect()
 }
 
-/// `gfx9` of `gfx90a`, `gfx11` of `gfx1151`: without the digits of minor version and stepping.
+/// `gfx11` of `gfx1151`: without the digits of minor version and stepping. Before gfx10, no target runs the code of
+/// another one, so that each is a generation of its own.
 fn generation(target: &Target) -> String {
     let base = target.base().to_string();
-    base.get(..base.len().saturating_sub(2)).unwrap_or_default().to_owned()
+    let is_recent = base.starts_with("gfx1") && base.len() > "gfx10".len();
+    let shared = base.get(..base.len().saturating_sub(2)).filter(|_| is_recent);
+    shared.unwrap_or(&base).to_owned()
 }
 
 /// `HSA_OVERRIDE_GFX_VERSION` makes each GPU one of another generation, whose code it cannot run.

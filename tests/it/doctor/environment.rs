@@ -557,6 +557,8 @@ fn variables_that_lead_to_another_rocm() {
     assert_eq!(relative("11.0.0"), "");
     assert_has!(relative("11.0.2"), "no code for `gfx1102`");
     assert_has!(relative("10.3.0"), "makes each GPU act as `gfx1030`");
+    let stranger = site.says_with("gfx950", &[("HSA_OVERRIDE_GFX_VERSION", "9.4.2")]);
+    assert_has!(stranger, "makes each GPU act as `gfx942`");
 }
 
 #[test]
