@@ -46,8 +46,8 @@ pub struct CheckedPackage {
     pub file: String,
     pub size: u64,
     pub name: Result<PackageFilename, String>,
-    /// Digest and length of the file itself, if the caller asked for them.
-    pub digest: Option<(Sha256, u64)>,
+    /// The digest of the whole file. `None` if the caller did not ask for it.
+    pub sha256: Option<Sha256>,
 }
 
 impl CheckedPackage {
@@ -373,9 +373,8 @@ impl SetFacts {
         });
         let made = wheels.chain(sdists).filter_map(|(package, metadata)| {
             let UnreadPackage { path, identity } = unread.get(&package.file)?;
-            let (sha256, size) = package.digest?;
             let known = KnownPackage {
-                file: PackageFile::named(path.clone(), size, sha256).ok()?,
+                file: PackageFile::named(path.clone(), package.size, package.sha256?).ok()?,
                 identity: Some(*identity),
                 metadata: metadata.to_vec(),
             };

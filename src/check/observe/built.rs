@@ -35,7 +35,7 @@ pub fn facts_of_built(
             name: file_name(package.file.below()),
             file: package.file.below().to_owned(),
             size: package.file.size,
-            digest: Some((package.file.sha256, package.file.size)),
+            sha256: Some(package.file.sha256),
         };
         let is_wheel = checked.platform().is_some();
         if is_wheel {

@@ -139,10 +139,12 @@ pub fn read_sdist<'a>(
 ) -> Result<SdistFile, Interrupted> {
     let mut walk = Walk::new(source, 0, true, watch);
     let mut package =
-        CheckedPackage { file: file.to_owned(), name: file_name(file), size: 0, digest: None };
+        CheckedPackage { file: file.to_owned(), name: file_name(file), size: 0, sha256: None };
     let read = contents(&mut walk, &package, watch);
-    package.digest = walk.finish().ok().flatten();
-    package.size = package.digest.map_or(0, |(_, len)| len);
+    if let Some((sha256, len)) = walk.finish().ok().flatten() {
+        package.sha256 = Some(sha256);
+        package.size = len;
+    }
     watch.stop.check()?;
     Ok(sdist(package, read))
 }

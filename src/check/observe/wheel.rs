@@ -72,7 +72,8 @@ pub struct PortionFacts {
     devel: Option<DevelTree>,
     /// Contradictions between local headers and the directory.
     told: Vec<String>,
-    digest: Option<(Sha256, u64)>,
+    /// The digest of the whole archive, of the portion that hashes it.
+    sha256: Option<Sha256>,
     error: Option<String>,
 }
 
@@ -172,7 +173,8 @@ impl Outline {
             // The portions with the members report the progress.
             let progress = &|_| ();
             let watch = ObserveProgress { progress, ..*watch };
-            facts.digest = Walk::new(stream, 0, true, &watch).finish()?;
+            let whole = Walk::new(stream, 0, true, &watch).finish()?;
+            facts.sha256 = whole.map(|(sha256, _)| sha256);
             return Ok(());
         }
         let mut walk = Walk::new(stream, portion.bytes.start, portion.is_hashed, watch);
@@ -204,7 +206,7 @@ impl Outline {
             facts.members.push(member_facts(entry, content));
         }
         facts.gap(at, self.offset(portion.members.end), "what follows");
-        facts.digest = walk.finish()?;
+        facts.sha256 = walk.finish()?.map(|(sha256, _)| sha256);
         Ok(())
     }
 
@@ -223,7 +225,7 @@ impl Outline {
                 name: file_name(&self.file),
                 file: self.file,
                 size: self.size,
-                digest: None,
+                sha256: None,
             },
             unreadable: self.unreadable,
             contradictions: Vec::new(),
@@ -235,7 +237,7 @@ impl Outline {
         for portion in portions {
             read.extend((portion.first..).zip(portion.members));
             wheel.devel = wheel.devel.or(portion.devel);
-            wheel.package.digest = wheel.package.digest.or(portion.digest);
+            wheel.package.sha256 = wheel.package.sha256.or(portion.sha256);
             told.extend(portion.told);
             errors.extend(portion.error);
         }

@@ -6,7 +6,7 @@ use itertools::Itertools as _;
 
 use crate::{
     check::{
-        facts::SetFacts,
+        facts::{CheckedPackage, SetFacts},
         rule::{self, Findings, some},
     },
     digest::Sha256,
@@ -21,10 +21,8 @@ pub(super) fn find(set: &SetFacts, published: &PublishedFacts, findings: &mut Fi
     for (page, why) in &published.torn_pages {
         findings.of(rule::PAGES_DISAGREE, page, why);
     }
-    // Digest and size of each file that was read completely.
-    let digests = set.packages();
-    let digests: BTreeMap<&str, (Sha256, u64)> =
-        digests.filter_map(|it| Some((&*it.file, it.digest?))).collect();
+    let packages: BTreeMap<&str, &CheckedPackage> =
+        set.packages().map(|package| (&*package.file, package)).collect();
     let mut files: BTreeMap<&str, Vec<&PageClaim>> = BTreeMap::new();
     for claim in &published.claims {
         files.entry(&claim.file).or_default().push(claim);
@@ -37,8 +35,8 @@ pub(super) fn find(set: &SetFacts, published: &PublishedFacts, findings: &mut Fi
             findings.cause(rule::PROMISED_FILE_MISSING, file, project.as_ref(), fact);
             continue;
         }
-        if let Some(digest) = digests.get(file)
-            && let Some(fact) = replaced_file(claims, *digest)
+        if let Some(package) = packages.get(file)
+            && let Some(fact) = replaced_file(claims, package)
         {
             findings.of(rule::BROKEN_PROMISE, file, fact);
         }
@@ -58,7 +56,9 @@ pub(super) fn find(set: &SetFacts, published: &PublishedFacts, findings: &mut Fi
 }
 
 /// One sentence about a file that is not the one that pages describe, with the pages that do.
-fn replaced_file(claims: &[&PageClaim], (sha256, len): (Sha256, u64)) -> Option<String> {
+fn replaced_file(claims: &[&PageClaim], package: &CheckedPackage) -> Option<String> {
+    let sha256 = package.sha256?;
+    let len = package.size;
     let is_other = |it: &&&PageClaim| {
         it.claim.size.is_some_and(|size| size != len)
             || it.claim.sha256.is_some_and(|it| it != sha256)

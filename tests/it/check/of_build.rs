@@ -16,7 +16,7 @@ use crate::support::prelude::*;
 fn comparable(mut set: SetFacts) -> Vec<String> {
     for wheel in &mut set.wheels {
         let wheel = Arc::get_mut(wheel).unwrap();
-        wheel.package.digest = None;
+        wheel.package.sha256 = None;
         for entry in wheel.devel.iter_mut().flat_map(|tree| &mut tree.entries) {
             if let Some(content) = &mut entry.content {
                 content.sha256 = None;
