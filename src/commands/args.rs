@@ -34,7 +34,10 @@ use crate::{
     run::{
         ApiUrl, Buckets, Environment, Event, Platform, Repository, Run, RunContext, RunReference,
     },
-    store::s3::{Access, Endpoint, Profile, S3Region, Signing},
+    store::{
+        Endpoint,
+        s3::{Access, Profile, S3Region, Signing},
+    },
     version::{GitSha, ReleaseType},
 };
 

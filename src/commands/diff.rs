@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     diff,
-    error::{Invalid, No, Result},
+    error::{Error, No, Result},
     place::{PlaceArg, SetPlace},
     version::Version,
 };
@@ -47,9 +47,9 @@ struct NamedSet {
 }
 
 impl FromStr for NamedSet {
-    type Err = Invalid;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, Invalid> {
+    fn from_str(text: &str) -> Result<Self> {
         // A user name in a URL ends with `@`, too, but no version follows it.
         let named = text.rsplit_once('@').and_then(|(place, version)| {
             let version = version.parse().ok()?;

@@ -339,7 +339,7 @@ pub fn open_baseline(named: &PlaceArg, access: &AccessArgs, world: &World) -> Re
             let document = place.find_set_json()?;
             Ok(Baseline::Place(place, document))
         }
-        PlaceArg::Directory(file) if file.is_file() && !file.ends_with("set.json") => {
+        PlaceArg::Directory(file) if file.is_file() => {
             Ok(Baseline::Document(file.display().to_string(), read(file)?))
         }
         PlaceArg::Directory(_) => {

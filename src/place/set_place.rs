@@ -31,8 +31,8 @@ use crate::{
     location::{Bucket, Key, Location},
     run::{Buckets, ForeignCode, RunPlace},
     store::{
-        self, Depth, Object, Origin, Span, Store, StoreError, StoreFailureKind, local::LocalStore,
-        s3::Access,
+        self, Depth, Endpoint, Object, Origin, Span, Store, StoreError, StoreFailureKind,
+        local::LocalStore, s3::Access,
     },
     version::Version,
 };
@@ -104,17 +104,15 @@ impl SetPlace {
             return Err(anyhow!("no such directory: `{}`", place.display()))
                 .hint("pass the directory that `rocwheel build` wrote to");
         }
-        let name = place.file_name().unwrap_or_default().to_string_lossy();
-        // A baseline may be named by the file that describes it.
-        let is_document = name == "set.json";
-        if place.is_file() && !is_document {
+        if place.is_file() {
+            let name = place.file_name().unwrap_or_default().to_string_lossy();
             let noun = if is_package(&name) { "package" } else { "file" };
             let shown = place.display();
             return Err(anyhow!("`{shown}` is one {noun}, and not a set"))
                 .hint("pass the directory that it lies in");
         }
         let directory = match place.parent() {
-            Some(parent) if is_document || is_index_of_set(place) => parent,
+            Some(parent) if is_index_of_set(place) => parent,
             _ => place,
         };
         let here = directory.as_os_str().is_empty();
@@ -176,7 +174,7 @@ impl SetPlace {
 
     fn web(address: &WebAddress, stop: &Stop) -> Result<Self> {
         let (top, page) = top_of(&address.path);
-        let store = connect(&address.origin, stop)?;
+        let store = connect(address.origin.clone(), stop)?;
         let place = Self::new(store, top, PlaceKind::Web, stop);
         Ok(Self { page, ..place })
     }
@@ -377,7 +375,7 @@ impl SetPlace {
         if let Some(store) = others.get(origin) {
             return Ok(Arc::clone(store));
         }
-        let store = connect(origin, &self.stop)?;
+        let store = connect(origin.parse()?, &self.stop)?;
         others.insert(origin.clone(), Arc::clone(&store));
         Ok(store)
     }
@@ -411,9 +409,8 @@ fn is_on_one_disk(_: &Path, _: &Path) -> bool {
     false
 }
 
-fn connect(origin: &str, stop: &Stop) -> Result<Arc<dyn Store>> {
-    let server = Origin::Web(origin.parse()?);
-    Ok(store::open(&server, &Access::default(), stop)?)
+fn connect(server: Endpoint, stop: &Stop) -> Result<Arc<dyn Store>> {
+    Ok(store::open(&Origin::Web(server), &Access::default(), stop)?)
 }
 
 /// Splits the path of a URL into the directory of the set and the page that the user named, if it
@@ -427,7 +424,7 @@ fn top_of(path: &str) -> (String, Option<String>) {
     let plain = path.trim_end_matches('/');
     let (above, name) = plain.rsplit_once('/').unwrap_or(("", plain));
     match name {
-        "simple" | "set.json" | "SHA256SUMS" => (directory(above), None),
+        "simple" | "SHA256SUMS" => (directory(above), None),
         name if name.ends_with(PAGE) && !path.ends_with('/') => {
             let above = directory(above);
             let top = above.strip_suffix(Layout::Dist.files());
@@ -495,8 +492,8 @@ mod tests {
             let (top, page) = top_of(path);
             format!("{top} {page:?}")
         };
-        let tops = ["x/y/simple/", "x/y/simple", "x/y/set.json", "x/y", "x/y/"].map(top);
-        assert_eq!(tops, ["x/y/ None"; 5]);
+        let tops = ["x/y/simple/", "x/y/simple", "x/y", "x/y/"].map(top);
+        assert_eq!(tops, ["x/y/ None"; 4]);
         assert_eq!(top(""), " None");
         assert_eq!(top("simple/"), " None");
         assert_eq!(top("x/links.html"), "x/ Some(\"x/links.html\")");

@@ -19,7 +19,7 @@ use reqwest::{
     redirect::Policy,
 };
 
-use super::s3::Endpoint;
+use super::Endpoint;
 use crate::{
     error::{Context as _, Result, Secret, Stop, last_cause},
     location::{Key, encode_path, percent_decode},

@@ -4,6 +4,7 @@
 //! The trait has few methods on purpose. Everything that can be built from them is built on top of
 //! it once, so that two stores cannot behave differently.
 
+mod endpoint;
 pub mod http;
 pub mod local;
 mod ranged;
@@ -19,12 +20,15 @@ use std::{
     time::SystemTime,
 };
 
-pub use self::ranged::{FIRST as FIRST_PIECE, Ranged};
+pub use self::{
+    endpoint::Endpoint,
+    ranged::{FIRST as FIRST_PIECE, Ranged},
+};
 
 use self::{
     http::HttpStore,
     local::LocalStore,
-    s3::{Access, Endpoint, S3Store},
+    s3::{Access, S3Store},
 };
 use crate::{
     digest::{Checksum, Sha256},

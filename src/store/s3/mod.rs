@@ -28,7 +28,7 @@ use aws_sdk_s3::{
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-pub use access::{Access, Endpoint, Keys, Profile, S3Region, Signing};
+pub use access::{Access, Keys, Profile, S3Region, Signing};
 
 use self::{connection::Connection, failure::Signer};
 use crate::{

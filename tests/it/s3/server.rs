@@ -17,7 +17,10 @@ use rocwheel::{
     error::{Secret, Stop},
     location::Bucket,
     retry::Backoff,
-    store::s3::{Access, Endpoint, Keys, S3Limits, S3Store, Signing},
+    store::{
+        Endpoint,
+        s3::{Access, Keys, S3Limits, S3Store, Signing},
+    },
 };
 use tokio::runtime::Runtime;
 
