@@ -61,9 +61,11 @@ fn packages_that_cannot_be_indexed_are_named() {
       caused by: EOF while parsing an object at line 1 column 1
 
     hint: remove it, so that it is written again
-    error: a file, not a directory: `ROOT/set.json`
+    error: failed to read `ROOT/set.json`
+      caused by: failed to read the `schema` of a set
+      caused by: EOF while parsing an object at line 1 column 1
 
-    hint: pass the directory that `rocwheel build` wrote to
+    hint: remove it, so that it is written again
     "#);
     assert!(!bench.root.join("simple").exists());
 }
