@@ -2,6 +2,15 @@
 //!
 //! [`plan`] works on the facts of an [`ArtifactTree`] and writes no files. Only its argument `same`
 //! may read files, to compare two that have the same path.
+//!
+//! Four words say what a set lacks:
+//!
+//! - **absent**: an optional package that the set does not have, for any reason. `rocm` knows these names,
+//!   and then does not look for the package.
+//! - **omitted**: a package that is absent because the user leaves it out, with `--without` or in
+//!   `packages.toml`.
+//! - **not in the run**: an artifact that packages take, and that the run did not build.
+//! - **unshipped**: an artifact that the run built, and that no package takes.
 
 mod check;
 mod devel;
@@ -18,7 +27,7 @@ use crate::{
         describe::{Describer, Devel},
         plan::{BuildPlan, Members},
         request::{OnCollision, Request},
-        runtime::{Claim, Claims, Shipped},
+        runtime::{Claim, Claims},
     },
     policy::{
         catalog::{Catalog, PackageKind, PackageSpec},
@@ -46,27 +55,39 @@ struct Planner<'a> {
     devices: BTreeSet<Scope>,
     /// The `DT_NEEDED` entries of all ELF files of the artifacts.
     needed: BTreeSet<&'a str>,
-    /// Packages that the set does not have.
+    /// The packages that are absent because the artifacts have no files for them, or because a set of this
+    /// mode has no such package. [`Planner::describer`] adds the packages that are absent for other reasons.
     absent: Vec<String>,
-    notes: Vec<String>,
+    notes: Notes,
 }
+
+/// Notes for the user, in the order in which they were written.
+#[derive(Debug, Default)]
+struct Notes(Vec<String>);
 
 /// Plans the packages of a set.
 pub fn plan(tree: &ArtifactTree, request: &Request<'_>, same: Same<'_>) -> Result<BuildPlan> {
     let catalog = &request.options.catalog;
     check::ensure_platform(tree, request.options.platform)?;
     let core = request.import_name(&catalog.core()?.dist_name(request.mode, None));
-    let artifacts = tree.artifacts.iter().filter(|artifact| !artifact.basedirs.is_empty());
-    let scopes_of_artifacts =
-        catalog.scopes_with_code(artifacts.map(|artifact| &artifact.name), request.mode)?;
-    let (scopes, devices) = match &request.subset {
-        None => (scopes_of_artifacts.clone(), scopes_of_artifacts),
-        // Other jobs build the device packages of the other targets. The metadata names all of them.
-        Some(subset) => {
-            check::ensure_subset(subset, &scopes_of_artifacts, request.mode)?;
-            (subset.targets.clone(), subset.devices().cloned().collect())
-        }
-    };
+    let artifacts_with_files = tree
+        .artifacts
+        .iter()
+        .filter(|artifact| !artifact.basedirs.is_empty())
+        .map(|artifact| &artifact.name);
+    let scopes_of_artifacts = catalog.scopes_with_code(artifacts_with_files, request.mode)?;
+    let scopes;
+    let devices;
+    if let Some(subset) = &request.subset {
+        check::ensure_subset(subset, &scopes_of_artifacts, request.mode)?;
+        // Other jobs build the device packages of the other targets. The metadata names all targets of the
+        // set, so that it is the same in each job.
+        scopes = subset.targets.clone();
+        devices = subset.devices().cloned().collect();
+    } else {
+        scopes = scopes_of_artifacts.clone();
+        devices = scopes_of_artifacts;
+    }
     let planner = Planner {
         catalog,
         tree,
@@ -77,12 +98,14 @@ pub fn plan(tree: &ArtifactTree, request: &Request<'_>, same: Same<'_>) -> Resul
         devices,
         needed: collect_needed(tree),
         absent: Vec::new(),
-        notes: [
-            &request.notes[..],
-            check::note_unknown_artifacts(catalog, tree).as_slice(),
-            check::note_missing_archives(request, tree).as_slice(),
-        ]
-        .concat(),
+        notes: Notes(
+            [
+                &request.notes[..],
+                check::note_unknown_artifacts(catalog, tree).as_slice(),
+                check::note_missing_archives(request, tree).as_slice(),
+            ]
+            .concat(),
+        ),
     };
     planner.plan_set()
 }
@@ -93,29 +116,27 @@ impl<'a> Planner<'a> {
         let unshipped = check::find_unshipped(self.catalog, self.tree);
         let not_in_run = check::find_missing_artifacts(self.catalog, self.tree, self.request);
         let mut claims = self.plan_claims()?;
-        let is_built = |kind| -> Result<bool> {
-            let package = self.catalog.only(kind)?;
-            Ok(!package.is_omitted && self.includes(|subset| subset.has(package)))
-        };
-        let has_devel = is_built(PackageKind::Devel)?;
-        let has_selector = is_built(PackageKind::Selector)?;
-        // Symlinks of the devel tree extend run paths of libraries in other packages. So the tree
-        // is planned even if the devel package is not built: those packages must have the same
-        // bytes either way. Notes about the tree are dropped then.
-        let notes_before = self.notes.len();
+        let has_devel = self.builds(PackageKind::Devel)?;
+        let has_selector = self.builds(PackageKind::Selector)?;
+        // Symlinks of the devel tree extend the run paths of libraries in other packages, and these packages
+        // must have the same bytes whether the devel package is built or not. So the tree is planned in any
+        // case. Only the user of a devel package needs to read the notes about it.
         let mut devels = Vec::new();
+        let mut devel_notes = Notes::default();
         for family in self.families() {
-            devels.push(self.plan_devel(&claims, family)?);
+            devels.push(self.plan_devel(&claims, family, &mut devel_notes)?);
         }
-        if !has_devel {
-            self.notes.truncate(notes_before);
+        if has_devel {
+            for note in devel_notes.0 {
+                self.notes.add(note);
+            }
         }
         devel::extend_run_paths(&mut claims, &mut devels);
         let describer = self.describer(devels.len() > 1);
         let mut packages = Vec::new();
         let mut sdists = Vec::new();
         for mut claim in claims.0 {
-            self.notes.append(&mut claim.notes);
+            self.notes.0.append(&mut claim.notes);
             packages.push(describer.wheel(claim)?);
         }
         for devel in devels {
@@ -136,12 +157,18 @@ impl<'a> Planner<'a> {
             unshipped,
             not_in_run,
             without: self.catalog.omitted().iter().cloned().collect(),
-            notes: self.notes,
+            notes: self.notes.0,
         })
     }
 
-    /// The families that have a selector and a devel package each; one `None` if there is one of
-    /// each for the whole set.
+    /// Whether this build makes the only package of a kind.
+    fn builds(&self, kind: PackageKind) -> Result<bool> {
+        let package = self.catalog.only(kind)?;
+        Ok(!package.is_omitted && self.includes(|subset| subset.has(package)))
+    }
+
+    /// The families that have a selector and a devel package each; one `None` if the whole set shares one
+    /// selector and one devel package.
     fn families(&self) -> Vec<Option<Scope>> {
         if self.request.mode == DistributionMode::Split || self.scopes.is_empty() {
             return vec![None];
@@ -161,8 +188,8 @@ impl<'a> Planner<'a> {
             }
             DistributionMode::Legacy => {
                 check::ensure_fat(self.catalog, self.tree, &self.scopes)?;
-                let device = self.catalog.only(PackageKind::Device)?.name.clone();
-                self.absent.push(device);
+                // The device code is inside the libraries packages.
+                self.absent.push(self.catalog.only(PackageKind::Device)?.name.clone());
             }
         }
         let mut claims = Claims::default();
@@ -180,19 +207,20 @@ impl<'a> Planner<'a> {
                 vec![None]
             };
             if families.is_empty() {
-                self.notes.push(format!(
+                self.notes.0.push(format!(
                     "no artifact is for a GPU family: package `{}`, which there is one of for each \
                      family, is left out",
                     spec.name
                 ));
             }
-            let before = claims.0.len();
+            let mut planned = Vec::new();
             for family in families {
-                claims.0.extend(self.plan_runtime(spec, family.as_ref())?);
+                planned.extend(self.plan_runtime(spec, family.as_ref())?);
             }
-            if claims.0.len() == before {
+            if planned.is_empty() {
                 self.absent.push(spec.name.clone());
             }
+            claims.0.extend(planned);
         }
         if mode == DistributionMode::Split {
             self.add_devices(&mut claims)?;
@@ -203,6 +231,7 @@ impl<'a> Planner<'a> {
     /// Adds the claims of the device packages, which install into the directory of the libraries.
     fn add_devices(&mut self, claims: &mut Claims<'a>) -> Result<()> {
         let libraries = self.catalog.overlaid()?;
+        // A device package without the libraries package would install code that no library loads.
         if !self.scopes.is_empty() && self.absent.contains(&libraries.name) {
             return Err(hinted(
                 anyhow!(
@@ -223,12 +252,14 @@ impl<'a> Planner<'a> {
             );
             claims.0.push(claim);
         }
+        // Installers overwrite a file of one package with the file of another package. So the packages that
+        // share the directory are compared here.
         let in_one_directory = claims.0.iter().filter(|claim| {
             claim.spec.kind == PackageKind::Device || claim.spec.name == libraries.name
         });
         let on_collision = self.request.options.on_collision;
         let notes = check::compare_overlaid(in_one_directory, on_collision, self.same)?;
-        self.notes.extend(notes);
+        self.notes.0.extend(notes);
         Ok(())
     }
 
@@ -238,23 +269,27 @@ impl<'a> Planner<'a> {
         self.request.subset.as_ref().is_none_or(is_in_subset)
     }
 
+    /// What writes the metadata of the packages. All claims must be planned before, because the metadata names
+    /// the packages that are absent.
     fn describer(&self, has_directories: bool) -> Describer<'a> {
         let options = &self.request.options;
         let is_split = self.request.mode == DistributionMode::Split;
-        // The options name targets, and a legacy set is for families.
-        let (linux, windows) = match self.request.mode {
-            DistributionMode::Split => (options.linux.as_deref(), options.windows.as_deref()),
-            DistributionMode::Legacy => (None, None),
-        };
-        let view = PlatformView::new(linux, windows, self.scopes.iter().cloned());
+        let view = PlatformView::new(
+            // The options name targets, and a legacy set is for families.
+            options.linux.as_deref().filter(|_| is_split),
+            options.windows.as_deref().filter(|_| is_split),
+            self.scopes.iter().cloned(),
+        );
         // Without targets there are no device packages. The mode alone does not say this: a split
         // release may have device code for one platform only.
         let has_no_device = is_split && view.available.is_empty();
-        let is_absent = |package: &&PackageSpec| {
-            package.is_omitted || (has_no_device && package.kind == PackageKind::Device)
-        };
-        let absent_by_policy =
-            self.catalog.packages().iter().filter(is_absent).map(|package| &package.name);
+        let mut absent = self.absent.clone();
+        for package in self.catalog.packages() {
+            let is_device = package.kind == PackageKind::Device;
+            if package.is_omitted || (is_device && has_no_device) {
+                absent.push(package.name.clone());
+            }
+        }
         Describer {
             info: DistInfo {
                 catalog: self.catalog,
@@ -262,7 +297,7 @@ impl<'a> Planner<'a> {
                 version: self.request.version.to_string(),
                 suffix: self.request.options.suffix.to_string(),
                 view,
-                absent: self.absent.iter().chain(absent_by_policy).unique().cloned().collect(),
+                absent: absent.into_iter().unique().collect(),
                 only: None,
             },
             request: self.request,
@@ -283,15 +318,15 @@ impl<'a> Planner<'a> {
             claim.add_empty_module()?;
             return Ok(Some(claim));
         }
+        let missing = if claim.artifacts.is_empty() { "artifacts" } else { "files" };
         let dist = spec.dist_name(self.request.mode, scope);
-        let lack = if claim.artifacts.is_empty() { "no artifacts" } else { "no files" };
         if spec.required {
             return Err(hinted(
-                anyhow!("{lack} for `{dist}`, which every set has"),
+                anyhow!("no {missing} for `{dist}`, which every set has"),
                 format!("look at what `{}` holds", self.tree.directory.display()),
             ));
         }
-        self.notes.push(format!("{lack} for `{dist}`: it is left out"));
+        self.notes.0.push(format!("no {missing} for `{dist}`: it is left out"));
         Ok(None)
     }
 
@@ -300,7 +335,12 @@ impl<'a> Planner<'a> {
         let mode = self.request.mode;
         let selected = self.select_artifacts(|name| spec.takes(name, mode, scope));
         let filter = spec.filter();
-        let merged = self.merge_artifacts(&selected, |path| filter.accepts(path.as_str()))?;
+        let mut notes = Notes::default();
+        let merged =
+            self.merge_artifacts(&selected, |path| filter.accepts(path.as_str()), &mut notes)?;
+        for note in notes.0 {
+            self.notes.add(note);
+        }
         let dist = spec.dist_name(mode, scope);
         // Device code is installed into the directory of the libraries.
         let dist_of_directory = match spec.kind {
@@ -324,31 +364,28 @@ impl<'a> Planner<'a> {
         Ok(claim)
     }
 
-    /// Finds the directories of the core package that these entries of `rpath` name. A pattern stands for
-    /// each directory with libraries that the artifacts of the core package have, if any.
+    /// Finds the directories of the core package that the entries of `rpath` in `packages.toml` name.
     ///
-    /// LLVM puts its runtimes into `lib/llvm/lib/x86_64-unknown-linux-gnu` since ROCm 10.1, and into
-    /// `lib/llvm/lib` before. An entry without a pattern is added in any case.
+    /// An entry is the path of a directory, or a pattern for directories with libraries. LLVM puts its runtimes
+    /// into `lib/llvm/lib/x86_64-unknown-linux-gnu` since ROCm 10.1, and into `lib/llvm/lib` before. A path
+    /// counts even if the artifacts do not have the directory, and a pattern may match no directory.
     fn find_directories(&self, entries: &[RelPath]) -> Result<Vec<RelPath>> {
         let is_pattern = |entry: &RelPath| entry.as_str().contains('*');
+        // Most packages have no pattern, and then the files of the core package need not be looked at.
         if !entries.iter().any(is_pattern) {
             return Ok(entries.to_vec());
         }
-        let core = self.catalog.core()?;
-        let mode = self.request.mode;
-        let selected = self.select_artifacts(|name| core.takes(name, mode, None));
-        let library_directories: BTreeSet<RelPath> = selected
-            .iter()
-            .flat_map(|artifact| &artifact.files)
-            .filter(|file| file.path.file_name().contains(".so"))
-            .filter_map(|file| file.path.parent())
-            .collect();
+        let library_directories = self.find_library_directories()?;
         let mut directories = Vec::new();
         for entry in entries {
             if is_pattern(entry) {
                 let pattern = Glob::new(entry.as_str());
-                let matching = library_directories.iter().filter(|it| pattern.matches(it.as_str()));
-                directories.extend(matching.cloned());
+                directories.extend(
+                    library_directories
+                        .iter()
+                        .filter(|directory| pattern.matches(directory.as_str()))
+                        .cloned(),
+                );
             } else {
                 directories.push(entry.clone());
             }
@@ -356,32 +393,55 @@ impl<'a> Planner<'a> {
         Ok(directories)
     }
 
+    /// Finds the directories of the core package that have libraries.
+    fn find_library_directories(&self) -> Result<BTreeSet<RelPath>> {
+        let core = self.catalog.core()?;
+        let mode = self.request.mode;
+        Ok(self
+            .select_artifacts(|name| core.takes(name, mode, None))
+            .iter()
+            .flat_map(|artifact| &artifact.files)
+            .filter(|file| file.path.file_name().contains(".so"))
+            .filter_map(|file| file.path.parent())
+            .collect())
+    }
+
     /// Plans the tree of the devel package for a family, or for the whole set.
-    fn plan_devel(&mut self, claims: &Claims<'_>, family: Option<Scope>) -> Result<Devel> {
+    fn plan_devel(
+        &self,
+        claims: &Claims<'_>,
+        family: Option<Scope>,
+        notes: &mut Notes,
+    ) -> Result<Devel> {
         let spec = self.catalog.only(PackageKind::Devel)?;
         let mode = self.request.mode;
         let scope = family.as_ref();
-        let runtime: BTreeSet<&String> =
+        // The tree completes the runtime packages: it has all components of each artifact that one of them
+        // takes, and the artifacts that `packages.toml` names for the devel package.
+        let runtime_artifacts: BTreeSet<&String> =
             claims.0.iter().flat_map(|claim| &claim.artifacts).collect();
         let selected = self.select_artifacts(|name| {
-            let is_named = runtime.contains(&name.name) || spec.names_artifact(&name.name, mode);
-            is_named && !spec.excludes(name, mode) && spec.scope_fits(name, mode, scope)
+            let is_taken =
+                runtime_artifacts.contains(&name.name) || spec.names_artifact(&name.name, mode);
+            is_taken && !spec.excludes(name, mode) && spec.scope_fits(name, mode, scope)
         });
-        let merged = self.merge_artifacts(&selected, |_| true)?;
-        let mut owners = BTreeSet::new();
+        let merged = self.merge_artifacts(&selected, |_| true, notes)?;
+        // The indices of the packages that the symlinks of the tree lead to.
+        let mut linked_claims = BTreeSet::new();
         for (path, owned) in &merged.files {
-            let owner = claims.find_shipped(path, scope).map(|Shipped { claim, .. }| claim);
-            owners.extend(owner);
+            if let Some(shipped) = claims.find_shipped(path, scope) {
+                linked_claims.insert(shipped.claim);
+                continue;
+            }
             // A damaged file of a runtime package is an error. The devel tree copies a file as it is.
             if let TreeContent::File(facts) = &owned.file.content
                 && let Some(damage) = &facts.damage
-                && owner.is_none()
             {
                 let artifact = &owned.artifact.name;
-                self.note(format!("`{path}` of artifact `{artifact}` ships as it is: {damage}"));
+                notes.add(format!("`{path}` of artifact `{artifact}` ships as it is: {damage}"));
             }
         }
-        let requires = owners
+        let requires = linked_claims
             .into_iter()
             .filter_map(|index| claims.0.get(index))
             .map(|claim| claim.spec.dist_name(mode, claim.scope.as_ref()))
@@ -402,9 +462,10 @@ impl<'a> Planner<'a> {
     ///
     /// `counts` says which paths matter to the package. Collisions at other paths are ignored.
     fn merge_artifacts(
-        &mut self,
+        &self,
         selected: &[&'a Artifact],
         counts: impl Fn(&RelPath) -> bool,
+        notes: &mut Notes,
     ) -> Result<Merged<'a>> {
         let mut merged = artifact::merge(selected.iter().copied(), self.same)?;
         merged.files.retain(|path, owned| {
@@ -414,7 +475,7 @@ impl<'a> Planner<'a> {
                 && !self.needed.contains(path.file_name());
             if is_left_out && counts(path) {
                 let artifact = &owned.artifact.name;
-                self.note(format!(
+                notes.add(format!(
                     "symlink `{path}` of artifact `{artifact}` is left out: it has an absolute target"
                 ));
             }
@@ -426,16 +487,18 @@ impl<'a> Planner<'a> {
             }
             match self.request.options.on_collision {
                 OnCollision::Refuse => return Err(check::refuse_collision(collision)),
-                OnCollision::Last => self.note(format!("{collision}: used the last")),
+                OnCollision::Last => notes.add(format!("{collision}: used the last")),
             }
         }
         Ok(merged)
     }
+}
 
-    /// Adds a note, unless another package has added the same one.
-    fn note(&mut self, note: String) {
-        if !self.notes.contains(&note) {
-            self.notes.push(note);
+impl Notes {
+    /// Adds a note about a file, unless another package that takes the file has added it.
+    fn add(&mut self, note: String) {
+        if !self.0.contains(&note) {
+            self.0.push(note);
         }
     }
 }
