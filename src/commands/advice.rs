@@ -37,11 +37,12 @@ fn fitted(hint: &str, command: &Command, root: &Command) -> Option<String> {
         let end = part.find(|c| !is_name(c)).unwrap_or(part.len());
         let (name, behind) = part.split_at(end);
         let has_flag = flag(command, name).is_some() || flag(root, name).is_some();
-        // What no command of ours has is a flag of another program, such as docker.
+        // A flag that no command of rocwheel has belongs to another program, such as docker.
         if let Some(other) = anywhere(root, name).filter(|_| !has_flag) {
             let variable = variable_of(other)?;
-            let behind = behind.split_once('`').map_or(behind, |it| it.1);
-            fitting.extend(["`", &variable, "`", behind]);
+            // The flag may have a value, which the variable that stands for it does not repeat.
+            let after_quote = behind.split_once('`').map_or(behind, |(_, after)| after);
+            fitting.extend(["`", &variable, "`", after_quote]);
         } else {
             fitting.extend([FLAG, part]);
         }
@@ -52,16 +53,15 @@ fn fitted(hint: &str, command: &Command, root: &Command) -> Option<String> {
 /// The flag of a command with this name.
 fn flag<'a>(command: &'a Command, name: &str) -> Option<&'a Arg> {
     let mut arguments = command.get_arguments();
-    arguments.find(|it| {
-        let aliases = it.get_all_aliases().unwrap_or_default();
-        it.get_long() == Some(name) || aliases.contains(&name)
+    arguments.find(|argument| {
+        let aliases = argument.get_all_aliases().unwrap_or_default();
+        argument.get_long() == Some(name) || aliases.contains(&name)
     })
 }
 
 /// The flag of any command with this name.
 fn anywhere<'a>(command: &'a Command, name: &str) -> Option<&'a Arg> {
-    let own = flag(command, name);
-    own.or_else(|| command.get_subcommands().find_map(|it| anywhere(it, name)))
+    flag(command, name).or_else(|| command.get_subcommands().find_map(|it| anywhere(it, name)))
 }
 
 /// Adds a hint to an error that has none, if the disk, its permissions or the network caused it.

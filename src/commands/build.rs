@@ -94,7 +94,7 @@ pub struct BuildInputs {
     /// the others. The packages have the same bytes as without
     #[arg(long, value_name = "DIR")]
     reuse: Option<PathBuf>,
-    /// Replace all files in the directory of the packages, also those of another set
+    /// Replace all files in the directory of the packages, also the files of another set
     #[arg(long)]
     clean: bool,
     #[command(flatten)]
@@ -150,8 +150,9 @@ pub fn run(args: &BuildArgs, world: &World) -> Result<()> {
     let options = args.what.options(&args.settings, args.platform, args.release_type)?;
     let selection = args.selection(&options)?;
     let _lock = args.lock()?;
-    let (jobs, dest) = (options.settings.jobs, &args.output_dir);
-    let tree = input::read(&args.artifact_dir, &dest.join("artifacts"), jobs, world)?;
+    let dest = &args.output_dir;
+    let unpacked = dest.join("artifacts");
+    let tree = input::read(&args.artifact_dir, &unpacked, options.settings.jobs, world)?;
     let build = Build::plan(&tree, &options, &selection, dest, world)?;
     build.ensure_complete()?;
     if args.dry_run {
@@ -194,20 +195,25 @@ impl BuildArgs {
         Ok(())
     }
 
-    /// Fails if the packages would be written among the artifacts or around them: what one of both has
-    /// left would be taken for a part of the other.
+    /// Fails if the packages would be written among the artifacts or around them: the next build would take
+    /// leftovers of one directory for a part of the other.
     fn ensure_apart(&self) -> Result<()> {
-        let (artifacts, dest) = (real(&self.artifact_dir)?, real(&self.output_dir)?);
+        let artifacts = real(&self.artifact_dir)?;
+        let dest = real(&self.output_dir)?;
         if !dest.starts_with(&artifacts) && !artifacts.starts_with(&dest) {
             return Ok(());
         }
-        let (artifacts, dest) = (self.artifact_dir.display(), self.output_dir.display());
-        Err(anyhow!("`--output-dir {dest}` is in or above `--artifact-dir {artifacts}`"))
-            .hint("name another directory for the packages, beside that of the artifacts")
+        // The message has the paths as they were passed, and not the real ones.
+        Err(anyhow!(
+            "`--output-dir {}` is in or above `--artifact-dir {}`",
+            self.output_dir.display(),
+            self.artifact_dir.display()
+        ))
+        .hint("name another directory for the packages, beside the directory of the artifacts")
     }
 
     /// The packages to build. Fails if the artifacts were fetched for other packages: the build
-    /// would succeed, but its set would differ from the one of the run.
+    /// would succeed, but its set would differ from the set of the run.
     fn selection(&self, options: &BuildOptions) -> Result<BuildSelection> {
         let selected = TargetTable::builtin().select_with_newer(self.targets.as_slice())?;
         let targets: BTreeSet<Scope> = selected.iter().map(|it| Scope::Target(it.base())).collect();
@@ -237,8 +243,7 @@ impl BuildArgs {
         if lacking.is_empty() {
             return Ok(());
         }
-        let lacking = lacking.join(", ");
-        Err(anyhow!("{fetched}, which is not enough for {lacking}"))
+        Err(anyhow!("{fetched}, which is not enough for {}", lacking.join(", ")))
             .hint("fetch with the `--only` of this build")
     }
 
@@ -263,8 +268,7 @@ impl BuildInputs {
         platform: Platform,
         release_type: Option<ReleaseType>,
     ) -> Result<BuildOptions> {
-        let tag = settings.wheel_platform_tag.as_deref();
-        let tag = tag.unwrap_or(platform.wheel_tag());
+        let tag = settings.wheel_platform_tag.as_deref().unwrap_or(platform.wheel_tag());
         let compression =
             if settings.no_wheel_compression { WheelCompression::Store } else { self.compression };
         Ok(BuildOptions {
@@ -333,24 +337,27 @@ fn targets(pattern: Option<&TargetPattern>) -> Result<Option<Vec<Target>>> {
 
 /// Reads the contents of packages from a file of a test.
 fn read_catalog(file: &Path) -> Result<Catalog> {
-    let text = fs_err::read_to_string(file)?;
-    Catalog::parse(&text).with_context(|| format!("failed to read `{}`", file.display()))
+    Catalog::parse(&fs_err::read_to_string(file)?)
+        .with_context(|| format!("failed to read `{}`", file.display()))
 }
 
 /// Fails if the artifacts were fetched for some packages only. A build of the whole set would
-/// succeed, but its set would differ from the one of the run.
+/// succeed, but its set would differ from the set of the run.
 pub fn ensure_all(directory: &Path) -> Result<()> {
     let names = fetch::fetched_for(directory)?;
     if names.is_empty() {
         return Ok(());
     }
     let artifacts = in_words(directory, &names);
-    Err(anyhow!("{artifacts}, which do not show all targets"))
+    Err(anyhow!("{artifacts}, which does not show all targets"))
         .hint("build with `--only`, and all targets of the run as `--target`; or fetch all of it")
 }
 
 /// Describes artifacts that were fetched for some packages only.
 fn in_words(directory: &Path, names: &[String]) -> String {
-    let (directory, names) = (directory.display(), names.join(","));
-    format!("the artifacts in `{directory}` are those that `fetch --only {names}` fetches")
+    format!(
+        "the artifacts in `{}` come from `fetch --only {}`",
+        directory.display(),
+        names.join(",")
+    )
 }

@@ -151,20 +151,23 @@ pub fn run(args: &DepsArgs, world: &World) -> Result<()> {
 
 impl DepsUpdateArgs {
     fn run(&self, world: &World) -> Result<()> {
-        let (sets, wishes) = (self.sets.read(world)?, self.lock.wishes()?);
-        let (earlier, to) = (self.lock.read().ok(), &self.lock.lock);
+        let sets = self.sets.read(world)?;
+        let wishes = self.lock.wishes()?;
+        let to = &self.lock.lock;
+        // Before it is written. If there is no lock yet, each version is new.
+        let old = self.lock.read().map(|lock| lock.versions()).unwrap_or_default();
         let registry = self.registry.to_string();
         let lock = deps::update(&wishes, &sets, &registry, self.min_age, to, world)?;
         world.console.status("Wrote", to.display());
-        let (old, new) = (earlier.map(|it| it.versions()), lock.versions());
-        let old = old.unwrap_or_default();
-        let removed = old.difference(&new).map(|(name, it)| format!("{name} {it}"));
-        let added = new.difference(&old).map(|(name, it)| format!("{name} {it}"));
-        let (removed, added): (Vec<_>, Vec<_>) = (removed.collect(), added.collect());
-        let lines = removed.iter().map(|it| format!("- {it}\n"));
-        let text: String = lines.chain(added.iter().map(|it| format!("+ {it}\n"))).collect();
+        let new = lock.versions();
+        let shown = |(name, version): &_| format!("{name} {version}");
+        let removed: Vec<String> = old.difference(&new).map(shown).collect();
+        let added: Vec<String> = new.difference(&old).map(shown).collect();
+        let removals = removed.iter().map(|it| format!("- {it}\n"));
+        let additions = added.iter().map(|it| format!("+ {it}\n"));
+        let lines: String = removals.chain(additions).collect();
         let facts = json!({ "removed": removed, "added": added });
-        world.console.report("deps update", &facts, text)
+        world.console.report("deps update", &facts, lines)
     }
 }
 
@@ -173,10 +176,14 @@ impl DepsCheckArgs {
         let sets = self.sets.read(world)?;
         let open = open_requirements(&self.lock.read()?, &self.lock.wishes()?, &sets);
         let packages = many(sets.len(), "package");
-        let text = format!("every requirement of `deps.toml` and of {packages} has a version");
+        let answer = if open.is_empty() {
+            format!("every requirement of `deps.toml` and of {packages} has a version")
+        } else {
+            // The refusal below names the requirements.
+            String::new()
+        };
         let facts = json!({ "packages": sets.len(), "open": open });
-        let text = if open.is_empty() { &text } else { "" };
-        world.console.report("deps check", &facts, text)?;
+        world.console.report("deps check", &facts, answer)?;
         let count = many(open.len(), "requirement");
         match refusal(format!("{count} without a version in the lock"), open) {
             Some(refusal) => Err(refusal).hint("run `rocwheel deps update` with the same sets"),
@@ -193,12 +200,13 @@ impl DepsMirrorArgs {
     }
 
     fn run(&self, world: &World) -> Result<()> {
-        // A registry of others is not to be flooded.
+        // The registry serves everybody, so it gets few requests at once.
         const MOST: NonZeroUsize = NonZeroUsize::new(8).expect("8 is not 0");
         let jobs = self.jobs.jobs.unwrap_or(MOST);
         let mut place = self.access.destination(&self.into, &world.stop)?;
         place.directory_pages = !self.pages.no_directory_pages;
-        let (lock, wishes) = (self.lock.read()?, self.lock.wishes()?);
+        let lock = self.lock.read()?;
+        let wishes = self.lock.wishes()?;
         let mirror = Mirror::new(&lock, &wishes, &place, world)?;
         if self.dry_run {
             return world.console.answer(&mirror.plan()?);
@@ -222,8 +230,8 @@ impl DepsMirrorArgs {
 
 impl LockArgs {
     fn read(&self) -> Result<Lock> {
-        let text = fs::read_to_string(&self.lock).hint("`rocwheel deps update` writes it")?;
-        Lock::parse(&text).with_context(|| format!("failed to read `{}`", self.lock.display()))
+        let lock = fs::read_to_string(&self.lock).hint("`rocwheel deps update` writes it")?;
+        Lock::parse(&lock).with_context(|| format!("failed to read `{}`", self.lock.display()))
     }
 
     fn wishes(&self) -> Result<Wishes> {
@@ -242,12 +250,12 @@ impl SetArgs {
     }
 
     fn read(&self, world: &World) -> Result<Vec<SetPackage>> {
-        let mut found = Vec::new();
+        let mut all_packages = Vec::new();
         for set in &self.sets {
             let place = self.access.place(set, &world.stop)?;
             let packages = packages_of(&place, self.jobs.count(), world);
-            found.extend(packages.with_context(|| format!("failed to read `{set}`"))?);
+            all_packages.extend(packages.with_context(|| format!("failed to read `{set}`"))?);
         }
-        Ok(found)
+        Ok(all_packages)
     }
 }

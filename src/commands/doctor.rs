@@ -58,10 +58,10 @@ pub struct DoctorArgs {
     /// machine's access to GitHub and buckets
     #[arg(value_name = "ENVIRONMENT")]
     environment: Option<PathBuf>,
-    /// Targets or families that the environment is for, comma-separated [default: those of the GPUs here, or else those that it was installed for]
+    /// Targets or families that the environment is for, comma-separated [default: of the GPUs here, or else what it was installed for]
     #[arg(long = "target", value_name = "LIST", requires = "environment")]
     targets: Vec<TargetPattern>,
-    /// Bucket to read [default: that of TheRock's CI runs]
+    /// Bucket to read [default: the bucket of TheRock's CI runs]
     #[arg(long, value_name = "BUCKET")]
     bucket: Option<Bucket>,
     /// Directory whose disk is checked: for artifacts and packages
@@ -117,8 +117,7 @@ pub fn run(args: &DoctorArgs, world: &World) -> Result<()> {
         checks.extend(gpus.iter().map(Check::of_gpu));
     }
     world.stop.check()?;
-    let problems = checks.iter().filter(|it| it.status == Status::Problem);
-    let problems = problems.count();
+    let problems = checks.iter().filter(|it| it.status == Status::Problem).count();
     let report = DoctorReport { checks };
     world.console.report("doctor", &report, &report)?;
     match problems {
@@ -153,8 +152,7 @@ impl Check {
 
     /// Whether a GPU can be used. That a machine has none is no problem.
     fn of_gpu(gpu: &Gpu) -> Self {
-        let target = gpu.target.as_ref().map(ToString::to_string);
-        let target = target.unwrap_or_else(|| "unknown target".to_owned());
+        let target = gpu.target.as_ref().map_or("unknown target", Target::as_str);
         match gpu.obstacle(&seams::dev()) {
             None => Self::ok("GPU", format!("{target} can be used")),
             Some(it) => Self::problem("GPU", format!("{target}: {}", it.reason), it.fix),
@@ -181,16 +179,16 @@ impl DoctorArgs {
             [] => detected.unique().collect(),
             patterns => TargetTable::builtin().select_with_newer(patterns)?,
         };
-        let found = install::diagnose(&site, &runtime, &targets, gpus.len());
-        if found.is_empty() {
-            let (count, root) = (many(site.packages.len(), "package"), site.root.display());
-            let found = format!("nothing is wrong with {count} in {root}");
-            return Ok(vec![Check::ok(NAME, found)]);
+        let problems = install::diagnose(&site, &runtime, &targets, gpus.len());
+        if problems.is_empty() {
+            let count = many(site.packages.len(), "package");
+            let root = site.root.display();
+            return Ok(vec![Check::ok(NAME, format!("nothing is wrong with {count} in {root}"))]);
         }
-        let found = found.into_iter();
-        Ok(found
-            .map(|it| Check::problem(NAME, in_one_line(&it.found), in_one_line(&it.fix)))
-            .collect())
+        let checks = problems
+            .iter()
+            .map(|it| Check::problem(NAME, in_one_line(&it.found), in_one_line(&it.fix)));
+        Ok(checks.collect())
     }
 
     fn token(&self, world: &World) -> Result<Check> {
@@ -199,7 +197,7 @@ impl DoctorArgs {
         settings.waits.backoff.attempts = 1;
         let origin = settings.token.as_ref().map(|it| self.github.origin(it));
         let token = origin.map_or_else(|| "none".to_owned(), |it| format!("`{it}`"));
-        let found = format!("{token} for {}", settings.api);
+        let account = format!("{token} for {}", settings.api);
         let ask = || {
             let github = GitHub::connect(settings, world.stop.clone(), |_| {})?;
             world.stop.within(PATIENCE, || github.remaining_requests())
@@ -208,12 +206,12 @@ impl DoctorArgs {
             ", not tried (`--offline`)".to_owned()
         } else {
             match ask() {
-                Err(error) => return Ok(Check::failed(NAME, &format!("{found}: "), error)),
+                Err(error) => return Ok(Check::failed(NAME, &format!("{account}: "), error)),
                 Ok(Some(left)) => format!(", {left} requests left in this hour"),
                 Ok(None) => String::new(),
             }
         };
-        let found = found + &left;
+        let found = account + &left;
         Ok(match origin {
             Some(_) => Check::ok(NAME, found),
             None => Check::note(
@@ -228,8 +226,8 @@ impl DoctorArgs {
     fn bucket(&self, world: &World) -> Result<Vec<Check>> {
         const NAME: &str = "bucket";
         let buckets = Buckets::builtin();
-        let bucket = self.bucket.as_ref().or(buckets.of_ci());
-        let bucket = bucket.context("no bucket was named")?.clone();
+        let named = self.bucket.as_ref().or(buckets.of_ci());
+        let bucket = named.context("no bucket was named")?.clone();
         let shown = format!("s3://{bucket}");
         if self.offline {
             let untried = format!("{shown}: not tried (`--offline`)");
@@ -240,9 +238,8 @@ impl DoctorArgs {
         let once = Backoff { attempts: 1, pause: Duration::ZERO };
         // Opening sends nothing to the bucket: what can fail is the search for credentials.
         let open = || {
-            let (stop, backoff) = (world.stop.clone(), once);
-            let limits = S3Limits { backoff, ..S3Limits::default() };
-            Ok(S3Store::with_limits(bucket, &access, stop, limits)?)
+            let limits = S3Limits { backoff: once, ..S3Limits::default() };
+            Ok(S3Store::with_limits(bucket, &access, world.stop.clone(), limits)?)
         };
         let store = match world.stop.within(PATIENCE, open) {
             Ok(store) => store,
@@ -286,22 +283,24 @@ fn in_one_line(text: &str) -> String {
 
 /// `AKIA…WXYZ`: enough to tell two keys apart.
 fn masked(key_id: &str) -> String {
-    let ends = key_id.get(..4).zip(key_id.get(key_id.len().saturating_sub(4)..));
-    let ends = ends.filter(|_| key_id.len() >= 12);
-    ends.map_or("…".to_owned(), |(first, last)| format!("{first}…{last}"))
+    let first = key_id.get(..4);
+    let last = key_id.get(key_id.len().saturating_sub(4)..);
+    match first.zip(last) {
+        Some((first, last)) if key_id.len() >= 12 => format!("{first}…{last}"),
+        // Most of a short one would be shown.
+        _ => "…".to_owned(),
+    }
 }
 
 /// A directory that does not exist yet is made by the commands, so its parent is tried.
 fn disk(directory: &Path) -> Check {
     const NAME: &str = "disk";
     let way_out = "pass `--output-dir` with a directory on another disk";
-    let there = directory.ancestors().find(|path| path.is_dir());
-    let there = there.filter(|it| !it.as_os_str().is_empty());
-    let path = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
-    let path = path.display();
-    if let Err(why) = tempfile::tempfile_in(there.unwrap_or(Path::new("."))) {
-        let found = format!("{path} cannot be written: {why}");
-        return Check::problem(NAME, found, way_out);
+    let existing = directory.ancestors().find(|path| path.is_dir());
+    let real = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
+    let path = real.display();
+    if let Err(why) = tempfile::tempfile_in(existing.unwrap_or(Path::new("."))) {
+        return Check::problem(NAME, format!("{path} cannot be written: {why}"), way_out);
     }
     match atomic::free_space(directory) {
         Some(free @ ..FULL) => {
@@ -315,8 +314,8 @@ fn disk(directory: &Path) -> Check {
 impl fmt::Display for DoctorReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for check in &self.checks {
-            let (status, name) = (check.status.to_string(), check.name);
-            writeln!(f, "{status:<8} {name:<12} {}", check.found)?;
+            let status = check.status.to_string();
+            writeln!(f, "{status:<8} {:<12} {}", check.name, check.found)?;
             if let Some(way_out) = &check.way_out {
                 writeln!(f, "{:<21} {way_out}", "")?;
             }

@@ -63,7 +63,7 @@ pub fn run(args: &IndexArgs, world: &World) -> Result<()> {
     if let Some(IndexLayout::Product) = args.layout {
         return args.index_products(&site, world);
     }
-    // A build that ran meanwhile would remove these pages, or leave those of other packages.
+    // A build that ran meanwhile would remove these pages, or leave pages that list other packages.
     let _lock = match site.local() {
         Some(root) if !args.dry_run => Some(Lock::take(root, LockPurpose::Index)?),
         _ => None,
@@ -113,7 +113,7 @@ impl IndexArgs {
     /// Checks the packages, and returns what is then known of them.
     fn check(&self, world: &World) -> Result<KnownPackages> {
         let place = self.access.place(self.set.required()?, &world.stop)?;
-        // The pages are about to be written, so those that are there do not count.
+        // The pages are about to be written, so the existing pages do not count.
         let depth = PlaceDepth::Packages(PackageDirectories::All);
         let jobs = self.jobs.count();
         let checked = self.gate.check(&place, depth, jobs, false, world)?;
@@ -129,7 +129,7 @@ impl IndexArgs {
                 .hint("pass the directory that `rocwheel build` wrote to");
         }
         let mut place = match place {
-            // Fails like other commands.
+            // A directory that is written may be new, but an index is of packages that exist.
             PlaceArg::Directory(path) if !path.exists() => self.access.place(place, &world.stop)?,
             place => self.access.destination(place, &world.stop)?,
         };

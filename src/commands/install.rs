@@ -81,7 +81,7 @@ pub struct InstallArgs {
     /// What installs the packages [default: uv if it is installed, else pip]
     #[arg(long, value_name = "WHO")]
     installer: Option<Installer>,
-    /// Family whose packages are meant, of a run that keeps those of each apart [default: `ARTIFACT_GROUP`]
+    /// Family whose packages are meant, of a run that keeps each family apart [default: `ARTIFACT_GROUP`]
     #[arg(long, value_name = "GROUP", conflicts_with_all = ["set", "stream"])]
     artifact_group: Option<ArtifactGroup>,
     /// Install every package again, also those that the environment has
@@ -192,8 +192,10 @@ impl InstallArgs {
             list => split_list(list).map(str::to_owned).collect(),
         };
         // The address reaches logs and lock files, so that it may have no password in it.
-        let dependencies = self.deps.iter().filter(|it| *it != "none");
-        let dependencies = dependencies.map(|it| it.parse::<Urls>()).next().transpose();
+        let dependencies = match self.deps.as_deref() {
+            None | Some("none") => None,
+            Some(address) => Some(address.parse::<Urls>().context("failed to read `--deps`")?),
+        };
         let targets = match &self.target {
             TargetChoice::Auto => TargetWish::Detected(self.machine.targets(&self.machine.gpus())?),
             TargetChoice::Named(pattern) => TargetWish::Named(pattern.clone()),
@@ -204,7 +206,7 @@ impl InstallArgs {
             targets,
             extras: self.extras.as_deref().map(list),
             packages: self.packages()?,
-            dependencies: dependencies.context("failed to read `--deps`")?.map(|it| it.to_string()),
+            dependencies: dependencies.map(|it| it.to_string()),
             no_check: self.no_check,
             reinstall: self.reinstall,
             platform: self.run.args.platform(),
@@ -245,7 +247,8 @@ impl InstallArgs {
         if rocm.is_some() && !self.no_check {
             check::ensure_installable(&place, offered.is_described, &self.accept, world)?;
         }
-        let (mut present, mut broken) = (Vec::new(), Vec::new());
+        let mut present = Vec::new();
+        let mut broken = Vec::new();
         if action == Action::Update {
             present = install::metadata(environment.root());
             // What cannot be read of an environment is the subject of `doctor`.
@@ -258,7 +261,7 @@ impl InstallArgs {
         if let (TargetWish::Detected(gpus), Some((metadata, selection))) = (&request.targets, &rocm)
             && !selection.targets.is_empty()
         {
-            // Beside a GPU that has code.
+            // The selection has code for another GPU of this machine, so that the install goes on.
             for target in gpus.iter().map(Target::base) {
                 if !selection.targets.contains(&target) {
                     let version = &metadata.version;
@@ -303,7 +306,7 @@ fn metadata_of(
     offered: &mut OfferedSet,
     rocm: Option<&Metadata>,
 ) -> Result<Vec<(Requirement, Option<Metadata>)>> {
-    let mut all = Vec::new();
+    let mut described = Vec::new();
     for requirement in packages {
         let name = &requirement.name;
         place.offer_project(offered, name.normalized())?;
@@ -313,7 +316,7 @@ fn metadata_of(
             files.find(|file| file.project == pin.project && file.version == pin.version)
         });
         let metadata = file.map(|file| place.metadata_of(file)).transpose()?;
-        all.push((requirement.clone(), metadata));
+        described.push((requirement.clone(), metadata));
     }
-    Ok(all)
+    Ok(described)
 }

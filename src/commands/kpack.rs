@@ -81,36 +81,37 @@ fn list(args: &ListArgs, world: &World) -> Result<()> {
         }
         Ok(())
     });
-    let kind = kind.with_context(|| format!("failed to read `{}`", args.file.display()))?;
-    let (kind, references) = match kind {
+    let file = args.file.display().to_string();
+    let (kind, references) = match kind.with_context(|| format!("failed to read `{file}`"))? {
         CodeFile::Split(references) => ("split binary".to_owned(), references),
         other => (other.to_string(), Vec::new()),
     };
-    let file = args.file.display().to_string();
     let total = rows.iter().map(|row| row.code.size).sum();
     let count = many(rows.len(), "code object");
-    let mut text = format!("{file}: {kind}, {count}, {}\n", size(total));
+    let mut answer = format!("{file}: {kind}, {count}, {}\n", size(total));
     if !rows.is_empty() {
         let head = "BUNDLE TARGET SIZE STORED COMPRESSION KERNELS".split(' ');
         let mut table = vec![head.map(str::to_owned).collect()];
         table.extend(rows.iter().map(CodeRow::cells));
-        text.push_str(&aligned(&table));
+        answer.push_str(&aligned(&table));
     }
     let mut facts = json!({ "file": file, "kind": kind, "code_objects": rows });
-    // Those of a split binary to the archives with its code.
+    // A split binary has no code: its references say in which archives it is.
     if !references.is_empty() {
-        let leads = references.iter().map(|it| {
-            let (marker, paths) = (&it.marker, it.marker.kpack_search_paths.join(" "));
-            format!("{}#{} in {paths}\n", marker.kernel_name, it.index)
+        answer.extend(references.iter().map(|reference| {
+            let paths = reference.marker.kpack_search_paths.join(" ");
+            format!("{}#{} in {paths}\n", reference.marker.kernel_name, reference.index)
+        }));
+        let rows = references.iter().map(|reference| {
+            json!({
+                "kernel_name": reference.marker.kernel_name,
+                "index": reference.index,
+                "search_paths": reference.marker.kpack_search_paths,
+            })
         });
-        text.extend(leads);
-        let references = references.iter().map(|it| {
-            let (name, paths) = (&it.marker.kernel_name, &it.marker.kpack_search_paths);
-            json!({ "kernel_name": name, "index": it.index, "search_paths": paths })
-        });
-        facts["references"] = references.collect();
+        facts["references"] = rows.collect();
     }
-    world.console.report("kpack ls", &facts, text)
+    world.console.report("kpack ls", &facts, answer)
 }
 
 impl ListArgs {

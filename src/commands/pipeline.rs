@@ -345,7 +345,7 @@ impl<'a> ArtifactsOrigin<'a> {
     }
 
     fn options(&self, args: &PipelineArgs) -> Result<BuildOptions> {
-        // The bucket says more about the run than `RELEASE_TYPE`, which is that of this workflow.
+        // The bucket says more about the run than `RELEASE_TYPE`, which is the release type of this workflow.
         let kind = match Buckets::builtin().release_types(&self.run.bucket)[..] {
             [kind] => Some(kind),
             _ => self.choice.run.args.release_type(),

@@ -99,8 +99,8 @@ impl UploadCredentials {
                 |error| {
                     // The packages then stay with the run, and this line says why.
                     let why = one_line(&error.into());
-                    let text = "the credentials of this machine cannot be used";
-                    world.console.warn(format!("{text}: {why}"));
+                    let problem = "the credentials of this machine cannot be used";
+                    world.console.warn(format!("{problem}: {why}"));
                     false
                 },
                 |store| store.has_credentials(),
@@ -127,10 +127,11 @@ impl PlaceCommandArgs {
 
     /// Where a product is published, with what `upload --to` and `promote --into` take.
     fn product(&self, product: &ProductName, world: &World) -> Result<()> {
-        let release = self.run.release_type();
-        let release = release.context("no release type, which decides the bucket");
-        let release =
-            release.hint("pass `--release-type nightly`, `prerelease`, `dev` or `dev-bkc`")?;
+        let release = self
+            .run
+            .release_type()
+            .context("no release type, which decides the bucket")
+            .hint("pass `--release-type nightly`, `prerelease`, `dev` or `dev-bkc`")?;
         let place = ReleasePlaces::builtin().place(product, release)?;
         let no_role = fork_of_event()?;
         let credentials =
@@ -146,7 +147,8 @@ impl PlaceCommandArgs {
             credentials,
         };
         self.outputs.append(&outputs.lines())?;
-        let (below, index) = (&outputs.set_url, &outputs.index_url);
+        let below = &outputs.set_url;
+        let index = &outputs.index_url;
         let role = no_role.is_none().then_some(&outputs.role);
         let projects_url = format!("{below}/{}/", place.directory);
         let facts = json!({
@@ -163,9 +165,9 @@ impl PlaceCommandArgs {
             (Some(role), _) => role.clone(),
             (None, why) => format!("none, because {}", why.unwrap_or_default()),
         };
-        let text =
+        let answer =
             format!("{projects_url}{{project}}/\nbelow:  {below}\nindex:  {index}\nrole:   {role}");
-        world.console.report("place", &facts, text)
+        world.console.report("place", &facts, answer)
     }
 
     fn resolve(&self, world: &World) -> Result<Run> {
@@ -178,8 +180,7 @@ impl PlaceCommandArgs {
         let run = self.resolve(world)?;
         let root = run.python(&self.artifact_group.clone().unwrap_or_default());
         let access = self.access.access(run.region.as_deref())?;
-        let urls: Urls = access.url(&root.directory()).parse()?;
-        let urls = urls.in_layout(self.layout);
+        let urls = access.url(&root.directory()).parse::<Urls>()?.in_layout(self.layout);
         Ok(PlaceReport {
             schema: "rocwheel-place-v1",
             bucket: run.bucket.to_string(),

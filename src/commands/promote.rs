@@ -39,7 +39,7 @@ use crate::{
 /// Promote a tested package set to another version or place
 ///
 /// Copies each file that does not name the version without compressing it again, and changes the
-/// others. The packages are the same bytes as those of a build under the other version. Checks the
+/// others. A build under the other version makes packages with the same bytes. Checks the
 /// set first, and the promoted set before it is published; with errors, publishes nothing. Packages
 /// that are there already with other contents are an error. Leaves `promotion.json` with every
 /// digest before and after.
@@ -100,9 +100,11 @@ enum PromotionLayout {
 
 pub fn run(args: &PromoteArgs, world: &World) -> Result<()> {
     let request = args.request()?;
-    let into = args.into.as_ref();
-    let into = into.map(|into| args.access.destination(into, &world.stop));
-    let into = into.transpose()?;
+    // Opened first: a place that cannot be written must not cost a check.
+    let destination = match &args.into {
+        Some(into) => Some(args.access.destination(into, &world.stop)?),
+        None => None,
+    };
     let baseline = args.summary.inputs.baseline(&args.access, world)?;
     let mut place = args.access.place(&args.source, &world.stop)?;
     place.directory_pages = !args.pages.no_directory_pages;
@@ -124,7 +126,7 @@ pub fn run(args: &PromoteArgs, world: &World) -> Result<()> {
     if args.dry_run {
         return world.console.answer(&plan.placed(directories.as_ref()));
     }
-    let mut into = into.context("no place was named")?;
+    let mut into = destination.context("no place was named")?;
     into.directory_pages = !args.pages.no_directory_pages;
     // Beside the directory that they are published to, the packages are linked there.
     let staged = into.local().map(StagedDir::beside).transpose()?;
@@ -227,22 +229,23 @@ impl SourceSet {
         }
         let copy = tempfile::tempdir()?;
         let dist = copy.path().join("dist");
-        let found = place::find(place, PlaceDepth::Pages)?;
-        let bytes: u64 = found.packages.iter().map(|it| it.size).sum();
+        let set = place::find(place, PlaceDepth::Pages)?;
+        let bytes: u64 = set.packages.iter().map(|it| it.size).sum();
         let progress = world.console.progress("Fetching", place, bytes);
         let mut sources = BTreeMap::new();
-        for package in &found.packages {
+        for package in &set.packages {
             let target = dist.join(&package.name);
-            // Before its bytes are read: a later object is not copied.
+            // Asked before the bytes are read. If the object is replaced meanwhile, the server refuses the copy.
             let object = package.copy_source()?;
             sources.extend(object.map(|it| (package.name.clone(), it)));
             fs::create_dir_all(target.parent().unwrap_or(&dist))?;
             package.save(&target, &world.stop, &|bytes| progress.inc(bytes))?;
         }
-        // Its paths may be those of another layout, and its digests have to be those of the copies.
+        // The copies lie in `dist`, wherever the set has its files. The digests stay: the check compares the
+        // copies with them.
         if let Some(document) = place.find_set_json()? {
-            let document = document.in_layout(Layout::Dist)?;
-            fs::write(copy.path().join("set.json"), document.pretty())?;
+            let moved = document.in_layout(Layout::Dist)?;
+            fs::write(copy.path().join("set.json"), moved.pretty())?;
         }
         Ok(Self::Copied(copy, sources))
     }

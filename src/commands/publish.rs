@@ -109,7 +109,8 @@ impl Publication<'_> {
             let _group = self.group.map(|it| world.console.group(it));
             self.upload.publish()?
         };
-        let (set, urls) = (&published.set, Some(&published.urls));
+        let set = &published.set;
+        let urls = Some(&published.urls);
         let page = summary.page(set, urls, self.report, self.changes);
         if !options.is_part {
             summary.write(&page, world)?;
@@ -119,8 +120,8 @@ impl Publication<'_> {
     }
 }
 
-/// Publishes packages to the directories of their products among those of other versions, and says where
-/// their pages are.
+/// Publishes packages to the directories of their products, beside the packages of other versions, and says
+/// where their pages are.
 pub fn products(command: &str, upload: &ProductUpload<'_>) -> Result<()> {
     let published = upload.publish()?;
     let facts = json!({ "uploaded": published.written, "unchanged": published.unchanged });
@@ -137,9 +138,8 @@ pub fn product_pages<'a>(
     world: &World,
 ) -> Result<()> {
     let urls = place.urls()?;
-    let pages = products.unique().map(|it| urls.path(&format!("{it}/")));
-    let pages: Vec<String> = pages.collect();
-    let text = pages.join("\n");
+    let pages: Vec<String> =
+        products.unique().map(|product| urls.path(&format!("{product}/"))).collect();
     facts["pages"] = json!(pages);
-    world.console.report(command, &facts, text)
+    world.console.report(command, &facts, pages.join("\n"))
 }

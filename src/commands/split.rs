@@ -47,7 +47,8 @@ impl SplitArgs {
 
 pub fn run(args: &SplitArgs, world: &World) -> Result<()> {
     fetch::fetched_for(&args.artifact_dir)?;
-    let (jobs, stop) = (args.jobs.count(), &world.stop);
+    let jobs = args.jobs.count();
+    let stop = &world.stop;
     let tree = ArtifactTree::scan(&args.artifact_dir, jobs, stop)
         .hint("pass a directory of artifacts as `--artifact-dir`")?;
     let splittings = split::all(&tree.artifacts, jobs, stop)?;
@@ -72,9 +73,10 @@ fn split_all(
     args: &SplitArgs,
     world: &World,
 ) -> Result<Vec<WrittenArtifact>> {
-    let (count, total) = (splittings.len(), splittings.iter().map(split_size).sum());
+    let count = splittings.len();
+    let total = splittings.iter().map(split_size).sum();
     let what = many(count, "artifact");
-    let _bar = (world.console).joined_progress("Splitting", what, count, total);
+    let _bar = world.console.joined_progress("Splitting", what, count, total);
     let mut artifacts = Vec::new();
     for splitting in splittings {
         artifacts.extend(split_one(splitting, output, args, world)?);
@@ -101,8 +103,8 @@ fn split_one(
     let source = &splitting.artifact.name;
     let progress = world.console.progress("Splitting", source, split_size(splitting));
     let inc = |bytes| progress.inc(bytes);
-    let written = split::write(splitting, output, args.jobs.count(), &world.stop, &inc);
-    let written = written.with_context(|| format!("failed to split `{source}`"))?;
+    let written = split::write(splitting, output, args.jobs.count(), &world.stop, &inc)
+        .with_context(|| format!("failed to split `{source}`"))?;
     drop(progress);
     let total = written.iter().map(|artifact| artifact.size).sum();
     let count = many(written.len(), "artifact");

@@ -22,7 +22,7 @@ use crate::{
     index::{Places, SetJson, Urls},
     place::{self, KnownPackages, LocalSet, PackageDirectories, PlaceArg, PlaceDepth, SetPlace},
     report::{LIMIT, SummaryPage, Whereabouts, WorkflowArtifact, WorkflowArtifactName, outputs},
-    run::{ApiUrl, ArtifactGroup, RunReference},
+    run::{ApiUrl, ArtifactGroup},
 };
 
 /// Summarize a package set and how to install it
@@ -110,12 +110,13 @@ pub fn run(args: &SummaryArgs, world: &World) -> Result<()> {
     let artifact = args.artifact(&place)?;
     let needs_urls = artifact.is_none() && !has_errors;
     let (set, urls) = args.read(&place, needs_urls, world)?;
-    let baseline = args.inputs.baseline(&args.access, world)?;
-    let changes = baseline.map(|baseline| {
-        let place = args.access.place(&place, &world.stop)?;
-        baseline.changes(&place, Some(&set), world)
-    });
-    let changes = changes.transpose()?;
+    let changes = match args.inputs.baseline(&args.access, world)? {
+        Some(baseline) => {
+            let place = args.access.place(&place, &world.stop)?;
+            Some(baseline.changes(&place, Some(&set), world)?)
+        }
+        None => None,
+    };
     let base = args.inputs.base_index.as_ref();
     let page = SummaryPage {
         set: &set,
@@ -177,8 +178,8 @@ impl SummaryArgs {
         match place {
             PlaceArg::Bucket(_) | PlaceArg::Web(_) => {
                 let place = self.access.place(place, &world.stop)?;
-                let (set, urls) = (place.set_json()?, given.map_or_else(|| place.urls(), Ok)?);
-                let urls = urls.in_layout(set.layout());
+                let set = place.set_json()?;
+                let urls = given.map_or_else(|| place.urls(), Ok)?.in_layout(set.layout());
                 Ok((set, Some(urls)))
             }
             PlaceArg::Directory(directory) => {
@@ -193,8 +194,8 @@ impl SummaryArgs {
                     None if needs_urls => Some(urls_of_indexed(&local)?),
                     given => given,
                 };
-                let urls = urls.map(|it| it.in_layout(local.document.layout()));
-                Ok((local.document, urls))
+                let layout = local.document.layout();
+                Ok((local.document, urls.map(|it| it.in_layout(layout))))
             }
         }
     }
@@ -221,11 +222,13 @@ impl SummaryArgs {
             return Err(anyhow!("the set is published: `{place}`"))
                 .hint("`--workflow-artifact` is for packages in a directory");
         }
-        let run = self.run.run().ok().filter(|run| !run.id.is_local());
-        let of = |run: &RunReference| -> Result<_> {
-            Ok((self.run.context()?.repository(run)?, run.id.clone()))
+        // A page for a set that no run made has no link.
+        let run = match self.run.run() {
+            Ok(run) if !run.id.is_local() => {
+                Some((self.run.context()?.repository(run)?, run.id.clone()))
+            }
+            _ => None,
         };
-        let run = run.map(of).transpose()?;
         Ok(Some(WorkflowArtifact { name, run }))
     }
 
@@ -275,17 +278,17 @@ impl SummaryInputs {
         let Some(file) = &self.step_summary else {
             return Ok(());
         };
-        let text = page.render(room(file));
-        if text.is_empty() {
+        let summary = page.render(room(file));
+        if summary.is_empty() {
             let problem = "the job summary is full, and has none of the packages";
             world.console.warn(problem);
         }
-        append(file, &text)?;
+        append(file, &summary)?;
         let Some(directory) = &self.runner_temp else {
             return Ok(());
         };
         // The packages are published, and the page is written: no copy of it is worth a failure.
-        if let Err(error) = append(&directory.join("job_summary.md"), &text) {
+        if let Err(error) = append(&directory.join("job_summary.md"), &summary) {
             let problem = format!("the summary is not in `job_summary.md`: {error:#}");
             world.console.warn(problem);
         }
@@ -315,8 +318,8 @@ pub fn changes_since(
 /// How many bytes a step summary can still take. GitHub drops a summary that is too long, also the
 /// parts that other commands wrote.
 pub fn room(file: &Path) -> usize {
-    let there = fs::metadata(file).map_or(0, |found| found.len());
-    LIMIT.saturating_sub(usize::try_from(there).unwrap_or(usize::MAX))
+    let used = fs::metadata(file).map_or(0, |metadata| metadata.len());
+    LIMIT.saturating_sub(usize::try_from(used).unwrap_or(usize::MAX))
 }
 
 /// Appends to a file that other commands of the step may write to as well.
@@ -344,9 +347,12 @@ pub fn open_baseline(named: &PlaceArg, access: &AccessArgs, world: &World) -> Re
         }
         PlaceArg::Directory(_) => {
             let place = access.place(named, &world.stop)?;
-            let document = place.local().map(|root| root.join("set.json"));
-            let document = document.filter(|file| file.exists());
-            Ok(Baseline::Place(place, document.map(|file| read(&file)).transpose()?))
+            let file = place.local().map(|root| root.join("set.json"));
+            let document = match file.filter(|file| file.exists()) {
+                Some(file) => Some(read(&file)?),
+                None => None,
+            };
+            Ok(Baseline::Place(place, document))
         }
     }
 }

@@ -187,7 +187,7 @@ impl UploadArgs {
             return Err(anyhow!("not a directory on this machine: `{named}`"))
                 .hint("pass the directory that `rocwheel build` wrote to");
         };
-        // Pages beside a part are those of the whole set.
+        // The pages beside a part list the whole set, and not the part.
         let depth = if self.part {
             PlaceDepth::Packages(PackageDirectories::Built)
         } else {
@@ -195,9 +195,9 @@ impl UploadArgs {
         };
         let place = SetPlace::directory(directory, &world.stop);
         let jobs = World::jobs();
-        // Another rule is about a page that cannot be read.
-        let known = place.find_set_json().ok().flatten();
-        let known = known.map(|it| it.identity).unwrap_or_default();
+        // The check finds a `set.json` that cannot be read.
+        let document = place.find_set_json().ok().flatten();
+        let known = document.map(|it| it.identity).unwrap_or_default();
         if let Some(to) = to {
             to.ensure_takes(known.foreign_code.as_ref())?;
         }
@@ -209,7 +209,8 @@ impl UploadArgs {
             && !self.dry_run
         {
             // A set can be so broken that nothing more is known of it than its findings.
-            let (built, quiet) = (PackageDirectories::Built, world.quiet());
+            let built = PackageDirectories::Built;
+            let quiet = world.quiet();
             if let Ok(set) = LocalSet::read(directory, built, checked.read.clone(), &quiet) {
                 let changes = changes_since(since, &set, world)?;
                 let summary = &self.summary;
@@ -232,7 +233,7 @@ impl UploadArgs {
         Ok(publish::relabelled(&identity, run, world))
     }
 
-    /// Publishes frameworks among those of other versions.
+    /// Publishes frameworks beside the packages of their other versions.
     fn publish_product(&self, product: &ProductName, world: &World) -> Result<()> {
         // A place that cannot be written must not cost a check.
         let place = self.product_place(product, &world.stop)?;
@@ -248,8 +249,11 @@ impl UploadArgs {
     /// The place of a product: a directory, the address of the user, or the bucket of a stream.
     fn product_place(&self, product: &ProductName, stop: &Stop) -> Result<SetPlace> {
         let bucket = || {
-            let release = self.run.release_type().context("no place was named");
-            let release = release.hint("pass `--release-type` or `--to`")?;
+            let release = self
+                .run
+                .release_type()
+                .context("no place was named")
+                .hint("pass `--release-type` or `--to`")?;
             let place = ReleasePlaces::builtin().place(product, release);
             Ok(place.hint("pass `--to` for a product of your own")?.address)
         };

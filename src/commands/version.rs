@@ -20,8 +20,8 @@ use crate::{
 
 /// Compute the version of a build for wheels, Debian packages and RPM packages
 ///
-/// A version is a base version, such as `10.1.0` in ROCm's `version.json`, and a suffix: that of the
-/// release type, with the day or the commit, or one of your own.
+/// A version is a base version, such as `10.1.0` in ROCm's `version.json`, and a suffix, which is your
+/// own, or follows from the release type with the day or the commit.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   rocwheel version --release-type nightly
@@ -31,7 +31,7 @@ pub struct VersionArgs {
     /// Release type of the build, which decides the suffix [default: `RELEASE_TYPE`]
     #[arg(long, value_name = "TYPE", conflicts_with = "suffix")]
     release_type: Option<ReleaseType>,
-    // That of the job, which any flag replaces.
+    // The release type of the job, which any flag replaces.
     #[arg(skip)]
     own_release_type: Option<ReleaseType>,
     /// Use this suffix for all kinds of packages: `.dev0`
@@ -60,7 +60,7 @@ pub struct VersionArgs {
         aliases = ["override-git-sha", "commit"],
     )]
     git_sha: Option<GitSha>,
-    /// Day of the build in UTC [default: that of `SOURCE_DATE_EPOCH`, else today]
+    /// Day of the build in UTC [default: the day of `SOURCE_DATE_EPOCH`, else today]
     #[arg(long, value_name = "YYYYMMDD")]
     date: Option<Date>,
     #[arg(long, hide = true)]
@@ -77,8 +77,10 @@ pub fn run(args: &VersionArgs, world: &World) -> Result<()> {
     let scheme = args.scheme()?;
     let inputs = args.inputs(&scheme, world)?;
     let versions = compute(&scheme, &inputs)?;
-    let (wheel, deb, rpm) = (versions.wheel.to_string(), versions.deb, versions.rpm);
-    // Ours, then those of TheRock's script.
+    let wheel = versions.wheel.to_string();
+    let deb = versions.deb;
+    let rpm = versions.rpm;
+    // Our names, then the names of TheRock's script.
     args.outputs.append(&[
         ("version", wheel.clone()),
         ("deb-version", deb.clone()),
@@ -102,8 +104,8 @@ pub fn run(args: &VersionArgs, world: &World) -> Result<()> {
         "base-date": inputs.base_date.map(|date| date.to_string()),
         "commit": inputs.git_sha.map(|commit| commit.to_string()),
     });
-    let text = format!("wheel: {wheel}\ndeb:   {deb}\nrpm:   {rpm}");
-    world.console.report("version", &facts, text)
+    let answer = format!("wheel: {wheel}\ndeb:   {deb}\nrpm:   {rpm}");
+    world.console.report("version", &facts, answer)
 }
 
 impl VersionArgs {
@@ -132,20 +134,19 @@ impl VersionArgs {
         } else {
             None
         };
-        let file = file.as_ref();
-        let base_date = match file {
+        let base_date = match &file {
             Some((path, file)) if lacks_base_date => {
                 file.base_date().with_context(|| reading(path))?
             }
             _ => self.base_date.filter(|_| scheme.needs_base_date()),
         };
         let git_sha = if scheme.has_commit() {
-            self.commit(file.map(|(path, _)| path.as_path()), world)?
+            self.commit(file.as_ref().map(|(path, _)| path.as_path()), world)?
         } else {
             None
         };
         Ok(VersionInputs {
-            base: self.base(file, world)?,
+            base: self.base(file.as_ref(), world)?,
             today: self.today()?,
             base_date,
             git_sha,
@@ -166,7 +167,7 @@ impl VersionArgs {
         Ok(base)
     }
 
-    /// The commit, if there is one: by default that of the repository with `version.json`.
+    /// The commit, if there is one: by default HEAD of the repository with `version.json`.
     fn commit(&self, version_file: Option<&Path>, world: &World) -> Result<Option<GitSha>> {
         if let Some(commit) = &self.git_sha {
             return Ok(Some(commit.clone()));
@@ -188,15 +189,15 @@ impl VersionArgs {
         let path = if let Some(given) = &self.version_file {
             Some(fs_err::canonicalize(given)?)
         } else {
-            let here = here()?;
-            let mut files = here.ancestors().map(|above| above.join("version.json"));
+            let directory = here()?;
+            let mut files = directory.ancestors().map(|above| above.join("version.json"));
             files.find(|file| file.is_file())
         };
         let Some(path) = path else {
             return Ok(None);
         };
-        let text = fs_err::read_to_string(&path)?;
-        let file = VersionFile::parse(&text).with_context(|| reading(&path))?;
+        let document = fs_err::read_to_string(&path)?;
+        let file = VersionFile::parse(&document).with_context(|| reading(&path))?;
         Ok(Some((path, file)))
     }
 

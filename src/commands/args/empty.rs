@@ -16,32 +16,35 @@ const DESTINATIONS: [&str; 2] = ["to", "output-dir"];
 /// The command line without empty arguments, and without flags whose only value is empty, except
 /// where `upload` writes. `root` must be built.
 pub(crate) fn without_empty(root: &Command, arguments: Vec<OsString>) -> Vec<OsString> {
-    let (mut command, mut are_flags) = (root, true);
+    let mut command = root;
+    // Behind `--`, each argument is positional.
+    let mut are_flags = true;
     let mut rest = arguments.into_iter().peekable();
     let mut line: Vec<OsString> = rest.next().into_iter().collect();
     while let Some(argument) = rest.next() {
         if argument.is_empty() {
             continue;
         }
-        let text = argument.to_str().unwrap_or_default();
-        let (name, value) = match text.split_once('=') {
+        let word = argument.to_str().unwrap_or_default();
+        let (name, value) = match word.split_once('=') {
             Some((name, value)) => (name, Some(value)),
-            None => (text, None),
+            None => (word, None),
         };
         let flag = flag(command, name).filter(|_| are_flags);
         let is_destination = command.get_name() == "upload"
             && flag.and_then(Arg::get_long).is_some_and(|it| DESTINATIONS.contains(&it));
         match (flag, value) {
             (Some(_), _) if is_destination => {
-                let has_own = value.is_some();
+                // An empty value stays, so that clap refuses it.
+                let is_value_next = value.is_none();
                 line.push(argument);
-                line.extend(rest.next_if(|_| !has_own));
+                line.extend(rest.next_if(|_| is_value_next));
             }
             (Some(_), Some("")) => {}
             (Some(flag), None) => take_values(flag, argument, &mut rest, &mut line),
             _ => {
-                are_flags &= text != "--";
-                let below = command.find_subcommand(text).filter(|_| are_flags);
+                are_flags &= word != "--";
+                let below = command.find_subcommand(word).filter(|_| are_flags);
                 command = below.unwrap_or(command);
                 line.push(argument);
             }

@@ -11,7 +11,7 @@ use crate::error::{Context as _, Hint as _, Result, ensure};
 pub(super) const VARIABLE: &str = "ROCWHEEL_INPUTS";
 
 /// Inputs that are no flags. The token is passed in its environment variable.
-const OWN: [&str; 7] =
+const NO_FLAGS: [&str; 7] =
     ["command", "set", "args", "binary", "build-from-source", "working-directory", "github-token"];
 
 /// The command line for a set of inputs. An input is the flag of its name; an empty one is not passed, and
@@ -20,19 +20,19 @@ const OWN: [&str; 7] =
 pub(in crate::commands) fn line(json: &str) -> Result<Vec<OsString>> {
     let inputs: Map<String, Value> =
         serde_json::from_str(json).with_context(|| format!("failed to read `{VARIABLE}`"))?;
-    let text = |value: &Value| match value {
+    let text_of = |value: &Value| match value {
         Value::Null => String::new(),
         Value::String(text) => text.trim().to_owned(),
         other => other.to_string(),
     };
-    let own = |name: &str| inputs.get(name).map(text).unwrap_or_default();
-    let command = own("command");
+    let input = |name: &str| inputs.get(name).map(text_of).unwrap_or_default();
+    let command = input("command");
     ensure!(!command.is_empty(), "the input `command` is empty");
     let mut line = vec!["rocwheel".to_owned()];
     line.extend(command.split_whitespace().map(str::to_owned));
     for (name, value) in &inputs {
-        let value = text(value);
-        if OWN.contains(&name.as_str()) || value == "false" {
+        let value = text_of(value);
+        if NO_FLAGS.contains(&name.as_str()) || value == "false" {
             continue;
         }
         ensure!(value.lines().count() < 2, "the input `{name}` has more than one line");
@@ -42,13 +42,13 @@ pub(in crate::commands) fn line(json: &str) -> Result<Vec<OsString>> {
             value => line.push(format!("--{name}={value}")),
         }
     }
-    let set = own("set");
+    let set = input("set");
     (!set.starts_with('-'))
         .then_some(())
         .with_context(|| format!("the input `set` is a flag: `{set}`"))
         .hint("flags are lines of the input `args`")?;
     line.extend(Some(set).filter(|set| !set.is_empty()));
-    for argument in own("args").lines().map(str::trim) {
+    for argument in input("args").lines().map(str::trim) {
         match argument.split_once(char::is_whitespace) {
             // A space in `--flag=one two` belongs to the value.
             Some((flag, value)) if flag.starts_with('-') && !flag.contains('=') => {

@@ -10,7 +10,7 @@ use crate::{
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Machine options")]
 pub struct MachineArgs {
-    /// Use these targets instead of those of this machine, comma-separated
+    /// Use these targets instead of the GPUs of this machine, comma-separated
     ///
     /// [env: `ROCM_BOOTSTRAP_FORCE_GFX_ARCH`]
     #[arg(long, value_name = "LIST")]

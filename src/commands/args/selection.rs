@@ -92,7 +92,6 @@ impl SelectionArgs {
             ("AMDGPU_FAMILIES", selection.families.names().map(str::to_owned).collect()),
             ("AMDGPU_TARGETS", selection.targets.names().map(str::to_owned).collect()),
         ];
-        let limits = limits.iter().filter(|(_, names)| !names.is_empty());
         let note = |(name, names): &(&str, Vec<String>)| {
             format!(
                 "only artifacts for {}, because of the environment variable `{name}`; \
@@ -100,11 +99,12 @@ impl SelectionArgs {
                 names.join(", ")
             )
         };
-        let notes = limits.map(note).collect();
-        Ok((selection, notes))
+        let narrowing = limits.iter().filter(|(_, names)| !names.is_empty());
+        Ok((selection, narrowing.map(note).collect()))
     }
 
-    /// The group that names the directory of the packages: of several, that for all families.
+    /// The group that names the directory of the packages. If there are several groups, it is the group for
+    /// all families.
     pub fn directory(&self) -> Result<ArtifactGroup> {
         Ok(match self.decide()?.0.groups.as_slice() {
             [only] => only.clone(),
@@ -138,14 +138,14 @@ impl TypedValueParser for RefusedTarget {
         _: Option<&Arg>,
         value: &OsStr,
     ) -> Result<Infallible, clap::Error> {
-        let value = value.to_string_lossy();
-        let mut names = split_list(&value);
+        let list = value.to_string_lossy();
+        let mut names = split_list(&list);
         let flag = if names.all(|name| name.parse::<Target>().is_ok()) {
             "--amdgpu-targets"
         } else {
             "--artifact-group"
         };
-        let tip = format!("pass `{flag} {}`", shell_word(&value));
+        let tip = format!("pass `{flag} {}`", shell_word(&list));
         let mut error = clap::Error::new(ErrorKind::UnknownArgument).with_cmd(command);
         error.insert(ContextKind::InvalidArg, ContextValue::String("--target".to_owned()));
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));

@@ -19,7 +19,7 @@ use crate::{
     install::RuntimeVariables,
 };
 
-/// The variables of this process, or those of a test. A variable that is set but empty counts as not set: workflows
+/// The variables of this process or of a test. A variable that is set but empty counts as not set: workflows
 /// pass an empty one for a value that is not given.
 pub struct Variables<'a>(pub(crate) &'a dyn Fn(&str) -> Option<OsString>);
 
@@ -34,7 +34,7 @@ impl Variables<'_> {
             let value = self.get(name).unwrap_or_default();
             env::split_paths(&value).filter(|path| !path.as_os_str().is_empty()).collect()
         };
-        let text = |name| Some(self.get(name)?.to_string_lossy().into_owned());
+        let value = |name| Some(self.get(name)?.to_string_lossy().into_owned());
         let rocm = ["ROCM_PATH", "ROCM_HOME", "HIP_PATH"];
         let visible = ["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"];
         RuntimeVariables {
@@ -45,8 +45,8 @@ impl Variables<'_> {
                 .filter_map(|name| Some((name, self.get(name)?.into())))
                 .collect(),
             home: self.get("HOME").map(PathBuf::from),
-            gfx_override: text("HSA_OVERRIDE_GFX_VERSION"),
-            visible: visible.into_iter().filter_map(|name| Some((name, text(name)?))).collect(),
+            gfx_override: value("HSA_OVERRIDE_GFX_VERSION"),
+            visible: visible.into_iter().filter_map(|name| Some((name, value(name)?))).collect(),
         }
     }
 

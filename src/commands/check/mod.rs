@@ -152,16 +152,13 @@ impl GateArgs {
         is_part: bool,
         world: &World,
     ) -> Result<Checked> {
-        let (mut report, mut read, mut verdict) = (None, KnownPackages::new(), Ok(()));
-        if !self.no_check {
-            let mut policy = self.policy.clone();
-            policy.is_part = is_part;
-            let set = check::facts_of(place, depth, jobs, world)?;
-            let found = policy.check(&set, world)?;
-            (verdict, read) = (policy.verdict(&found), set.read);
-            report = Some(found);
+        if self.no_check {
+            return Ok(Checked { report: None, verdict: Ok(()), read: KnownPackages::new() });
         }
-        Ok(Checked { report, verdict, read })
+        let policy = Policy { is_part, ..self.policy.clone() };
+        let set = check::facts_of(place, depth, jobs, world)?;
+        let report = policy.check(&set, world)?;
+        Ok(Checked { verdict: policy.verdict(&report), read: set.read, report: Some(report) })
     }
 }
 
@@ -187,9 +184,9 @@ enum FailOn {
 
 pub fn run(args: &CheckArgs, world: &World) -> Result<()> {
     if let Some(CheckVerb::Explain { rules }) = &args.explain {
-        let text = explanations(rules);
-        let facts = serde_json::json!({ "explanation": text });
-        return world.console.report("check explain", &facts, &text);
+        let explanation = explanations(rules);
+        let facts = serde_json::json!({ "explanation": explanation });
+        return world.console.report("check explain", &facts, &explanation);
     }
     let place = args.set.required()?;
     let policy = Policy { select: args.select.clone(), shows_all: args.all, ..args.policy.clone() };
@@ -216,19 +213,15 @@ impl CheckArgs {
             let baseline = summary::open_baseline(baseline, &self.access, world)?;
             compared.extend(baseline.changes(&place, None, world)?.findings());
         }
-        let policy = policy.going_to(Destination::of_set(&place, &place));
-        policy.judge(&set, compared, world)
+        let destination = Destination::of_set(&place, &place);
+        policy.going_to(destination).judge(&set, compared, world)
     }
 }
 
 /// The text of docs/checks.md for each rule that was named.
 fn explanations(patterns: &[RulePattern]) -> String {
-    let rules = RULES.iter();
-    let rules = rules.filter(|rule| patterns.iter().any(|it| it.fits(rule)));
-    let texts = rules.map(|rule| {
-        let (severity, explanation) = (rule.severity, rule.explanation());
-        format!("{rule} ({severity})\n\n{explanation}\n")
-    });
+    let named = RULES.iter().filter(|rule| patterns.iter().any(|it| it.fits(rule)));
+    let texts = named.map(|rule| format!("{rule} ({})\n\n{}\n", rule.severity, rule.explanation()));
     texts.collect::<Vec<_>>().join("\n")
 }
 
@@ -268,8 +261,8 @@ pub fn ensure_undamaged(set: &SetFacts, place: &str) -> Result<()> {
     let Some(finding) = findings.find(is_damage) else {
         return Ok(());
     };
-    let (file, fact) = (finding.file.as_deref().unwrap_or("a page"), &finding.fact);
-    Err(No(format!("`{file}` of `{place}` is damaged: {fact}"))).hint(format!(
+    let file = finding.file.as_deref().unwrap_or("a page");
+    Err(No(format!("`{file}` of `{place}` is damaged: {}", finding.fact))).hint(format!(
         "`rocwheel check {place}` names everything that is wrong; build or copy the file again"
     ))
 }
@@ -321,8 +314,8 @@ impl Policy {
         world.console.outcome("Checked", facts, level);
         for entry in unused {
             let list = self.accept.accept.as_deref().unwrap_or(Path::new(""));
-            let list = list.display();
-            world.console.warn(format!("{entry}: remove it from `{list}`, or write it again"));
+            let shown = list.display();
+            world.console.warn(format!("{entry}: remove it from `{shown}`, or write it again"));
         }
         if world.console.format() == OutputFormat::Github {
             for annotation in check::annotations(&report) {
@@ -336,8 +329,8 @@ impl Policy {
     /// first. In the log of a workflow all findings are shown, because no reader can run it again with
     /// `--all`.
     fn text(&self, report: &Report, world: &World) -> String {
-        let all = self.shows_all || world.console.format() == OutputFormat::Github;
-        shown(report, if all { usize::MAX } else { MOST_OF_A_RULE })
+        let shows_all = self.shows_all || world.console.format() == OutputFormat::Github;
+        shown(report, if shows_all { usize::MAX } else { MOST_OF_A_RULE })
     }
 
     /// Fails if there is a finding of the severity of `--fail-on` or worse.
@@ -386,18 +379,18 @@ impl AcceptArgs {
         let Some(file) = &self.accept else {
             return Ok(AcceptList::default());
         };
-        let text = fs::read_to_string(file)?;
-        AcceptList::parse(&text).with_context(|| format!("failed to read `{}`", file.display()))
+        AcceptList::parse(&fs::read_to_string(file)?)
+            .with_context(|| format!("failed to read `{}`", file.display()))
     }
 
     /// Writes a list that accepts all findings of a report.
     fn write(&self, file: &Path, report: &Report, world: &World) -> Result<()> {
         let until = day(OffsetDateTime::now_utc() + ACCEPTED_FOR);
-        let (accepted, findings) = (&report.accepted, &report.findings);
-        fs::write(file, self.list()?.renewed(accepted, findings, &until)?)?;
-        let count = report.count_from(Severity::Warning);
-        let (count, file) = (many(count, "finding"), file.display());
-        let facts = format!("{file}: {count} accepted until {until}; give each its reason");
+        let renewed = self.list()?.renewed(&report.accepted, &report.findings, &until)?;
+        fs::write(file, renewed)?;
+        let count = many(report.count_from(Severity::Warning), "finding");
+        let shown = file.display();
+        let facts = format!("{shown}: {count} accepted until {until}; give each its reason");
         world.console.status("Wrote", facts);
         Ok(())
     }
@@ -435,24 +428,16 @@ fn shown(report: &Report, most: usize) -> String {
         lines.push(file.as_deref().unwrap_or("the set").to_owned());
         lines.extend(findings.map(|finding| format!("  {finding}")));
     }
-    for (rule, found) in rules.iter().filter(|(_, found)| found.len() > most) {
-        let more = found.len() - most;
+    for (rule, findings) in rules.iter().filter(|(_, findings)| findings.len() > most) {
+        let more = findings.len() - most;
         lines.push(format!("…and {more} more of {} (`--all`)", rule.id));
     }
     lines.extend((!rules.is_empty()).then(String::new));
-    for (rule, found) in &rules {
-        let (count, severity) = (found.len(), rule.severity);
-        lines.push(format!("{count:>6} {severity:<7} {rule}"));
+    for (rule, findings) in &rules {
+        lines.push(format!("{:>6} {:<7} {rule}", findings.len(), rule.severity));
         lines.push(format!("{:15}{}", "", rule.fix()));
     }
     lines.extend((!rules.is_empty()).then(String::new));
-    lines.push(format!(
-        "{report} in {}
-",
-        report.counted()
-    ));
-    lines.join(
-        "
-",
-    )
+    lines.push(format!("{report} in {}\n", report.counted()));
+    lines.join("\n")
 }

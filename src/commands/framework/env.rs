@@ -46,13 +46,12 @@ pub(super) struct EnvArgs {
 pub(super) fn run(args: &EnvArgs, world: &World) -> Result<()> {
     let rocm = args.installed()?;
     let exists = |path: &str| Path::new(&rocm.root).join(path).exists();
-    let found = variables(&rocm, args.built, exists)?;
-    for (why, names) in &found.left_out {
+    let build = variables(&rocm, args.built, exists)?;
+    for (why, names) in &build.left_out {
         let note = format!("left out: {}, since {why}", names.join(", "));
         world.console.note(note);
     }
-    let lines = found.variables.iter().map(|it| format!("{it}\n"));
-    let text: String = lines.collect();
+    let lines = build.variables.iter().join("\n");
     // What a wheel that is built with it should require, and the suffix of its version.
     let version = rocm.version.to_string();
     let facts = json!({
@@ -61,9 +60,9 @@ pub(super) fn run(args: &EnvArgs, world: &World) -> Result<()> {
         "targets": rocm.targets.iter().map(ToString::to_string).collect_vec(),
         "requirement": format!("{}[libraries]=={version}", DistNames::built_in().selector),
         "version-suffix": format!("+{}", suffix(&rocm.version)),
-        "variables": found.variables,
+        "variables": build.variables,
     });
-    world.console.report("framework env", &facts, text)
+    world.console.report("framework env", &facts, lines)
 }
 
 impl EnvArgs {
@@ -73,7 +72,7 @@ impl EnvArgs {
         let site = std::path::absolute(&self.site)?;
         let root = site.join(DistNames::import_name(&names.devel));
         let mut version = None;
-        let mut there: Vec<Target> = Vec::new();
+        let mut with_code: Vec<Target> = Vec::new();
         for entry in fs::read_dir(&site)? {
             let name = entry?.file_name().to_string_lossy().into_owned();
             let stem = name.strip_suffix(".dist-info");
@@ -83,7 +82,7 @@ impl EnvArgs {
             let Ok(name) = name.parse::<DistName>() else {
                 continue;
             };
-            there.extend(names.device_target(&name));
+            with_code.extend(names.device_target(&name));
             if name.normalized() == names.core {
                 version = installed.parse().ok();
             }
@@ -95,14 +94,13 @@ impl EnvArgs {
             return Err(anyhow!("no development files in `{}`", site.display()))
                 .hint("install `rocm[libraries,devel]`, and run `rocm-sdk init`");
         }
-        there.sort();
+        with_code.sort();
         let targets = match &self.targets {
-            None => there,
-            Some(pattern) => chosen_targets(pattern, &there)?,
+            None => with_code,
+            Some(pattern) => chosen_targets(pattern, &with_code)?,
         };
-        let root = root.to_str();
         Ok(InstalledRocm {
-            root: root.context("a directory whose name is not UTF-8")?.to_owned(),
+            root: root.to_str().context("a directory whose name is not UTF-8")?.to_owned(),
             version,
             targets,
             base: self.base_version.clone(),
@@ -112,17 +110,17 @@ impl EnvArgs {
 }
 
 /// The targets of a pattern, each of which must have device code.
-fn chosen_targets(pattern: &TargetPattern, there: &[Target]) -> Result<Vec<Target>> {
+fn chosen_targets(pattern: &TargetPattern, with_code: &[Target]) -> Result<Vec<Target>> {
     let selected = TargetTable::builtin().select(std::slice::from_ref(pattern))?;
     let targets: Vec<Target> = selected.iter().map(Target::base).unique().collect();
-    let Some(target) = targets.iter().find(|target| !there.contains(target)) else {
+    let Some(target) = targets.iter().find(|target| !with_code.contains(target)) else {
         return Ok(targets);
     };
-    let there = match there {
+    let installed = match with_code {
         [] => "none at all".to_owned(),
-        there => format!("only for {}", there.iter().join(", ")),
+        targets => format!("only for {}", targets.iter().join(", ")),
     };
     let package = DistNames::built_in().device(target);
-    Err(anyhow!("no device code for {target} is installed, {there}"))
+    Err(anyhow!("no device code for {target} is installed, {installed}"))
         .hint(format!("add `{package}`, or leave {target} out of `--target`"))
 }

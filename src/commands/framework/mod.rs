@@ -133,9 +133,10 @@ pub fn run(args: &FrameworkArgs, world: &World) -> Result<()> {
 fn show(args: &ShowArgs, world: &World) -> Result<()> {
     let policy = args.reading.policy()?;
     let wheels = args.reading.wheels(&args.wheels, world)?;
-    let rocm = args.set.as_ref();
-    let rocm = rocm.map(|set| args.reading.rocm(set, &policy, world));
-    let rocm = rocm.transpose()?;
+    let rocm = match &args.set {
+        Some(set) => Some(args.reading.rocm(set, &policy, world)?),
+        None => None,
+    };
     let providers = Providers::new(&wheels, rocm.as_ref(), &policy, &[]);
     let facts = FrameworkFacts::of(&wheels, &providers)?;
     world.console.report("framework show", &facts, &facts)

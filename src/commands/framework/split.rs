@@ -17,7 +17,7 @@ use crate::{
     wheel::ChangedFile,
 };
 
-/// Take the device code out of wheels, so that users install that of their GPU only
+/// Take the device code out of wheels, so that users install only the code for their GPU
 ///
 /// Each wheel becomes a host wheel of the same name, with an extra for each target, a device wheel for
 /// each target, and an sdist that selects the one for the GPU of the machine that installs it. A wheel
@@ -47,12 +47,14 @@ impl FrameworkSplitArgs {
 }
 
 pub(super) fn run(args: &FrameworkSplitArgs, world: &World) -> Result<()> {
-    let (writing, reading) = (&args.writing, &args.writing.reading);
+    let writing = &args.writing;
+    let reading = &writing.reading;
     let wheels = reading.wheels(&args.wheels, world)?;
     let policy = reading.policy()?;
-    let rocm = args.set.as_ref();
-    let rocm = rocm.map(|set| reading.rocm(set, &policy, world));
-    let rocm: Option<RocmLibraries> = rocm.transpose()?;
+    let rocm: Option<RocmLibraries> = match &args.set {
+        Some(set) => Some(reading.rocm(set, &policy, world)?),
+        None => None,
+    };
     let read = |wheel| ToSplit::read(wheel, reading.jobs.count(), &world.stop);
     let inputs: Vec<ToSplit<'_>> = wheels.iter().map(read).collect::<Result<_>>()?;
     let options =
@@ -67,9 +69,8 @@ pub(super) fn run(args: &FrameworkSplitArgs, world: &World) -> Result<()> {
     if !writing.dry_run {
         let staged = writing.staged()?;
         written = write(&inputs, &plans, staged.path(), writing, world)?;
-        let made = written.iter().flat_map(SplitWheels::made);
-        let made: Vec<ChangedFile> = made.cloned().collect();
-        writing.publish(&made, staged.path(), &wheels)?;
+        let files: Vec<ChangedFile> = written.iter().flat_map(SplitWheels::made).cloned().collect();
+        writing.publish(&files, staged.path(), &wheels)?;
     }
     let answer = PlansAnswer { plans, written };
     world.console.report("framework split", &answer, &answer)
@@ -88,11 +89,12 @@ fn write(
     let _bar = world.console.joined_progress("Splitting", what, count, size);
     let scratch = directory.join("scratch");
     let writer = SplitWriter { directory, scratch: &scratch, settings: &writing.settings(), world };
-    let mut all = Vec::new();
+    let mut written = Vec::new();
     for (wheel, plan) in wheels.iter().zip(plans) {
         fs::create_dir(&scratch)?;
-        all.push(writer.write(wheel, plan)?);
+        written.push(writer.write(wheel, plan)?);
+        // The files of a wheel may be large, so that they go before the next wheel needs the disk.
         fs::remove_dir_all(&scratch)?;
     }
-    Ok(all)
+    Ok(written)
 }

@@ -59,16 +59,19 @@ pub(super) fn run(args: &TieArgs, world: &World) -> Result<()> {
     }
     let mut written = Vec::new();
     if !writing.dry_run {
-        let (staged, settings) = (writing.staged()?, writing.settings());
+        let staged = writing.staged()?;
+        let settings = writing.settings();
         let directory = staged.path();
-        let (what, size) =
-            (many(wheels.len(), "wheel"), wheels.iter().map(FrameworkWheel::unpacked_size).sum());
+        let what = many(wheels.len(), "wheel");
+        let size = wheels.iter().map(FrameworkWheel::unpacked_size).sum();
         let _bar = world.console.joined_progress("Tying", what, wheels.len(), size);
         for (wheel, plan) in wheels.iter().zip(&plans) {
             written.push(tie::write(wheel, plan, directory, &settings, world)?);
         }
-        let tied: Vec<PathBuf> = written.iter().map(|it| directory.join(&it.file)).collect();
-        let tied = writing.reading.wheels(&tied, world)?;
+        // The files are read again, as every user will read them: what was written is judged, and not what
+        // was meant.
+        let paths: Vec<PathBuf> = written.iter().map(|it| directory.join(&it.file)).collect();
+        let tied = writing.reading.wheels(&paths, world)?;
         tie::verify(&plans, &tied, &rocm, &policy, options)?;
         for selector in plans.iter().filter_map(|it| it.selector.as_ref()) {
             written.push(selector.write(directory, settings.time)?);

@@ -16,7 +16,7 @@ use crate::{
 /// Compute the version of a framework wheel
 ///
 /// Appends the part that names ROCm, as the builds of PyTorch do: `2.12.0+rocm7.14.0`. `check --with` compares
-/// the versions of wheels with those of an index.
+/// the versions of wheels with the versions in an index.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   rocwheel framework version 2.12.0 --set packages
@@ -42,15 +42,15 @@ pub(super) fn run(args: &FrameworkVersionArgs, world: &World) -> Result<()> {
         version = with_suffix(&version, &format!("git{}", commit.short()))?;
     }
     version = with_suffix(&version, &suffix(&rocm))?;
-    let text = version.to_string();
+    let shown = version.to_string();
     let facts = json!({
-        "version": text,
-        "suffix": text.split_once('+').map(|(_, local)| local),
+        "version": shown,
+        "suffix": shown.split_once('+').map(|(_, local)| local),
         "rocm": rocm.to_string(),
-        "requirement": format!("=={text}"),
+        "requirement": format!("=={shown}"),
         "filename-part": version.filename_form(),
     });
-    world.console.report("framework version", &facts, &text)
+    world.console.report("framework version", &facts, &shown)
 }
 
 impl FrameworkVersionArgs {
@@ -60,6 +60,7 @@ impl FrameworkVersionArgs {
 
     /// The version of the set, from the names of its packages.
     fn rocm(&self, world: &World) -> Result<Version> {
+        // `--set 10.1.0` is a version, unless a directory has this name.
         if let PlaceArg::Directory(path) = &self.set
             && !path.exists()
             && let Ok(version) = self.set.to_string().parse()
@@ -68,8 +69,8 @@ impl FrameworkVersionArgs {
         }
         let ours = DistNames::built_in();
         let place = self.access.place(&self.set, &world.stop)?;
-        let found = place::find(&place, PlaceDepth::Pages)?;
-        let mut packages = found.packages.iter().filter_map(|it| index::identity(&it.name));
+        let set = place::find(&place, PlaceDepth::Pages)?;
+        let mut packages = set.packages.iter().filter_map(|it| index::identity(&it.name));
         let rocm =
             packages.find(|(name, _)| [&ours.selector, &ours.core].contains(&&name.to_string()));
         rocm.map(|(_, version)| version)

@@ -45,10 +45,12 @@ impl InstallArgs {
     /// The places of a stream that may have the version.
     fn places(&self, stream: ReleaseStream) -> Result<Vec<StreamPlace>> {
         ensure!(!self.run.names_a_run(), "`--stream` and a run: name one of them");
-        let own = self.version.as_ref().map(|it| (it, it.stream()));
-        if let Some((version, own)) = own.filter(|it| it.1 != stream) {
-            return Err(anyhow!("{version} is a version of the stream `{own}`"))
-                .hint(format!("pass `--stream {own}`"));
+        if let Some(version) = &self.version
+            && version.stream() != stream
+        {
+            let right = version.stream();
+            return Err(anyhow!("{version} is a version of the stream `{right}`"))
+                .hint(format!("pass `--stream {right}`"));
         }
         self.run.args.ensure_online("reading a stream")?;
         let reached = |place: &StreamPlace| match &self.mirror {
@@ -61,7 +63,7 @@ impl InstallArgs {
     /// The index of a stream that has the version, or any of the stream.
     fn published(&self, stream: ReleaseStream, world: &World) -> Result<(SetPlace, OfferedSet)> {
         let places = self.places(stream)?;
-        let mut others = Vec::new();
+        let mut seen = Vec::new();
         for place in &places {
             let index = self.settings.access.place(&place.index.parse()?, &world.stop)?;
             let Some(offered) = index.offered_as_index(self.run.args.platform())? else {
@@ -72,32 +74,32 @@ impl InstallArgs {
             if wanted.map_or(!versions.is_empty(), |it| versions.contains(it)) {
                 return Ok((index, offered));
             }
-            others.extend(versions);
+            seen.extend(versions);
         }
         match &self.version {
-            Some(version) if !others.is_empty() => {
+            Some(version) if !seen.is_empty() => {
                 let stream = format!("the stream `{stream}`");
-                Err(install::lacks(&stream, version, &others))
+                Err(install::lacks(&stream, version, &seen))
             }
             _ => {
                 let addresses = places.iter().map(|it| it.index.as_str()).join(" and ");
-                let text = format!("the stream `{stream}` has no packages");
-                Err(anyhow!(No(text))).hint(format!("its indexes are {addresses}"))
+                Err(anyhow!(No(format!("the stream `{stream}` has no packages"))))
+                    .hint(format!("its indexes are {addresses}"))
             }
         }
     }
 
-    /// The place of the packages: the one that was named, or that of the run.
+    /// The place of the packages: the set that was named, or the place of the run.
     fn place(&self, world: &World) -> Result<SetPlace> {
         if let Some(named) = &self.set {
             ensure!(!self.run.names_a_run(), "`{named}` and a run: name one of them");
-            let text = named.to_string();
-            let is_number = !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
-            let id = Some(text).filter(|_| is_number);
             let place = self.settings.access.place(named, &world.stop);
-            return match id {
-                Some(id) => place.hint(format!("if `{id}` is a run, pass `--run-id {id}`")),
-                None => place,
+            let name = named.to_string();
+            // A number is hardly a directory, but an id that a user copied from the address of a run.
+            return if name.bytes().all(|it| it.is_ascii_digit()) {
+                place.hint(format!("if `{name}` is a run, pass `--run-id {name}`"))
+            } else {
+                place
             };
         }
         let has_packages = |run: &Run| self.has_packages(run, world);
@@ -126,8 +128,8 @@ impl InstallArgs {
     /// Fails if a run has no packages.
     fn has_packages(&self, run: &Run, world: &World) -> Result<()> {
         let place = self.place_of(run, world)?;
-        let has = place.is_whole()? || place.offered(self.run.args.platform())?.is_some();
-        ensure!(has, No(format!("no packages at `{place}`")));
+        let is_there = place.is_whole()? || place.offered(self.run.args.platform())?.is_some();
+        ensure!(is_there, No(format!("no packages at `{place}`")));
         Ok(())
     }
 
@@ -148,12 +150,13 @@ impl InstallArgs {
 
 /// Waits for `set.json`, which is written last. A wait of 0 waits for nothing.
 fn wait_until_whole(place: &SetPlace, wait: Duration, world: &World) -> Result<()> {
-    let (start, mut pause) = (Instant::now(), OFTEN);
+    let start = Instant::now();
+    let mut pause = OFTEN;
     while !wait.is_zero() && !place.is_whole()? {
         let left = wait.saturating_sub(start.elapsed());
         if left.is_zero() {
-            let text = format!("`{place}` has no `set.json` after {}", took(wait));
-            return Err(anyhow!(No(text))).hint("it is written once a set is whole");
+            let problem = format!("`{place}` has no `set.json` after {}", took(wait));
+            return Err(anyhow!(No(problem))).hint("it is written once a set is whole");
         }
         world.console.debug(format!("`{place}` has no `set.json` yet"));
         parallel::sleep(&world.stop, pause.min(left))?;
@@ -196,10 +199,11 @@ fn consider(
     let selector = &DistNames::built_in().selector;
     let family = install::chosen_family(request, offered)?;
     let mut files = offered.files.iter().filter(|it| it.family.is_none() || it.family == family);
-    let file = files.find(|it| it.project.normalized() == selector && it.version == *version);
-    let file = file.with_context(|| format!("no file of `{selector}` {version}"))?;
+    let file = files
+        .find(|it| it.project.normalized() == selector && it.version == *version)
+        .with_context(|| format!("no file of `{selector}` {version}"))?;
     let metadata = place.metadata_of(file)?;
-    // Whether it is among the usual extras depends on whether it is there.
+    // `devel` is among the usual extras if the place has that package.
     place.offer_project(offered, &DistNames::built_in().devel)?;
     let mut selection = install::select(request, offered, &metadata)?;
     let mut unread: Vec<DistName> = selection.projects.iter().cloned().collect();

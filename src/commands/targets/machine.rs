@@ -65,17 +65,16 @@ impl GpuFacts {
 
 /// Fails if a GPU cannot be used.
 fn ensure_usable(gpus: &[GpuFacts]) -> Result<()> {
-    let failing = gpus.iter().filter(|it| it.usable == Some(false));
-    let failing: Vec<&GpuFacts> = failing.collect();
+    let failing: Vec<&GpuFacts> = gpus.iter().filter(|it| it.usable == Some(false)).collect();
     if failing.is_empty() {
         return Ok(());
     }
-    let reasons = failing.iter().filter_map(|it| it.reason.as_deref());
-    let (count, all) = (failing.len(), many(gpus.len(), "GPU"));
-    let reasons = reasons.unique().format("; ");
+    let reasons = failing.iter().filter_map(|it| it.reason.as_deref()).unique().format("; ");
+    let count = failing.len();
+    let all = many(gpus.len(), "GPU");
     let error: Error = No(format!("{count} of {all} cannot be used: {reasons}")).into();
-    let fixes = failing.iter().filter_map(|it| it.fix.as_deref());
-    let fixes: Vec<&str> = fixes.unique().collect();
+    // Each hint is put before the earlier ones, and the fix of the first GPU is to be the first.
+    let fixes: Vec<&str> = failing.iter().filter_map(|it| it.fix.as_deref()).unique().collect();
     Err(fixes.into_iter().rev().fold(error, hinted))
 }
 

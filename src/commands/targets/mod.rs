@@ -88,7 +88,7 @@ struct TargetsAnswer {
     device_extras: Vec<String>,
     /// With the jobs as `include`.
     matrix: Value,
-    /// Of this machine, if it was asked about.
+    /// The GPUs of this machine, if it was asked about.
     #[serde(skip_serializing_if = "Option::is_none")]
     gpus: Option<Vec<GpuFacts>>,
     #[serde(skip)]
@@ -108,18 +108,17 @@ impl TargetsArgs {
     /// The answer, and an error if it means no.
     fn answer(&self, world: &World) -> Result<(TargetsAnswer, Result<()>)> {
         if self.detect || self.check {
-            let found = machine::observe(&self.machine, self.check, world)?;
-            let mut answer = self.of_targets(found.targets);
-            answer.gpus = Some(found.gpus);
-            return Ok((answer, found.verdict));
+            let machine = machine::observe(&self.machine, self.check, world)?;
+            let answer = self.of_targets(machine.targets);
+            return Ok((TargetsAnswer { gpus: Some(machine.gpus), ..answer }, machine.verdict));
         }
         Ok((self.of_targets(self.named()?), Ok(())))
     }
 
     /// The families that are asked for as TheRock's script is asked.
     fn families(&self) -> Option<&TargetPattern> {
-        let own = self.own_families.as_ref();
-        self.amdgpu_families.as_ref().or(own.filter(|_| self.names.is_empty()))
+        let of_variable = self.own_families.as_ref().filter(|_| self.names.is_empty());
+        self.amdgpu_families.as_ref().or(of_variable)
     }
 
     fn named(&self) -> Result<Vec<Target>> {

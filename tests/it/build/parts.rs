@@ -172,11 +172,11 @@ fn artifacts_that_are_not_those_of_the_part_are_refused() {
         "--targets generic --only device-gfx942",
         "--targets gfx942,gfx1100 --only core",
     ]), @r#"
-    error: the artifacts in `HERE` are those that `fetch --only device-gfx942` fetches, which is not enough for `rocm-sdk-device-gfx1100`
+    error: the artifacts in `HERE` come from `fetch --only device-gfx942`, which is not enough for `rocm-sdk-device-gfx1100`
 
     hint: fetch with the `--only` of this build
 
-    error: the artifacts in `HERE` are those that `fetch --only device-gfx942` fetches
+    error: the artifacts in `HERE` come from `fetch --only device-gfx942`
       caused by: no package `device-gfx942` in this set, which has `core`, `devel`, `device`, `device-gfx1100`, `libraries`, `meta`, `profiler`, `rocm`, `rocm-profiler`, `rocm-sdk-core`, `rocm-sdk-devel`, `rocm-sdk-device-gfx1100`, `rocm-sdk-libraries`
 
     hint: pass all targets of the run as `--target`
@@ -191,7 +191,7 @@ fn artifacts_that_are_not_those_of_the_part_are_refused() {
 
     hint: `rocwheel targets all --emit table` lists targets and families
 
-    error: the artifacts in `HERE` are those that `fetch --only device-gfx942` fetches, which is not enough for `rocm-sdk-core`
+    error: the artifacts in `HERE` come from `fetch --only device-gfx942`, which is not enough for `rocm-sdk-core`
 
     hint: fetch with the `--only` of this build
     "#);
@@ -216,15 +216,15 @@ fn artifacts_that_are_not_those_of_the_part_are_refused() {
         "",
         "--only core",
     ]), @"
-    error: the artifacts in `HERE` are those that `fetch --only core` fetches, which is not enough for `rocm-sdk-devel`
+    error: the artifacts in `HERE` come from `fetch --only core`, which is not enough for `rocm-sdk-devel`
 
     hint: fetch with the `--only` of this build
 
-    error: the artifacts in `HERE` are those that `fetch --only core` fetches, which do not show all targets
+    error: the artifacts in `HERE` come from `fetch --only core`, which does not show all targets
 
     hint: build with `--only`, and all targets of the run as `--target`; or fetch all of it
 
-    error: the artifacts in `HERE` are those that `fetch --only core` fetches, which do not show all targets
+    error: the artifacts in `HERE` come from `fetch --only core`, which does not show all targets
 
     hint: build with `--only`, and all targets of the run as `--target`; or fetch all of it
     ");
