@@ -127,9 +127,7 @@ impl<'a> Planner<'a> {
             devels.push(self.plan_devel(&claims, family, &mut devel_notes)?);
         }
         if has_devel {
-            for note in devel_notes.0 {
-                self.notes.add(note);
-            }
+            self.notes.add_all(devel_notes);
         }
         devel::extend_run_paths(&mut claims, &mut devels);
         let describer = self.describer(devels.len() > 1);
@@ -338,9 +336,7 @@ impl<'a> Planner<'a> {
         let mut notes = Notes::default();
         let merged =
             self.merge_artifacts(&selected, |path| filter.accepts(path.as_str()), &mut notes)?;
-        for note in notes.0 {
-            self.notes.add(note);
-        }
+        self.notes.add_all(notes);
         let dist = spec.dist_name(mode, scope);
         // Device code is installed into the directory of the libraries.
         let dist_of_directory = match spec.kind {
@@ -499,6 +495,12 @@ impl Notes {
     fn add(&mut self, note: String) {
         if !self.0.contains(&note) {
             self.0.push(note);
+        }
+    }
+
+    fn add_all(&mut self, notes: Self) {
+        for note in notes.0 {
+            self.add(note);
         }
     }
 }
