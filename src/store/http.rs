@@ -53,11 +53,11 @@ pub struct HttpStore {
     client: HttpClient,
 }
 
-/// Where an object is, if that is not its name. The URL expires and is a secret, so each request asks
-/// for it again.
-type Address<'a> = Option<Box<dyn Fn() -> Locating<'a> + Send + 'a>>;
+/// Asks for the URL of an object, if the object has no fixed URL. The URL expires and is a secret, so each
+/// request asks for it again. `None` if the name of the object is its URL.
+type Locator<'a> = Option<Box<dyn Fn() -> Locating<'a> + Send + 'a>>;
 
-/// The URL of an object on its way.
+/// The future of a URL.
 pub type Locating<'a> = Pin<Box<dyn Future<Output = Result<Secret, StoreError>> + Send + 'a>>;
 
 impl HttpClient {
@@ -83,7 +83,7 @@ impl HttpClient {
     ) -> Result<Box<dyn Read + Send + 'a>, StoreError> {
         let mut source = HttpObject {
             client: self.clone(),
-            address: Some(Box::new(locate)),
+            locator: Some(Box::new(locate)),
             name: name.to_owned(),
             size: Some(size),
             etag: None,
@@ -96,27 +96,30 @@ impl HttpClient {
     async fn ask(
         &self,
         name: &str,
-        address: &Address<'_>,
+        locator: &Locator<'_>,
         method: Method,
         headers: &[(HeaderName, Option<&str>)],
     ) -> Result<Response, StoreError> {
         retry(self.backoff, async || {
             let error = |kind| StoreError::new(kind, name);
-            let located = match address {
+            let expiring_url = match locator {
                 Some(locate) => Some(locate().await.map_err(Failed::lasting)?),
                 None => None,
             };
-            let url = located.as_ref().map_or(name, Secret::reveal);
+            let url = expiring_url.as_ref().map_or(name, Secret::reveal);
             let mut request = self.client.request(method.clone(), url);
-            for (name, value) in headers.iter().filter_map(|(name, it)| Some((name, (*it)?))) {
-                request = request.header(name, value);
+            for (header, value) in headers {
+                if let Some(value) = value {
+                    request = request.header(header, *value);
+                }
             }
+            // An error of `reqwest` shows the URL, which may be a secret.
             let (kind, cause) = match request.send().await.map_err(reqwest::Error::without_url) {
                 Ok(answer) if answer.status().is_success() => return Ok(answer),
                 Ok(answer) => {
                     let kind = match answer.status().as_u16() {
-                        // The URL may have expired before it was used.
-                        403 | 404 if address.is_some() => StoreFailureKind::Unavailable,
+                        // The URL may have expired before it was used. The next attempt asks for a new URL.
+                        403 | 404 if locator.is_some() => StoreFailureKind::Unavailable,
                         404 | 410 => {
                             return Err(Failed::lasting(error(StoreFailureKind::NotFound)));
                         }
@@ -126,6 +129,7 @@ impl HttpClient {
                     };
                     (kind, format!("the server answers {}", answer.status()))
                 }
+                // A server that redirects to an unsafe place will do so again.
                 Err(cause) if cause.is_redirect() => (StoreFailureKind::Failed, last_cause(&cause)),
                 Err(cause) => (StoreFailureKind::Unavailable, last_cause(&cause)),
             };
@@ -162,13 +166,13 @@ impl HttpStore {
 
     /// The server of an address, and the key of its path.
     pub fn of_url(url: &str, stop: &Stop) -> Result<(Self, Key)> {
-        let parts = || {
+        let split_url = || {
             let (scheme, rest) = url.split_once("://")?;
             let (host, path) = rest.split_once('/')?;
             Some((format!("{scheme}://{host}"), percent_decode(path)?))
         };
-        let parts = parts().with_context(|| format!("not the address of a file: `{url}`"));
-        let (server, path) = parts?;
+        let (server, path) =
+            split_url().with_context(|| format!("not the address of a file: `{url}`"))?;
         let store = Self::connect(server.parse()?, stop.clone())?;
         Ok((store, path.parse()?))
     }
@@ -177,6 +181,7 @@ impl HttpStore {
         format!("{}/{}", self.origin, encode_path(key.as_str()))
     }
 
+    /// The error for a write.
     fn read_only(&self, key: &Key) -> StoreError {
         StoreError::new(StoreFailureKind::Denied, self.url(key))
             .caused_by("a web server is only read")
@@ -184,17 +189,15 @@ impl HttpStore {
 
     fn ask_head(&self, key: &Key) -> Result<Response, StoreError> {
         let url = self.url(key);
-        let asking = self.client.ask(&url, &None, Method::HEAD, &[]);
-        self.client.wait(&url, asking)
+        self.client.wait(&url, self.client.ask(&url, &None, Method::HEAD, &[]))
     }
 }
 
-/// Follows redirects within http and https, and from http to https. One from https to http would let
-/// others on the way change what arrives.
+/// Follows redirects within http and https, and from http to https. A redirect from https to http would
+/// let machines on the network change what arrives.
 fn redirects() -> Policy {
     Policy::custom(|attempt| {
-        let before = attempt.previous().last();
-        let from = before.map_or("", |it| it.scheme()).to_owned();
+        let from = attempt.previous().last().map_or("", |url| url.scheme()).to_owned();
         let to = attempt.url().scheme().to_owned();
         if !is_as_safe(&from, &to) {
             return attempt.error(format!("it is redirected from {from} to {to}"));
@@ -210,7 +213,7 @@ fn is_as_safe(from: &str, to: &str) -> bool {
     from == to || (from, to) == ("http", "https")
 }
 
-fn header<'a>(answer: &'a Response, name: &HeaderName) -> Option<&'a str> {
+fn read_header<'a>(answer: &'a Response, name: &HeaderName) -> Option<&'a str> {
     answer.headers().get(name)?.to_str().ok()
 }
 
@@ -223,16 +226,18 @@ impl Store for HttpStore {
 
     fn head(&self, key: &Key) -> Result<Object, StoreError> {
         let answer = self.ask_head(key)?;
-        let size = header(&answer, &CONTENT_LENGTH).and_then(|it| it.parse().ok());
-        let cause = "the server does not say how many bytes it has";
-        let size = size.ok_or_else(|| StoreError::failed(self.url(key), cause))?;
+        let size = read_header(&answer, &CONTENT_LENGTH)
+            .and_then(|length| length.parse().ok())
+            .ok_or_else(|| {
+                StoreError::failed(self.url(key), "the server does not say how many bytes it has")
+            })?;
         Ok(Object {
             key: key.clone(),
             size,
             sha256: None,
             checksum: None,
-            content_type: header(&answer, &CONTENT_TYPE).map(str::to_owned),
-            etag: header(&answer, &ETAG).map(|etag| etag.trim_matches('"').to_owned()),
+            content_type: read_header(&answer, &CONTENT_TYPE).map(str::to_owned),
+            etag: read_header(&answer, &ETAG).map(|etag| etag.trim_matches('"').to_owned()),
             modified: None,
         })
     }
@@ -242,11 +247,12 @@ impl Store for HttpStore {
         if range.is_empty() {
             return Ok(Box::new(io::empty()));
         }
-        let (start, len) = (range.start, range.end - range.start);
+        let start = range.start;
+        let len = range.end - range.start;
         let url = self.url(key);
         let mut source = HttpObject {
             client: self.client.clone(),
-            address: None,
+            locator: None,
             name: url.clone(),
             size: None,
             etag: None,
@@ -263,6 +269,7 @@ impl Store for HttpStore {
             }
             body => body?,
         };
+        // A server without range support sends everything up to the end of the object.
         Ok(Box::new(source.read(range, body).take(len)))
     }
 
@@ -278,18 +285,27 @@ impl Store for HttpStore {
 /// The version of an object that is read.
 struct HttpObject<'a> {
     client: HttpClient,
-    address: Address<'a>,
-    /// Its URL, or what stands for that in errors.
+    locator: Locator<'a>,
+    /// The URL of the object, or the name that stands for a secret URL in errors.
     name: String,
-    /// The size that it has to have.
+    /// The size that the object must have, if the caller knows it.
     size: Option<u64>,
+    /// The `ETag` of the first response. `None` before it, and if the server sends none.
     etag: Option<String>,
 }
 
+/// The body of a response.
+struct HttpBody {
+    response: Response,
+    /// How many bytes before the requested range the response begins with.
+    skip: u64,
+}
+
 impl<'a> HttpObject<'a> {
-    /// Reads on after the first response.
-    fn read(self, range: Range<u64>, body: (Response, u64)) -> Box<dyn Read + Send + 'a> {
-        let (client, name) = (self.client.clone(), self.name.clone());
+    /// Reads the range: first the response that is open already, then what is missing of the range.
+    fn read(self, range: Range<u64>, body: HttpBody) -> Box<dyn Read + Send + 'a> {
+        let client = self.client.clone();
+        let name = self.name.clone();
         let mut download = Download {
             backoff: client.backoff,
             source: self,
@@ -309,44 +325,50 @@ impl<'a> HttpObject<'a> {
 }
 
 impl RangeSource for HttpObject<'_> {
-    /// With the number of bytes before the range that the response begins with.
-    type Body = (Response, u64);
+    type Body = HttpBody;
     type Error = StoreError;
 
-    async fn open(&mut self, span: &mut Range<u64>) -> Result<Self::Body, StoreError> {
+    async fn open(&mut self, span: &mut Range<u64>) -> Result<HttpBody, StoreError> {
         let range = match (span.start, span.end) {
             (0, u64::MAX) => None,
             (start, u64::MAX) => Some(format!("bytes={start}-")),
             (start, end) => Some(format!("bytes={start}-{}", end.saturating_sub(1))),
         };
         let headers = [(RANGE, range.as_deref()), (IF_RANGE, self.etag.as_deref())];
-        let asking = self.client.ask(&self.name, &self.address, Method::GET, &headers);
-        let answer = asking.await?;
-        let part = header(&answer, &CONTENT_RANGE).and_then(content_range);
-        let (start, total) = part.unwrap_or((0, answer.content_length()));
+        let response = self.client.ask(&self.name, &self.locator, Method::GET, &headers).await?;
+        // A server without range support sends the whole object, and no `Content-Range`.
+        let (start, total) = read_header(&response, &CONTENT_RANGE)
+            .and_then(content_range)
+            .unwrap_or((0, response.content_length()));
         if let (Some(size), Some(total)) = (self.size, total)
             && size != total
         {
             return Err(self.differs(&format!("it has {total} bytes and not {size}")));
         }
-        let etag = header(&answer, &ETAG).map(str::to_owned);
-        let skip = span.start.checked_sub(start);
-        let skip = skip.filter(|_| self.etag.is_none() || self.etag == etag);
-        let skip = skip.ok_or_else(|| self.differs("the object was replaced while it was read"))?;
+        let etag = read_header(&response, &ETAG).map(str::to_owned);
+        let is_same = self.etag.is_none() || self.etag == etag;
+        let skip = span
+            .start
+            .checked_sub(start)
+            .filter(|_| is_same)
+            .ok_or_else(|| self.differs("the object was replaced while it was read"))?;
         self.etag = etag;
-        if let Some(length) = answer.content_length() {
+        // The range may exceed the object. From here on it ends where the response ends, so that a response
+        // which breaks off is told from the end of the object.
+        if let Some(length) = response.content_length() {
             let end = span.end.min(start.saturating_add(length));
             span.end = end.max(span.start);
         }
-        Ok((answer, skip))
+        Ok(HttpBody { response, skip })
     }
 
-    async fn chunk((answer, skip): &mut Self::Body) -> Result<Option<Bytes>, String> {
-        let bytes = answer.chunk().await;
-        let bytes = bytes.map_err(|error| last_cause(&error.without_url()))?;
-        Ok(bytes.map(|mut bytes| {
-            let skipped = usize::try_from(*skip).map_or(bytes.len(), |it| it.min(bytes.len()));
-            *skip -= skipped as u64;
+    async fn chunk(body: &mut HttpBody) -> Result<Option<Bytes>, String> {
+        let chunk =
+            body.response.chunk().await.map_err(|error| last_cause(&error.without_url()))?;
+        Ok(chunk.map(|mut bytes| {
+            let skipped =
+                usize::try_from(body.skip).map_or(bytes.len(), |skip| skip.min(bytes.len()));
+            body.skip -= skipped as u64;
             bytes.split_off(skipped)
         }))
     }

@@ -54,33 +54,32 @@ impl LocalStore {
         &self.root
     }
 
-    /// The path of an object. For a directory key, that of its JSON page, or else of its HTML page:
-    /// the indexer of TheRock's buckets puts a list of the directory beside a JSON page.
-    fn find(&self, key: &Key) -> Result<PathBuf, StoreError> {
-        let text = key.as_str();
-        if !text.ends_with('/') {
-            return self.place(text);
+    /// The path of an object to read. The page of a directory is its JSON page, or else its HTML page: the
+    /// indexer of TheRock's buckets puts a list of the directory beside a JSON page.
+    fn object_path(&self, key: &Key) -> Result<PathBuf, StoreError> {
+        if !key.is_directory() {
+            return self.path_to_read(key.as_str());
         }
-        let page = self.place(&format!("{text}index.json"))?;
-        match fs::symlink_metadata(&page) {
-            Ok(_) => Ok(page),
-            Err(_) => self.place(&format!("{text}index.html")),
+        let json_page = self.path_to_read(&format!("{key}index.json"))?;
+        match fs::symlink_metadata(&json_page) {
+            Ok(_) => Ok(json_page),
+            Err(_) => self.path_to_read(&format!("{key}index.html")),
         }
     }
 
-    /// The path of a key. Fails if a symlink or a component such as `..` could lead out of the
-    /// root.
-    fn place(&self, key: &str) -> Result<PathBuf, StoreError> {
-        let path = self.place_in_directory(key)?;
+    /// The path of a key whose file or directory is read. Fails if a symlink or a component such as `..`
+    /// could lead out of the root.
+    fn path_to_read(&self, key: &str) -> Result<PathBuf, StoreError> {
+        let path = self.path_below_root(key)?;
         if !self.follows_links {
             refuse_link(&path, key)?;
         }
         Ok(path)
     }
 
-    /// Like `place`, but the last component may be a symlink: for a file that will not be opened,
-    /// only replaced or checked for existence.
-    fn place_in_directory(&self, key: &str) -> Result<PathBuf, StoreError> {
+    /// Like [`Self::path_to_read`], but the last component may be a symlink: for a file that will not be
+    /// opened, only replaced or checked for existence.
+    fn path_below_root(&self, key: &str) -> Result<PathBuf, StoreError> {
         if !key.split('/').all(is_plain) {
             return Err(StoreError::new(StoreFailureKind::Unusable, key));
         }
@@ -118,44 +117,50 @@ impl LocalStore {
     }
 
     /// The path of an object to write, if the condition holds.
-    fn place_to_write(
+    fn path_to_write(
         &self,
         key: &Key,
         name: &str,
         condition: &Condition,
     ) -> Result<PathBuf, StoreError> {
-        let path = self.place_in_directory(&format!("{key}{name}"))?;
-        allow(condition, key, &path)?;
+        let path = self.path_below_root(&format!("{key}{name}"))?;
+        ensure_allowed(condition, key, &path)?;
         Ok(path)
     }
 
-    /// The metadata of an object, read through a symlink if the store follows links.
-    fn look(&self, key: &Key, path: &Path) -> Result<Object, StoreError> {
-        let found = match fs::metadata(path) {
-            Ok(found) if self.follows_links => Ok(found),
+    /// The object of a path, read through a symlink if the store follows links.
+    fn read_object(&self, key: &Key, path: &Path) -> Result<Object, StoreError> {
+        let metadata = match fs::metadata(path) {
+            Ok(target) if self.follows_links => Ok(target),
             _ => fs::symlink_metadata(path),
-        };
-        let found = found.map_err(|error| StoreError::from_io(key, error))?;
-        if found.is_file() {
-            Ok(object(key.clone(), &found, path))
+        }
+        .map_err(|error| StoreError::from_io(key, error))?;
+        if metadata.is_file() {
+            Ok(object_of(key.clone(), &metadata, path))
         } else {
             Err(StoreError::new(StoreFailureKind::NotFound, key))
         }
     }
 
-    /// The object of a file. `None` for a directory, and for a name that cannot be a key.
-    fn listed(&self, entry: &DirEntry) -> io::Result<Option<Object>> {
-        let mut found = entry.metadata()?;
-        if self.follows_links && found.is_symlink() {
+    /// The object of a directory entry. `None` for a directory, and for a name that cannot be a key.
+    fn object_of_entry(&self, entry: &DirEntry) -> io::Result<Option<Object>> {
+        let mut metadata = entry.metadata()?;
+        if self.follows_links && metadata.is_symlink() {
             match fs::metadata(entry.path()) {
-                Ok(target) => found = target,
+                Ok(target) => metadata = target,
                 Err(_) => return Ok(None),
             }
         }
-        let path = entry.path().strip_prefix(&self.root).ok();
-        let key = path.filter(|_| found.is_file()).and_then(Path::to_str);
-        let key = key.and_then(|key| key.replace(MAIN_SEPARATOR, "/").parse().ok());
-        Ok(key.map(|key| object(key, &found, entry.path())))
+        if !metadata.is_file() {
+            return Ok(None);
+        }
+        let key = entry
+            .path()
+            .strip_prefix(&self.root)
+            .ok()
+            .and_then(Path::to_str)
+            .and_then(|path| path.replace(MAIN_SEPARATOR, "/").parse().ok());
+        Ok(key.map(|key| object_of(key, &metadata, entry.path())))
     }
 }
 
@@ -164,25 +169,26 @@ impl Store for LocalStore {
         let (top, place) = match directory {
             Some(directory) => {
                 let path = directory.to_path();
-                (self.place(path.as_str())?, path.to_string())
+                (self.path_to_read(path.as_str())?, path.to_string())
             }
             None => (self.root.clone(), String::new()),
         };
-        let most = match depth {
+        let max_depth = match depth {
             Depth::Children => 1,
             Depth::All => usize::MAX,
         };
         let mut objects = Vec::new();
-        let entries = WalkDir::new(top).min_depth(1).max_depth(most).into_iter();
         // A name that is not Unicode, or not plain, cannot be a key.
         let is_key = |entry: &DirEntry| {
             entry.depth() == 0 || entry.file_name().to_str().is_some_and(is_plain)
         };
-        for entry in entries.filter_entry(is_key) {
+        let entries =
+            WalkDir::new(top).min_depth(1).max_depth(max_depth).into_iter().filter_entry(is_key);
+        for entry in entries {
             let object = match entry.map_err(io::Error::from) {
-                // The directory is not there, or was deleted while it was listed.
-                Err(error) if is_nothing(&error) => continue,
-                entry => entry.and_then(|entry| self.listed(&entry)),
+                // The directory does not exist, or was deleted while it was listed.
+                Err(error) if is_missing(&error) => continue,
+                entry => entry.and_then(|entry| self.object_of_entry(&entry)),
             };
             objects.extend(object.map_err(|error| StoreError::from_io(&place, error))?);
         }
@@ -191,12 +197,13 @@ impl Store for LocalStore {
     }
 
     fn head(&self, key: &Key) -> Result<Object, StoreError> {
-        self.look(key, &self.find(key)?)
+        self.read_object(key, &self.object_path(key)?)
     }
 
     fn get(&self, key: &Key, span: Span) -> Result<Box<dyn Read + Send>, StoreError> {
-        let path = self.find(key)?;
-        self.look(key, &path)?;
+        let path = self.object_path(key)?;
+        // A directory can be opened, too. Only an object is read.
+        self.read_object(key, &path)?;
         let Range { start, end } = span.range();
         let open = || {
             let mut file = fs::File::open(&path)?;
@@ -208,28 +215,34 @@ impl Store for LocalStore {
     }
 
     fn put(&self, key: &Key, body: &dyn Body, options: &PutOptions) -> Result<(), StoreError> {
-        let page = if options.content_type.contains("json") { "index.json" } else { "index.html" };
-        let name = if key.is_directory() { page } else { "" };
-        let path = self.place_to_write(key, name, &options.condition)?;
+        let file_name = if !key.is_directory() {
+            ""
+        } else if options.content_type.contains("json") {
+            "index.json"
+        } else {
+            "index.html"
+        };
+        let path = self.path_to_write(key, file_name, &options.condition)?;
         let failed = |error| StoreError::from_io(key, error);
         self.create_directory(&path, key)?;
         let mut file = AtomicFile::beside(&path).map_err(failed)?;
-        let (sha256, size) = fill(&mut file, body).map_err(failed)?;
+        let (sha256, size) = copy_body(&mut file, body).map_err(failed)?;
+        // The file has no name yet, so the old object stays.
         if size != body.size() || options.sha256.is_some_and(|promised| promised != sha256) {
             return Err(StoreError::new(StoreFailureKind::Differs, key));
         }
-        let named = match &options.condition {
+        match &options.condition {
             Condition::Always => file.replace(&path),
             Condition::IfAbsent => file.claim(&path),
             Condition::IfSame(_) => {
                 // Writing took time, so check once more. This narrows the race but does not close
                 // it: another writer can still come between this check and the rename, because file
                 // systems have no conditional rename.
-                allow(&options.condition, key, &path)?;
+                ensure_allowed(&options.condition, key, &path)?;
                 file.replace(&path)
             }
-        };
-        named.map_err(failed)
+        }
+        .map_err(failed)
     }
 
     fn link(
@@ -239,7 +252,7 @@ impl Store for LocalStore {
         is_wanted: &dyn Fn(&Path) -> bool,
         condition: &Condition,
     ) -> Result<bool, StoreError> {
-        let path = self.place_to_write(key, "", condition)?;
+        let path = self.path_to_write(key, "", condition)?;
         self.create_directory(&path, key)?;
         // A hard link to a symlink would be another symlink.
         let Ok(file) = fs::canonicalize(file) else {
@@ -256,8 +269,8 @@ impl Store for LocalStore {
     }
 
     fn delete(&self, key: &Key) -> Result<(), StoreError> {
-        match fs::remove_file(self.find(key)?) {
-            Err(error) if !is_nothing(&error) => Err(StoreError::from_io(key, error)),
+        match fs::remove_file(self.object_path(key)?) {
+            Err(error) if !is_missing(&error) => Err(StoreError::from_io(key, error)),
             _ => Ok(()),
         }
     }
@@ -265,8 +278,8 @@ impl Store for LocalStore {
 
 /// Gives a file another name, if it is the wanted one.
 ///
-/// It is compared under a temporary name: another file can get its own name meanwhile, and under the
-/// final name it would already have replaced the object.
+/// `is_wanted` looks at the file under a temporary name. The name `file` may become another file while
+/// `is_wanted` reads, and under the name `path` the file would have replaced the object already.
 fn hard_link(
     file: &Path,
     path: &Path,
@@ -284,8 +297,8 @@ fn hard_link(
     Ok(true)
 }
 
-/// Copies a whole body. Returns its digest and its length.
-fn fill(file: &mut AtomicFile, body: &dyn Body) -> io::Result<(Sha256, u64)> {
+/// Copies a whole body into a file. Returns its digest and its length.
+fn copy_body(file: &mut AtomicFile, body: &dyn Body) -> io::Result<(Sha256, u64)> {
     let mut reader = buffered(body.read_from(0)?, body.size(), 1 << 20);
     let mut hasher = Hasher::default();
     loop {
@@ -303,12 +316,14 @@ fn fill(file: &mut AtomicFile, body: &dyn Body) -> io::Result<(Sha256, u64)> {
     }
 }
 
-fn object(key: Key, found: &Metadata, path: &Path) -> Object {
-    let (size, modified) = (found.len(), found.modified().ok());
-    // Like those that web servers derive from the modification time and the size of a file.
+/// The object that a file is.
+fn object_of(key: Key, metadata: &Metadata, path: &Path) -> Object {
+    let size = metadata.len();
+    let modified = metadata.modified().ok();
+    // Web servers make an `ETag` of the modification time and the size of a file, too.
     let etag = |time: SystemTime| {
-        let since = time.duration_since(UNIX_EPOCH).ok()?;
-        Some(format!("{:x}-{size:x}", since.as_nanos()))
+        let since_epoch = time.duration_since(UNIX_EPOCH).ok()?;
+        Some(format!("{:x}-{size:x}", since_epoch.as_nanos()))
     };
     Object {
         key,
@@ -321,29 +336,31 @@ fn object(key: Key, found: &Metadata, path: &Path) -> Object {
     }
 }
 
-/// Checks before the write that it replaces no symlink, and its condition. The check is not atomic with the
+/// Checks that a write replaces no symlink, and that its condition holds. The check is not atomic with the
 /// write that follows. `IfAbsent` is safe all the same, because `AtomicFile::claim` lets only one writer win.
-fn allow(condition: &Condition, key: &Key, path: &Path) -> Result<(), StoreError> {
-    let found = fs::symlink_metadata(path).map_err(|error| StoreError::from_io(key, error));
-    if found.as_ref().is_ok_and(Metadata::is_symlink) {
-        return Err(symlink(path, key.as_str()));
+fn ensure_allowed(condition: &Condition, key: &Key, path: &Path) -> Result<(), StoreError> {
+    let metadata = fs::symlink_metadata(path).map_err(|error| StoreError::from_io(key, error));
+    if metadata.as_ref().is_ok_and(Metadata::is_symlink) {
+        return Err(link_error(path, key.as_str()));
     }
     let holds = match condition {
         Condition::Always => true,
-        Condition::IfAbsent => found.is_err(),
-        Condition::IfSame(etag) => object(key.clone(), &found?, path).etag.as_ref() == Some(etag),
+        Condition::IfAbsent => metadata.is_err(),
+        Condition::IfSame(etag) => {
+            object_of(key.clone(), &metadata?, path).etag.as_ref() == Some(etag)
+        }
     };
     if holds { Ok(()) } else { Err(StoreError::new(StoreFailureKind::Exists, key)) }
 }
 
 fn refuse_link(path: &Path, key: &str) -> Result<(), StoreError> {
-    if fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
-        return Err(symlink(path, key));
+    if fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink()) {
+        return Err(link_error(path, key));
     }
     Ok(())
 }
 
-fn symlink(path: &Path, key: &str) -> StoreError {
+fn link_error(path: &Path, key: &str) -> StoreError {
     let cause = format!("a symbolic link: `{}`", path.display());
     StoreError::new(StoreFailureKind::Unusable, key).caused_by(cause)
 }
@@ -359,8 +376,8 @@ fn is_plain(component: &str) -> bool {
     !(is_special || component.starts_with(atomic::PREFIX) || component.contains(separators))
 }
 
-/// The path does not exist, or one of its parents is a file.
-fn is_nothing(error: &io::Error) -> bool {
+/// Whether the path does not exist, or one of its parents is a file.
+fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 

@@ -58,8 +58,8 @@ pub trait Store: fmt::Debug + Display + Send + Sync {
     fn put(&self, key: &Key, body: &dyn Body, options: &PutOptions) -> Result<(), StoreError>;
 
     /// Makes a file of the same file system the object of a key by a hard link, without copying its
-    /// bytes. `false` if the store cannot do that, or if the file is not the one that is wanted: then
-    /// the object has to be put, and the old one stays.
+    /// bytes. `false` if the store cannot do that, or if the file is not the wanted file. The old object
+    /// stays then, and the caller has to put the new object.
     ///
     /// `is_wanted` gets a path of the file that will be the object, before readers can see it.
     fn link(
@@ -72,9 +72,9 @@ pub trait Store: fmt::Debug + Display + Send + Sync {
         Ok(false)
     }
 
-    /// Makes an object of another one of the same server, while that is the one that was seen, without
-    /// its bytes passing through this machine. `false` if the store cannot do that: then the object has
-    /// to be put.
+    /// Copies an object of the same server to a key, without its bytes passing through this machine. `false`
+    /// if the store cannot do that, or if the source has changed since the caller has seen it. Then the
+    /// caller has to put the object.
     fn copy(&self, _key: &Key, _from: &CopySource, _: &PutOptions) -> Result<bool, StoreError> {
         Ok(false)
     }
@@ -99,7 +99,7 @@ pub trait Store: fmt::Debug + Display + Send + Sync {
     }
 }
 
-/// What has objects: all of a store.
+/// What a whole store is: the directory, the bucket or the server that has the objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     Directory(PathBuf),
@@ -117,7 +117,7 @@ pub fn open(origin: &Origin, access: &Access, stop: &Stop) -> Result<Arc<dyn Sto
     })
 }
 
-/// An object to copy, as it was when it was seen.
+/// An object to copy. It is copied only if it still has this `ETag`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopySource {
     pub location: Location,
@@ -138,9 +138,9 @@ pub enum Depth {
 pub struct Object {
     pub key: Key,
     pub size: u64,
-    /// Only if the store keeps one; a local directory does not.
+    /// The digest, if the store keeps it. A local directory keeps none.
     pub sha256: Option<Sha256>,
-    /// Another checksum that the store keeps. Listings do not contain it.
+    /// Another checksum that the store keeps. Listings have none.
     pub checksum: Option<Checksum>,
     pub content_type: Option<String>,
     /// Changes whenever the bytes change. Without quotes.
@@ -162,6 +162,7 @@ pub enum Span {
 impl Span {
     /// The bytes to read, as far as the object has them.
     pub fn range(self) -> Range<u64> {
+        // No object is so large, so the end stands for the end of the object.
         match self {
             Self::Whole => 0..u64::MAX,
             Self::From(start) => start..u64::MAX,
@@ -172,9 +173,9 @@ impl Span {
 
 /// The first byte and, unless it is `*`, the total length, from `bytes 5-9/20`.
 fn content_range(header: &str) -> Option<(u64, Option<u64>)> {
-    let (range, all) = header.strip_prefix("bytes ")?.split_once('/')?;
+    let (range, total) = header.strip_prefix("bytes ")?.split_once('/')?;
     let (start, _) = range.split_once('-')?;
-    Some((start.parse().ok()?, all.parse().ok()))
+    Some((start.parse().ok()?, total.parse().ok()))
 }
 
 /// Bytes to put. Their length is known and they can be read from any offset, more than once, so
@@ -191,7 +192,7 @@ impl Body for &[u8] {
     }
 
     fn read_from(&self, offset: u64) -> io::Result<Box<dyn Read + Send + '_>> {
-        let rest = usize::try_from(offset).ok().and_then(|at| self.get(at..));
+        let rest = usize::try_from(offset).ok().and_then(|start| self.get(start..));
         Ok(Box::new(rest.unwrap_or_default()))
     }
 }
@@ -260,8 +261,7 @@ pub struct StoreError {
 
 impl StoreError {
     pub fn new(kind: StoreFailureKind, place: impl Display) -> Self {
-        let (place, cause) = (place.to_string(), None);
-        Self { kind, place, cause }
+        Self { kind, place: place.to_string(), cause: None }
     }
 
     #[must_use]
@@ -282,8 +282,9 @@ impl StoreError {
             Some(cause) => anyhow!("{cause}"),
             None => anyhow!("the server gave no reason"),
         };
-        let cause = hinted(cause, hint.to_string());
-        self.caused_by(cause.reallocate_into_boxed_dyn_error_without_backtrace())
+        // A hint belongs to an `anyhow::Error`, and the cause of a store error is a plain one.
+        let with_hint = hinted(cause, hint.to_string());
+        self.caused_by(with_hint.reallocate_into_boxed_dyn_error_without_backtrace())
     }
 
     /// Classifies an I/O error.

@@ -18,9 +18,11 @@ pub struct Ranged<'a> {
     /// Reads exactly the bytes of a range.
     read: Box<dyn FnMut(Range<u64>) -> io::Result<Vec<u8>> + Send + 'a>,
     size: u64,
+    /// Where the next read starts.
     at: u64,
-    /// Empty before it is read.
+    /// The end of the object. Empty before it is read.
     tail: Vec<u8>,
+    /// The last range that was read before the tail.
     piece: Vec<u8>,
     piece_start: u64,
 }
@@ -52,32 +54,33 @@ impl<'a> Ranged<'a> {
         self.size.saturating_sub(len)
     }
 
-    /// The bytes from `at` on that are here already.
-    fn ready(&self) -> &[u8] {
+    /// The bytes from `at` on that were read already.
+    fn buffered(&self) -> &[u8] {
         let (start, bytes) = if self.at >= self.tail_start() {
             (self.tail_start(), &self.tail)
         } else {
             (self.piece_start, &self.piece)
         };
-        let skip = self.at.checked_sub(start).map(usize::try_from);
-        let rest = skip.and_then(|skip| bytes.get(skip.ok()?..));
-        rest.unwrap_or_default()
+        self.at
+            .checked_sub(start)
+            .and_then(|skip| bytes.get(usize::try_from(skip).ok()?..))
+            .unwrap_or_default()
     }
 
     /// Requests a range that contains `at`.
     fn fetch(&mut self) -> io::Result<()> {
-        let tail = self.tail_start();
-        if self.at >= tail {
-            self.tail = (self.read)(tail..self.size)?;
+        let tail_start = self.tail_start();
+        if self.at >= tail_start {
+            self.tail = (self.read)(tail_start..self.size)?;
             return Ok(());
         }
-        let length = self.piece.len() as u64;
-        let length = if length > 0 && self.piece_start.saturating_add(length) == self.at {
-            length.saturating_mul(2).min(LARGEST)
-        } else {
-            FIRST
-        };
-        self.piece = (self.read)(self.at..self.at.saturating_add(length).min(tail))?;
+        let last_length = self.piece.len() as u64;
+        // A read that goes on where the last one ended will probably go on again. A read elsewhere may need
+        // a few bytes only.
+        let is_sequential =
+            last_length > 0 && self.piece_start.saturating_add(last_length) == self.at;
+        let length = if is_sequential { last_length.saturating_mul(2).min(LARGEST) } else { FIRST };
+        self.piece = (self.read)(self.at..self.at.saturating_add(length).min(tail_start))?;
         self.piece_start = self.at;
         Ok(())
     }
@@ -88,10 +91,10 @@ impl Read for Ranged<'_> {
         if buffer.is_empty() || self.at >= self.size {
             return Ok(0);
         }
-        if self.ready().is_empty() {
+        if self.buffered().is_empty() {
             self.fetch()?;
         }
-        let count = self.ready().read(buffer)?;
+        let count = self.buffered().read(buffer)?;
         self.at = self.at.saturating_add(count as u64);
         Ok(count)
     }

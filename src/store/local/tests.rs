@@ -67,11 +67,11 @@ fn a_path_that_leaves_the_directory_is_no_key() {
         "a/.rocwheel-1/b",
     ];
     for path in paths {
-        let answer = store.place(path).map_err(|error| error.kind());
+        let answer = store.path_to_read(path).map_err(|error| error.kind());
         assert_eq!(answer, Err(StoreFailureKind::Unusable), "{path:?}");
     }
     assert_eq!(tree(directory.path()), ["secret.html"]);
-    insta::assert_snapshot!(store.place("../secret.html").unwrap_err(), @"not a usable key: `../secret.html`");
+    insta::assert_snapshot!(store.path_to_read("../secret.html").unwrap_err(), @"not a usable key: `../secret.html`");
 }
 
 #[cfg(unix)]

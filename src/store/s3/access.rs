@@ -16,7 +16,7 @@ use crate::{
 pub struct Access {
     /// A server other than Amazon's.
     pub endpoint: Option<Endpoint>,
-    /// The expected region of the bucket. If the server names another one, that one is used.
+    /// The expected region of the bucket. If the server names another region, requests go to that region.
     pub region: Option<S3Region>,
     /// Which section of the AWS configuration files to use.
     pub profile: Option<Profile>,
@@ -80,21 +80,21 @@ pub(super) fn is_private(url: &str) -> bool {
     let Ok(url) = Url::parse(url) else {
         return false;
     };
-    let is_here = match url.host() {
+    let is_this_machine = match url.host() {
         Some(Host::Domain(name)) => name == "localhost",
         Some(Host::Ipv4(ip)) => ip.is_loopback(),
         Some(Host::Ipv6(ip)) => ip.is_loopback(),
         None => false,
     };
-    url.scheme() == "https" || is_here
+    url.scheme() == "https" || is_this_machine
 }
 
 impl FromStr for S3Region {
     type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let fits = |c: char| c.is_ascii_alphanumeric() || c == '-';
-        if (1..=40).contains(&text.len()) && text.chars().all(fits) {
+        let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        if (1..=40).contains(&text.len()) && text.chars().all(is_allowed) {
             Ok(Self(text.into()))
         } else {
             let shown: String = text.chars().take(80).collect();

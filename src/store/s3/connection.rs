@@ -25,8 +25,11 @@ use aws_sdk_s3::{
 use super::{
     S3Limits,
     access::{Access, Keys, S3Region, Signing, is_private},
-    credentials::{credentials, region},
-    failure::{S3Failure, Signer, body, failure, one_line, plain, status, unknown},
+    credentials::{FoundCredentials, find_credentials, find_region},
+    failure::{
+        S3Failure, Signer, one_line, read_body, read_status, refuse_unsigned_write, store_error,
+        to_failure,
+    },
     retries::{Retries, RetryReason},
 };
 use crate::{
@@ -46,7 +49,7 @@ const LONGEST: Duration = Duration::from_mins(15);
 pub(super) struct Connection {
     clients: RwLock<Clients>,
     pub(super) signer: Signer,
-    /// The id of the key that was found.
+    /// The id of the key that the standard chain has. `None` without it.
     pub(super) key_id: Option<String>,
     bucket: Bucket,
     /// Whether the connection uses TLS or stays on this machine, and so a signature may leave out the
@@ -74,9 +77,8 @@ impl Connection {
         limits: &S3Limits,
         stop: Stop,
     ) -> Result<Self, StoreError> {
-        let waited = stop.clone();
-        let opened = parallel::wait(&waited, Self::open(bucket, access, limits, stop));
-        opened.map_err(|stopped| StoreError::failed(format!("s3://{bucket}"), stopped))?
+        parallel::wait(&stop.clone(), Self::open(bucket, access, limits, stop))
+            .map_err(|stopped| StoreError::failed(format!("s3://{bucket}"), stopped))?
     }
 
     async fn open(
@@ -85,7 +87,7 @@ impl Connection {
         limits: &S3Limits,
         stop: Stop,
     ) -> Result<Self, StoreError> {
-        let region = region(access).await;
+        let region = find_region(access).await;
         let stalls = StalledStreamProtectionConfig::enabled().grace_period(limits.stall);
         let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
             .region(config::Region::new(region.clone()))
@@ -102,26 +104,30 @@ impl Connection {
             loader = loader.endpoint_url(endpoint.to_string());
         }
         let unsigned = ConfigLoader::load(loader).await;
-        let (credentials, key_id) = match &access.signing {
-            Signing::Auto => credentials(bucket, access, &region).await?.unzip(),
+        let mut key_id = None;
+        let provider = match &access.signing {
+            Signing::Auto => find_credentials(bucket, access, &region).await?.map(|found| {
+                let FoundCredentials { provider, key_id: id } = found;
+                key_id = Some(id);
+                provider
+            }),
             Signing::With(Keys { id, secret }) => {
                 let keys = Credentials::new(id, secret.reveal(), None, None, "keys");
-                (Some(SharedCredentialsProvider::new(keys)), None)
+                Some(SharedCredentialsProvider::new(keys))
             }
-            Signing::Never => (None, None),
+            Signing::Never => None,
         };
         let endpoint = unsigned.endpoint_url();
         // Amazon's wildcard certificate covers one label before the endpoint, and so does not cover the
         // name of a bucket with dots.
-        let in_path = endpoint.is_some() || bucket.as_str().contains('.');
+        let is_bucket_in_path = endpoint.is_some() || bucket.as_str().contains('.');
         let client = |config: &SdkConfig| {
-            let config = config::Builder::from(config).force_path_style(in_path);
-            Client::from_conf(config.build())
+            Client::from_conf(
+                config::Builder::from(config).force_path_style(is_bucket_in_path).build(),
+            )
         };
-        let signed = credentials.map(|credentials| {
-            let config = unsigned.to_builder().credentials_provider(credentials);
-            client(&config.build())
-        });
+        let signed = provider
+            .map(|provider| client(&unsigned.to_builder().credentials_provider(provider).build()));
         Ok(Self {
             signer: match (&signed, &access.signing) {
                 (Some(_), _) => Signer::Known,
@@ -157,23 +163,23 @@ impl Connection {
     /// without any.
     pub(super) fn ensure_writable(&self, place: &str) -> Result<(), StoreError> {
         match self.signer {
-            Signer::Unknown => Err(unknown(place)),
+            Signer::Unknown => Err(refuse_unsigned_write(place)),
             Signer::Known | Signer::Anonymous => Ok(()),
         }
     }
 
-    /// Sends a request that changes something.
+    /// Sends a request that changes something, and blocks the calling thread until the answer.
     pub(super) fn write<T, E: ProvideErrorMetadata, F: Future<Output = Result<T, SdkError<E>>>>(
         &self,
         place: &str,
         request: impl Fn(Client) -> F,
     ) -> Result<T, StoreError> {
         self.ensure_writable(place)?;
-        self.wait(place, self.writing(place, &request))
+        self.wait(place, self.write_async(place, &request))
     }
 
-    /// Sends a request that changes something.
-    pub(super) async fn writing<
+    /// Sends a request that changes something. The caller has asked [`Self::ensure_writable`].
+    pub(super) async fn write_async<
         T,
         E: ProvideErrorMetadata,
         F: Future<Output = Result<T, SdkError<E>>>,
@@ -196,13 +202,13 @@ impl Connection {
         place: &str,
         request: impl Fn(Client) -> F,
     ) -> Result<T, StoreError> {
-        self.wait(place, self.reading(place, &request))
+        self.wait(place, self.read_async(place, &request))
     }
 
     /// Sends a request that only reads. A public bucket may deny it to expired or foreign
-    /// credentials and still allow it without any, so a denied request is repeated unsigned. If
-    /// that fails too, the error is that of the signed request.
-    pub(super) async fn reading<
+    /// credentials and still allow it without any, so a denied request is repeated unsigned. If the
+    /// unsigned request fails too, the user reads the error of the signed request.
+    pub(super) async fn read_async<
         T,
         E: ProvideErrorMetadata,
         F: Future<Output = Result<T, SdkError<E>>>,
@@ -220,9 +226,10 @@ impl Connection {
         if self.signer != Signer::Known || !answer.as_ref().is_err_and(is_denied) {
             return answer;
         }
-        let again = self.ask(place, unsigned, request).await.or(answer)?;
+        let unsigned_answer = self.ask(place, unsigned, request).await.or(answer)?;
+        // Further reads need not be denied first.
         self.reads_unsigned.store(true, Ordering::Relaxed);
-        Ok(again)
+        Ok(unsigned_answer)
     }
 
     /// Sends a request, again and again if the failure may pass. Each attempt is a request of its own for the SDK,
@@ -235,31 +242,30 @@ impl Connection {
     ) -> Result<T, StoreError> {
         let mut failures = Failures::default();
         loop {
-            let slot = self.retries.slot().await;
-            let answer = self.send(&client, request).await;
-            let failed = match answer {
+            let slot = self.retries.wait_for_slot().await;
+            let failure = match self.send(&client, request).await {
                 Ok(answer) => {
-                    slot.answered();
+                    slot.note_answer();
                     return Ok(answer);
                 }
-                Err(failed) => failed,
+                Err(failure) => failure,
             };
-            let Some(reason) = RetryReason::of(&failed) else {
-                slot.answered();
-                return Err(failure(place, self.signer, &failed));
+            let Some(reason) = RetryReason::of(&failure) else {
+                slot.note_answer();
+                return Err(store_error(place, self.signer, &failure));
             };
-            let Some(pause) = slot.failed(reason, &mut failures) else {
-                return Err(failure(place, self.signer, &failed));
+            let Some(pause) = slot.note_failure(reason, &mut failures) else {
+                return Err(store_error(place, self.signer, &failure));
             };
             if self.retries.is_worth_a_note(pause) {
-                self.announce(reason, &failed);
+                self.announce(reason, &failure);
             }
             tokio::time::sleep(pause).await;
         }
     }
 
     /// Tells the user why it takes so long.
-    fn announce(&self, reason: RetryReason, failed: &S3Failure) {
+    fn announce(&self, reason: RetryReason, failure: &S3Failure) {
         let bucket = &self.bucket;
         retry::announce(&match reason {
             RetryReason::Throttled(_) => {
@@ -267,7 +273,7 @@ impl Connection {
             }
             RetryReason::Late => format!("`s3://{bucket}` does not answer: trying again"),
             RetryReason::Broken => {
-                let cause = one_line(&last_cause(failed));
+                let cause = one_line(&last_cause(failure));
                 format!("`s3://{bucket}` fails: trying again: {cause}")
             }
         });
@@ -281,65 +287,69 @@ impl Connection {
         request: &impl Fn(Client) -> F,
     ) -> Result<T, S3Failure> {
         let clients = self.clients();
-        let answer = request(client(clients.clone())).await.map_err(plain);
-        let others = match &answer {
-            // A 400 without a body does not say what is wrong: the response to a HEAD has none, and
-            // so does not name the right region. An empty listing is asked for, whose error does.
-            Err(error) if status(error) == Some(400) && body(error).is_empty() => {
-                let listing = client(clients.clone()).list_objects_v2();
-                let listing = listing.bucket(self.bucket.as_str()).max_keys(0).send();
-                let error = listing.await.map_err(plain).err();
-                error.and_then(|error| clients.others(&error))
+        let answer = request(client(clients.clone())).await.map_err(to_failure);
+        let better_clients = match &answer {
+            // A 400 without a body does not say what is wrong: the response to a HEAD has no body, and so
+            // does not name the right region. The error of a listing names it.
+            Err(failure) if read_status(failure) == Some(400) && read_body(failure).is_empty() => {
+                let listing = client(clients.clone())
+                    .list_objects_v2()
+                    .bucket(self.bucket.as_str())
+                    .max_keys(0)
+                    .send()
+                    .await;
+                listing.map_err(to_failure).err().and_then(|failure| clients.adapt_to(&failure))
             }
-            Err(error) => clients.others(error),
+            Err(failure) => clients.adapt_to(failure),
             Ok(_) => None,
         };
-        match others {
-            Some(others) => {
-                *self.clients.write().unwrap_or_else(PoisonError::into_inner) = others;
-                request(client(self.clients())).await.map_err(plain)
+        match better_clients {
+            Some(better_clients) => {
+                *self.clients.write().unwrap_or_else(PoisonError::into_inner) = better_clients;
+                request(client(self.clients())).await.map_err(to_failure)
             }
             None => answer,
         }
     }
 
     fn clients(&self) -> Clients {
-        let clients = self.clients.read();
-        clients.unwrap_or_else(PoisonError::into_inner).clone()
+        self.clients.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 impl Clients {
+    /// The client that signs, if there are credentials.
     fn either(self) -> Client {
         self.signed.unwrap_or(self.unsigned)
     }
 
-    /// Clients that may succeed where these failed: in another region, or with an empty cache of
-    /// credentials, as a profile or a role may then provide new ones.
-    fn others(&self, error: &S3Failure) -> Option<Self> {
+    /// Clients that may succeed where these clients failed: in another region, or with an empty cache of
+    /// credentials, so that a profile or a role is asked for new credentials. `None` if the failure asks for
+    /// neither.
+    fn adapt_to(&self, failure: &S3Failure) -> Option<Self> {
         let region = self.unsigned.config().region();
-        let home = home(error).map(|home| config::Region::new(home.to_string()));
-        let home = home.filter(|home| Some(home) != region);
-        // Whether the server says that the credentials have expired.
-        let is_over = matches!(error.code(), Some("ExpiredToken" | "TokenRefreshRequired"));
-        if home.is_none() && !(is_over && self.signed.is_some()) {
+        let other_region = region_of_bucket(failure)
+            .map(|region| config::Region::new(region.to_string()))
+            .filter(|other| Some(other) != region);
+        let has_expired = matches!(failure.code(), Some("ExpiredToken" | "TokenRefreshRequired"));
+        if other_region.is_none() && !(has_expired && self.signed.is_some()) {
             return None;
         }
-        let client = |client: &Client| {
+        let adapt = |client: &Client| {
             let config = client.config().to_builder();
-            let config = match &home {
-                Some(home) => config.region(home.clone()),
+            let adapted = match &other_region {
+                Some(region) => config.region(region.clone()),
                 None => config.identity_cache(IdentityCache::lazy().build()),
             };
-            Client::from_conf(config.build())
+            Client::from_conf(adapted.build())
         };
-        Some(Self { signed: self.signed.as_ref().map(client), unsigned: client(&self.unsigned) })
+        Some(Self { signed: self.signed.as_ref().map(adapt), unsigned: adapt(&self.unsigned) })
     }
 }
 
 /// Overrides for requests whose answer comes only after so many bytes were sent, or put together by the
-/// server. Stalled-stream protection ends a transfer in which nothing moves; but an answer that is lost
-/// shows only by the time, so the time is what a slow line needs.
+/// server. Stalled-stream protection ends a transfer in which nothing moves. An answer that is lost shows
+/// only by the time, so the request may take as long as it does on a slow line.
 pub(super) fn answer_timeout(bytes: u64) -> config::Builder {
     config::Builder::new().timeout_config(timeouts(patience(bytes)))
 }
@@ -353,17 +363,17 @@ fn timeouts(read: Duration) -> TimeoutConfig {
     TimeoutConfig::builder().connect_timeout(Duration::from_secs(10)).read_timeout(read).build()
 }
 
-/// The region of the bucket, if the error names it.
-fn home(error: &S3Failure) -> Option<S3Region> {
-    let response = error.raw_response()?;
+/// The region of the bucket, if the failure names it.
+fn region_of_bucket(failure: &S3Failure) -> Option<S3Region> {
+    let response = failure.raw_response()?;
     if let Some(region) = response.headers().get("x-amz-bucket-region") {
         return region.parse().ok();
     }
-    if error.code() != Some("AuthorizationHeaderMalformed") {
+    if failure.code() != Some("AuthorizationHeaderMalformed") {
         return None;
     }
-    // Amazon and Garage name it in an XML element of its own.
-    let body = body(error);
+    // Amazon and Garage name it in an XML element.
+    let body = read_body(failure);
     let (_, rest) = body.split_once("<Region>")?;
     rest.split('<').next()?.parse().ok()
 }

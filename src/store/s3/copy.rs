@@ -11,11 +11,11 @@ use crate::{
 /// The largest object that S3 copies with one request: 5 GiB.
 const MOST: u64 = 5 << 30;
 
-/// `false` if the server does not copy it: it may be too large, the server may not know the request, or
-/// these credentials may read the source only by other means.
+/// Copies an object. `false` if the server does not copy it: the object may be too large, the server may not
+/// know the request, or these credentials may read the source only by other means.
 ///
-/// The digest is written beside the copy, and not compared: the source has the `ETag` of the moment
-/// before it was read here.
+/// The digest is written beside the copy, and not compared with its bytes: the caller read the `ETag` of the
+/// source before it hashed the source, and the server copies only an object with this `ETag`.
 pub(super) fn copy(
     store: &S3Store,
     key: &Key,
@@ -26,7 +26,7 @@ pub(super) fn copy(
         return Ok(false);
     }
     let place = store.place(key);
-    let source = address(from);
+    let source = copy_source_header(from);
     let (if_none_match, if_match) = conditions(&options.condition);
     let copied = store.connection.write(&place, async |client| {
         let request = client
@@ -41,28 +41,29 @@ pub(super) fn copy(
             .set_if_none_match(if_none_match.clone())
             .set_if_match(if_match.clone())
             .checksum_algorithm(ChecksumAlgorithm::Crc64Nvme);
-        let request = match options.sha256 {
+        let with_digest = match options.sha256 {
             Some(sha256) => request.metadata(SHA256, sha256.to_string()),
             None => request,
         };
         // The response comes after the copy, which may take minutes.
-        let request = request.customize().config_override(answer_timeout(from.size));
-        request.send().await
+        with_digest.customize().config_override(answer_timeout(from.size)).send().await
     });
     match copied {
         Ok(_) => Ok(true),
-        // The condition of the source or that of the copy does not hold.
+        // The condition of the source or the condition of the copy does not hold, and the answer does not say
+        // which. Without an object under the key, it is the source that has changed.
         Err(error) if error.kind() == StoreFailureKind::Exists => match store.head(key) {
             Err(head) if head.kind() == StoreFailureKind::NotFound => Ok(false),
             _ => Err(error),
         },
+        // A put to a server that does not answer would fail as well.
         Err(error) if error.kind() == StoreFailureKind::Unavailable => Err(error),
         Err(_) => Ok(false),
     }
 }
 
 /// The value of the header `x-amz-copy-source`.
-fn address(from: &CopySource) -> String {
+fn copy_source_header(from: &CopySource) -> String {
     let source = &from.location;
     format!("{}/{}", source.bucket, encode_path(source.key.as_str()))
 }

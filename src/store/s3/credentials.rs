@@ -22,15 +22,15 @@ use crate::{
     store::{StoreError, StoreFailureKind},
 };
 
-/// The region to start with if none is configured. The server then names the right one.
-const SOMEWHERE: &str = "us-east-1";
+/// The region to start with if none is configured. The server then names the right region.
+const FIRST_REGION: &str = "us-east-1";
 /// Timeout for the metadata service. On EC2 it answers within milliseconds; elsewhere usually
 /// nothing answers at all.
 const METADATA_PATIENCE: Duration = Duration::from_millis(250);
 
-/// The standard region chain without its last provider, which asks the metadata service and takes
-/// long outside EC2.
-pub(super) async fn region(access: &Access) -> String {
+/// Finds the region with the standard chain without its last provider, which asks the metadata service and
+/// takes long outside EC2.
+pub(super) async fn find_region(access: &Access) -> String {
     if let Some(region) = &access.region {
         return region.to_string();
     }
@@ -38,59 +38,66 @@ pub(super) async fn region(access: &Access) -> String {
     if let Some(Profile { name, .. }) = &access.profile {
         profile = profile.profile_name(name);
     }
-    let chain = RegionProviderChain::first_try(EnvironmentVariableRegionProvider::new())
-        .or_else(profile.build());
-    let region = chain.region().await;
-    region.map_or_else(|| SOMEWHERE.to_owned(), |region| region.to_string())
+    let region = RegionProviderChain::first_try(EnvironmentVariableRegionProvider::new())
+        .or_else(profile.build())
+        .region()
+        .await;
+    region.map_or_else(|| FIRST_REGION.to_owned(), |region| region.to_string())
 }
 
-/// The credentials of the standard chain, and the id of their key; `None` if it finds none. The id is no
-/// secret: AWS writes it into logs and URLs.
-/// The provider that has found them also renews them.
-pub(super) async fn credentials(
+/// Credentials of the standard chain.
+pub(super) struct FoundCredentials {
+    /// Renews the credentials, too.
+    pub(super) provider: SharedCredentialsProvider,
+    /// The id of their key. It is no secret: AWS writes it into logs and URLs.
+    pub(super) key_id: String,
+}
+
+/// Finds credentials with the standard chain. `None` if the chain has none.
+pub(super) async fn find_credentials(
     bucket: &Bucket,
     access: &Access,
     region: &str,
-) -> Result<Option<(SharedCredentialsProvider, String)>, StoreError> {
-    let config = ProviderConfig::without_region();
-    let config = config.with_region(Some(config::Region::new(region.to_owned())));
-    let named = access.profile.as_ref();
-    let mut profile = ProfileFileCredentialsProvider::builder().configure(&config);
-    if let Some(Profile { name, .. }) = named {
-        profile = profile.profile_name(name);
+) -> Result<Option<FoundCredentials>, StoreError> {
+    let config =
+        ProviderConfig::without_region().with_region(Some(config::Region::new(region.to_owned())));
+    let profile = access.profile.as_ref();
+    let mut profile_builder = ProfileFileCredentialsProvider::builder().configure(&config);
+    if let Some(Profile { name, .. }) = profile {
+        profile_builder = profile_builder.profile_name(name);
     }
-    let profile = profile.build();
-    let chain = if named.is_some_and(|it| it.beats_keys) {
+    let of_profile = profile_builder.build();
+    let chain = if profile.is_some_and(|profile| profile.beats_keys) {
         // A profile named on the command line is the only source. Falling back to other credentials
         // could write to another account.
-        CredentialsProviderChain::first_try("profile", profile)
+        CredentialsProviderChain::first_try("profile", of_profile)
     } else {
         let token = WebIdentityTokenCredentialsProvider::builder().configure(&config);
         let container = EcsCredentialsProvider::builder().configure(&config);
         let keys = EnvironmentVariableCredentialsProvider::new();
         CredentialsProviderChain::first_try("environment", keys)
-            .or_else("profile", profile)
+            .or_else("profile", of_profile)
             .or_else("web identity", token.build())
             .or_else("container", container.build())
     };
     let unusable = |cause: String| {
-        let denied = StoreError::new(StoreFailureKind::Denied, format!("s3://{bucket}"));
-        let hint = "name another `--profile`, sign in again, or pass `--no-sign-request`";
-        denied.caused_by(cause).advised(hint)
+        StoreError::new(StoreFailureKind::Denied, format!("s3://{bucket}"))
+            .caused_by(cause)
+            .advised("name another `--profile`, sign in again, or pass `--no-sign-request`")
     };
     let mut provider = SharedCredentialsProvider::new(chain);
-    let found = match (provider.provide_credentials().await, named) {
-        (Ok(found), _) => found,
+    let credentials = match (provider.provide_credentials().await, profile) {
+        (Ok(credentials), _) => credentials,
         (Err(CredentialsError::CredentialsNotLoaded(_)), Some(Profile { name, .. })) => {
             let cause = format!("the profile `{name}` does not exist or has no credentials");
             return Err(unusable(cause));
         }
         (Err(CredentialsError::CredentialsNotLoaded(_)), None) => {
-            provider = SharedCredentialsProvider::new(of_the_machine(&config));
-            // Other clouds have services of their own at the same address, so every error is
-            // treated as "no credentials".
+            provider = SharedCredentialsProvider::new(machine_provider(&config));
+            // Other clouds have other services at the same address, so every error means that there are no
+            // credentials.
             match provider.provide_credentials().await {
-                Ok(found) => found,
+                Ok(credentials) => credentials,
                 Err(_) => return Ok(None),
             }
         }
@@ -99,11 +106,11 @@ pub(super) async fn credentials(
             return Err(unusable(format!("find AWS credentials: {cause}")));
         }
     };
-    Ok(Some((provider, found.access_key_id().to_owned())))
+    Ok(Some(FoundCredentials { provider, key_id: credentials.access_key_id().to_owned() }))
 }
 
 /// The last provider of the standard chain, the metadata service of EC2.
-fn of_the_machine(config: &ProviderConfig) -> ImdsCredentialsProvider {
+fn machine_provider(config: &ProviderConfig) -> ImdsCredentialsProvider {
     let client = imds::Client::builder()
         .configure(config)
         .max_attempts(1)

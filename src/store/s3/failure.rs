@@ -29,63 +29,67 @@ pub(super) enum Signer {
 /// A failed request of any kind.
 pub(super) type S3Failure = SdkError<ErrorMetadata>;
 
-/// The error without what only errors of its kind have.
-pub(super) fn plain<E: ProvideErrorMetadata>(error: SdkError<E>) -> S3Failure {
+/// The failure of a request, without what only requests of its kind have.
+pub(super) fn to_failure<E: ProvideErrorMetadata>(error: SdkError<E>) -> S3Failure {
     error.map_service_error(|error| error.meta().clone())
 }
 
-pub(super) fn failure(place: &str, signer: Signer, error: &S3Failure) -> StoreError {
-    let failed = |kind| StoreError::new(kind, place).caused_by(last_cause(error));
-    let service = match error {
+/// The error of a request that is not sent again.
+pub(super) fn store_error(place: &str, signer: Signer, failure: &S3Failure) -> StoreError {
+    let without_answer = |kind| StoreError::new(kind, place).caused_by(last_cause(failure));
+    let answer = match failure {
         SdkError::ServiceError(answer) => answer.err(),
-        SdkError::ConstructionFailure(_) => return failed(StoreFailureKind::Failed),
+        // The request was not sent. It would not be sent the next time either.
+        SdkError::ConstructionFailure(_) => return without_answer(StoreFailureKind::Failed),
         SdkError::DispatchFailure(failure) if failure.is_user() => {
-            return failed(StoreFailureKind::Failed);
+            return without_answer(StoreFailureKind::Failed);
         }
         // A response that could not be parsed counts as no response, even with a good status.
-        _ => return failed(StoreFailureKind::Unavailable),
+        _ => return without_answer(StoreFailureKind::Unavailable),
     };
-    let status = status(error).unwrap_or_default();
-    if (200..300).contains(&status) && service.code().is_none() {
+    let status = read_status(failure).unwrap_or_default();
+    if (200..300).contains(&status) && answer.code().is_none() {
         // The server's dialect differs from S3. For example, rclone names the root element of the
         // response to CreateMultipartUpload differently. Only the raw body can tell the user what
         // happened.
-        let text = one_line(&body(error));
-        let cause = format!("the answer is not one of S3's (HTTP {status}): {text}");
+        let body = one_line(&read_body(failure));
+        let cause = format!("the answer is not one of S3's (HTTP {status}): {body}");
         return StoreError::failed(place, cause);
     }
-    answered(place, signer, status, service)
+    error_of_answer(place, signer, status, answer)
 }
 
 /// The error for a write for which no credentials were found.
-pub(super) fn unknown(place: &str) -> StoreError {
+pub(super) fn refuse_unsigned_write(place: &str) -> StoreError {
     StoreError::new(StoreFailureKind::Denied, place)
         .caused_by("nothing is written without credentials, unless `--no-sign-request` asks for it")
         .advised(NO_CREDENTIALS)
 }
 
 /// The body of an error response. Errors are buffered in memory; other bodies are empty here.
-pub(super) fn body(error: &S3Failure) -> String {
-    let bytes = error.raw_response().and_then(|it| it.body().bytes());
+pub(super) fn read_body(failure: &S3Failure) -> String {
+    let bytes = failure.raw_response().and_then(|response| response.body().bytes());
     String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned()
 }
 
-pub(super) fn status<E>(error: &SdkError<E>) -> Option<u16> {
-    let response = error.raw_response();
-    response.map(|response| response.status().as_u16())
+pub(super) fn read_status<E>(error: &SdkError<E>) -> Option<u16> {
+    error.raw_response().map(|response| response.status().as_u16())
 }
 
-fn answered(place: &str, signer: Signer, status: u16, answer: &ErrorMetadata) -> StoreError {
+/// The error for an answer of the server, with a hint if the answer tells what would help.
+fn error_of_answer(place: &str, signer: Signer, status: u16, answer: &ErrorMetadata) -> StoreError {
     let code = answer.code();
-    let kind = kind(status, code);
+    let kind = kind_of_answer(status, code);
     // The server's message, on one line and of bounded length.
-    let words = [code, answer.message()].into_iter().flatten().map(one_line);
-    let text = match words.format(": ").to_string() {
-        words if words.is_empty() => format!("HTTP {status}"),
-        words => format!("{words} (HTTP {status})"),
+    let message = [code, answer.message()].into_iter().flatten().map(one_line).join(": ");
+    let cause = if message.is_empty() {
+        format!("HTTP {status}")
+    } else {
+        format!("{message} (HTTP {status})")
     };
-    let failure = StoreError::new(kind, place).caused_by(text);
+    let error = StoreError::new(kind, place).caused_by(cause);
     let hint = match (kind, code) {
+        // These kinds say all that the answer says.
         (StoreFailureKind::NotFound | StoreFailureKind::Exists, _) => {
             return StoreError::new(kind, place);
         }
@@ -101,14 +105,14 @@ fn answered(place: &str, signer: Signer, status: u16, answer: &ErrorMetadata) ->
             Signer::Anonymous => "leave `--no-sign-request` out",
         },
         (_, Some("NoSuchBucket")) => "name another bucket with `--bucket`",
-        _ => return failure,
+        _ => return error,
     };
-    failure.advised(hint)
+    error.advised(hint)
 }
 
-fn kind(status: u16, code: Option<&str>) -> StoreFailureKind {
+fn kind_of_answer(status: u16, code: Option<&str>) -> StoreFailureKind {
     match (status, code.unwrap_or_default()) {
-        // A request that the server does not know, it will not know later either.
+        // If the server does not know the request now, it will not know the request later.
         (_, "NoSuchBucket" | "NotImplemented") => StoreFailureKind::Failed,
         (_, "KeyTooLongError" | "InvalidURI") => StoreFailureKind::Unusable,
         (_, "RequestTimeout" | "SlowDown" | "InternalError") => StoreFailureKind::Unavailable,
@@ -117,8 +121,8 @@ fn kind(status: u16, code: Option<&str>) -> StoreFailureKind {
         // credentials.
         (400, "" | "BadRequest") | (401 | 403, _) => StoreFailureKind::Denied,
         (404, _) => StoreFailureKind::NotFound,
-        // AWS names the first code for conditional writes, and the second for others. Other codes of this status
-        // do not pass.
+        // AWS has the first code for conditional writes, and the second for other writes. For other codes of this
+        // status, another attempt would fail as well.
         (409, "ConditionalRequestConflict" | "OperationAborted" | "") => StoreFailureKind::Conflict,
         (412, _) => StoreFailureKind::Exists,
         (429 | 500..=599, _) => StoreFailureKind::Unavailable,
@@ -126,6 +130,7 @@ fn kind(status: u16, code: Option<&str>) -> StoreFailureKind {
     }
 }
 
+/// What the user reads of a text that a server sent.
 pub(super) fn one_line(text: &str) -> String {
     let visible = text.chars().map(|c| if c.is_control() { ' ' } else { c });
     visible.take(300).collect()
@@ -144,7 +149,7 @@ mod tests {
         if let Some(message) = message {
             answer = answer.message(message);
         }
-        let error = answered("s3://b/k", Signer::Known, status, &answer.build());
+        let error = error_of_answer("s3://b/k", Signer::Known, status, &answer.build());
         render(&error.into())
     }
 
@@ -210,7 +215,9 @@ mod tests {
     #[test]
     fn a_denial_comes_with_what_may_help() {
         let shown = [Signer::Unknown, Signer::Anonymous]
-            .map(|signer| answered("s3://b/k", signer, 403, &ErrorMetadata::builder().build()))
+            .map(|signer| {
+                error_of_answer("s3://b/k", signer, 403, &ErrorMetadata::builder().build())
+            })
             .map(|error| render(&error.into()));
         insta::assert_snapshot!(shown.join(""), @"
         error: access denied: `s3://b/k`

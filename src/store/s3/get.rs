@@ -19,7 +19,7 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::{S3Store, failure::status, units};
+use super::{S3Store, failure::read_status, permits_for};
 use crate::{
     error::last_cause,
     location::Key,
@@ -33,44 +33,48 @@ const UNBOUNDED: usize = 1 << 20;
 
 /// A reader of the rest of an object.
 struct S3Reader {
-    /// The pieces that are read now, in order. The first one is the current one.
+    /// The pieces that were requested and not read to their end, in order. The caller reads the first piece.
     pieces: VecDeque<Piece>,
     object: S3Object,
-    /// What was not requested yet.
+    /// The bytes that were not requested yet.
     rest: Range<u64>,
 }
 
 /// A piece of an object on its way. Dropping it ends the transfer.
 ///
-/// A piece ahead of the current one is kept in memory, for which it has a permit. Prefetching never
-/// waits for a permit: if each of two readers waited while holding permits, neither would go on.
-/// Without a permit, a piece is requested only when it is next, and arrives at the pace of the
-/// caller, so that it needs no memory of the store.
+/// A piece that is prefetched is kept in memory, for which it has a permit. Prefetching never waits for a
+/// permit: if each of two readers waited while holding permits, neither would go on. Without a permit, a
+/// piece is requested only when the caller needs it, and arrives at the pace of the caller, so that it needs
+/// no memory of the store.
 struct Piece {
-    bytes: mpsc::Receiver<Result<Bytes, StoreError>>,
-    _work: JoinSet<()>,
-    _room: Option<OwnedSemaphorePermit>,
+    chunks: mpsc::Receiver<Result<Bytes, StoreError>>,
+    /// Aborts the transfer when it is dropped.
+    _transfer: JoinSet<()>,
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Piece {
-    fn start(mut download: Download<S3Object>, room: Option<OwnedSemaphorePermit>) -> Self {
-        let capacity = if room.is_some() { UNBOUNDED } else { 1 };
-        let (sender, bytes) = mpsc::channel(capacity);
-        let mut work = JoinSet::new();
+    fn start(mut download: Download<S3Object>, permit: Option<OwnedSemaphorePermit>) -> Self {
+        let capacity = if permit.is_some() { UNBOUNDED } else { 1 };
+        let (sender, chunks) = mpsc::channel(capacity);
+        // The last message is an empty chunk or an error.
         let transfer = async move {
             loop {
-                let next = download.next().await;
-                let last = next.as_ref().map_or(true, Bytes::is_empty);
-                if sender.send(next).await.is_err() || last {
+                let chunk = download.next().await;
+                let is_last = chunk.as_ref().map_or(true, Bytes::is_empty);
+                if sender.send(chunk).await.is_err() || is_last {
                     return;
                 }
             }
         };
-        work.spawn_on(transfer, runtime().handle());
-        Self { bytes, _work: work, _room: room }
+        let mut tasks = JoinSet::new();
+        tasks.spawn_on(transfer, runtime().handle());
+        Self { chunks, _transfer: tasks, _permit: permit }
     }
 }
 
+/// Requests the first piece of an object. Its answer says how long the object is, and is the first of the
+/// pieces of the reader.
 pub(super) fn open(
     store: &S3Store,
     key: &Key,
@@ -87,18 +91,20 @@ pub(super) fn open(
         }
         Span::Between(span) => (span.start, Some(span.end)),
     };
-    let first = end.map(|end| end.min(start.saturating_add(part)).saturating_sub(1));
-    let range = first.map(|last| format!("bytes={start}-{last}"));
-    let asking = ask(store, key, range.as_deref(), None);
-    let Some(answer) = store.connection.wait(store.place(key), asking)? else {
+    let range = end.map(|end| {
+        let last = end.min(start.saturating_add(part)).saturating_sub(1);
+        format!("bytes={start}-{last}")
+    });
+    let request = ask(store, key, range.as_deref(), None);
+    let Some(answer) = store.connection.wait(store.place(key), request)? else {
         return Ok(Box::new(io::empty()));
     };
-    let came = start.saturating_add(super::size(answer.content_length()));
+    let answer_end = start.saturating_add(super::size(answer.content_length()));
     let end = match (end, answer.content_range().and_then(content_range)) {
         (Some(end), Some((first, Some(total)))) if first == start => end.min(total),
         // A server without range support sends everything.
-        (Some(end), None) if start == 0 => end.min(came),
-        (None, _) => came,
+        (Some(end), None) if start == 0 => end.min(answer_end),
+        (None, _) => answer_end,
         _ => {
             let cause = "the server sends other bytes than were asked for";
             return Err(StoreError::failed(store.place(key), cause));
@@ -113,7 +119,7 @@ pub(super) fn open(
         },
         rest: start..end,
     };
-    reader.start(came.saturating_sub(start), Some(answer.body), None);
+    reader.start_piece(answer_end.saturating_sub(start), Some(answer.body), None);
     Ok(Box::new(ChunkReader { next: move || reader.next(), ready: Bytes::new() }))
 }
 
@@ -122,42 +128,48 @@ impl S3Reader {
     fn next(&mut self) -> Result<Bytes, StoreError> {
         let place = self.object.place();
         loop {
-            self.look_ahead();
+            self.prefetch();
+            // No permit was free while the last piece was read, so the next piece is not on its way.
             if self.pieces.is_empty() && !self.rest.is_empty() {
-                self.start(self.object.store.limits.part, None, None);
+                self.start_piece(self.object.store.limits.part, None, None);
             }
             let Some(piece) = self.pieces.front_mut() else {
                 return Ok(Bytes::new());
             };
-            let bytes = self.object.store.connection.wait(&place, async {
-                piece.bytes.recv().await.unwrap_or_else(|| {
+            let chunk = self.object.store.connection.wait(&place, async {
+                piece.chunks.recv().await.unwrap_or_else(|| {
                     let cause = "a part was given up before its end";
                     Err(StoreError::failed(&place, cause))
                 })
             })?;
-            if !bytes.is_empty() {
-                return Ok(bytes);
+            if !chunk.is_empty() {
+                return Ok(chunk);
             }
             self.pieces.pop_front();
         }
     }
 
-    /// Prefetches as many pieces as the limits and the memory allow.
-    fn look_ahead(&mut self) {
-        let limits = &self.object.store.limits;
-        let (part, ahead) = (limits.part, limits.ahead);
+    /// Prefetches as many pieces as the limits and the memory allow, if there is a piece to read meanwhile.
+    fn prefetch(&mut self) {
+        let part = self.object.store.limits.part;
+        let ahead = self.object.store.limits.ahead;
         while !self.rest.is_empty() && (1..=ahead).contains(&self.pieces.len()) {
             let size = (self.rest.end - self.rest.start).min(part);
-            let room = Arc::clone(&self.object.store.memory);
-            let Ok(room) = room.try_acquire_many_owned(units(size)) else {
+            let memory = Arc::clone(&self.object.store.memory);
+            let Ok(permit) = memory.try_acquire_many_owned(permits_for(size)) else {
                 return;
             };
-            self.start(part, None, Some(room));
+            self.start_piece(part, None, Some(permit));
         }
     }
 
-    /// Starts to receive the next `len` bytes.
-    fn start(&mut self, len: u64, body: Option<ByteStream>, room: Option<OwnedSemaphorePermit>) {
+    /// Starts to receive the next `len` bytes, from `body` if their request was answered already.
+    fn start_piece(
+        &mut self,
+        len: u64,
+        body: Option<ByteStream>,
+        permit: Option<OwnedSemaphorePermit>,
+    ) {
         let start = self.rest.start;
         self.rest.start = self.rest.end.min(start.saturating_add(len));
         let download = Download {
@@ -167,7 +179,7 @@ impl S3Reader {
             backoff: self.object.store.limits.backoff,
             failures: Failures::default(),
         };
-        self.pieces.push_back(Piece::start(download, room));
+        self.pieces.push_back(Piece::start(download, permit));
     }
 }
 
@@ -176,7 +188,7 @@ impl S3Reader {
 struct S3Object {
     store: S3Store,
     key: Key,
-    /// A server may send none.
+    /// The `ETag` of the first answer. `None` if the server sends none.
     etag: Option<String>,
 }
 
@@ -194,27 +206,27 @@ impl RangeSource for S3Object {
         let range = format!("bytes={}-{}", span.start, span.end.saturating_sub(1));
         let etag = self.etag.as_deref();
         let answer = match ask(&self.store, &self.key, Some(&range), etag).await {
+            // The condition of the request, `If-Match`, does not hold: the object has another `ETag` now.
             Err(error) if error.kind() == StoreFailureKind::Exists => None,
             answer => answer?,
         };
-        // A server may ignore a range.
+        // A server may ignore the range or the condition.
         let start = format!("bytes {}-", span.start);
         let continues = |answer: &GetObjectOutput| {
             let range = answer.content_range().unwrap_or_default();
             range.starts_with(&start) && answer.e_tag() == etag
         };
-        let answer = answer.filter(continues).ok_or_else(|| {
-            let cause = "the object was replaced while it was read";
-            StoreError::new(StoreFailureKind::Differs, self.place()).caused_by(cause)
-        })?;
-        Ok(answer.body)
+        answer.filter(continues).map(|answer| answer.body).ok_or_else(|| {
+            StoreError::new(StoreFailureKind::Differs, self.place())
+                .caused_by("the object was replaced while it was read")
+        })
     }
 
     async fn chunk(body: &mut ByteStream) -> Result<Option<Bytes>, String> {
         body.try_next().await.map_err(|error| last_cause(&error))
     }
 
-    /// If all bytes had arrived, the checksum is wrong.
+    /// A body that breaks off after all its bytes has a wrong checksum.
     fn broken(&self, is_complete: bool, cause: String) -> StoreError {
         let kind =
             if is_complete { StoreFailureKind::Differs } else { StoreFailureKind::Unavailable };
@@ -231,17 +243,18 @@ async fn ask(
 ) -> Result<Option<GetObjectOutput>, StoreError> {
     let place = store.place(key);
     let request = async |client: aws_sdk_s3::Client| {
-        let request = client
+        let answer: Result<GetObjectOutput, SdkError<GetObjectError>> = client
             .get_object()
             .bucket(store.bucket.as_str())
             .key(key.as_str())
             .set_range(range.map(str::to_owned))
-            .set_if_match(etag.map(str::to_owned));
-        let answer: Result<GetObjectOutput, SdkError<GetObjectError>> = request.send().await;
+            .set_if_match(etag.map(str::to_owned))
+            .send()
+            .await;
         match answer {
-            Err(error) if status(&error) == Some(416) => Ok(None),
+            Err(error) if read_status(&error) == Some(416) => Ok(None),
             answer => answer.map(Some),
         }
     };
-    store.connection.reading(&place, &request).await
+    store.connection.read_async(&place, &request).await
 }

@@ -43,19 +43,19 @@ use crate::{
 
 /// The metadata entry in which we keep an object's digest.
 const SHA256: &str = "sha256";
-/// The metadata entry in which other uploaders of ROCm packages keep it.
+/// The metadata entry in which other uploaders of ROCm packages keep the digest.
 const OTHER_SHA256: &str = "checksum-sha256";
 const MIB: u64 = 1 << 20;
 
 /// Limits of memory, concurrency and retries.
 #[derive(Clone, Debug)]
 pub struct S3Limits {
-    /// The largest object that is sent in one request. A larger one is sent in parts of this size,
-    /// or larger where it would take more than 10,000 parts. S3 requires at least 5 MiB.
+    /// The largest object that is sent in one request. A larger object is sent in parts of this size, or in
+    /// larger parts if it would take more than 10,000 parts. S3 requires at least 5 MiB.
     pub part: u64,
     /// Memory for all parts that are in flight, of all objects.
     pub memory: u64,
-    /// How many parts of one object are prefetched while an earlier one is read.
+    /// How many parts of one object are prefetched while an earlier part is read.
     pub ahead: usize,
     /// Retries of one request, and consecutive resumptions of one broken response.
     pub backoff: Backoff,
@@ -102,7 +102,7 @@ impl S3Store {
     ) -> Result<Self, StoreError> {
         Ok(Self {
             connection: Arc::new(Connection::new(&bucket, access, &limits, stop)?),
-            memory: Arc::new(Semaphore::new(units(limits.memory) as usize)),
+            memory: Arc::new(Semaphore::new(permits_for(limits.memory) as usize)),
             bucket,
             limits,
         })
@@ -122,20 +122,23 @@ impl S3Store {
         format!("s3://{}/{key}", self.bucket)
     }
 
-    /// Waits until the store's memory limit has room for this many bytes.
-    fn room(&self, bytes: u64) -> Result<OwnedSemaphorePermit, StoreError> {
-        let wanted = units(bytes).min(units(self.limits.memory));
+    /// Waits until the store's memory limit has room for this many bytes. Dropping the permit frees them.
+    fn reserve_memory(&self, bytes: u64) -> Result<OwnedSemaphorePermit, StoreError> {
+        // More permits than the semaphore has would never be free.
+        let permits = permits_for(bytes).min(permits_for(self.limits.memory));
         self.connection.wait(&self.bucket, async {
-            let room = Arc::clone(&self.memory).acquire_many_owned(wanted);
-            room.await.map_err(|error| StoreError::failed(&self.bucket, error))
+            Arc::clone(&self.memory)
+                .acquire_many_owned(permits)
+                .await
+                .map_err(|error| StoreError::failed(&self.bucket, error))
         })
     }
 }
 
 impl Store for S3Store {
     fn list(&self, directory: Option<&Key>, depth: Depth) -> Result<Vec<Object>, StoreError> {
-        let prefix = directory.map(Key::directory);
-        let prefix = prefix.as_ref().map_or("", Key::as_str);
+        let directory = directory.map(Key::directory);
+        let prefix = directory.as_ref().map_or("", Key::as_str);
         let place = format!("{self}/{prefix}");
         let mut objects = Vec::new();
         let mut token = None;
@@ -149,18 +152,19 @@ impl Store for S3Store {
                     .set_continuation_token(token.clone());
                 request.send().await
             })?;
-            objects.extend(page.contents().iter().filter_map(listed));
-            let next = page.next_continuation_token;
-            if !page.is_truncated.unwrap_or(next.is_some()) {
+            objects.extend(page.contents().iter().filter_map(object_of_listing));
+            let next_token = page.next_continuation_token;
+            if !page.is_truncated.unwrap_or(next_token.is_some()) {
                 break;
             }
-            // What is missing would count as deleted.
-            if next.is_none() || next == token {
+            // Callers take an object that is not in the list for a deleted object, so a list that may lack
+            // objects is an error.
+            if next_token.is_none() || next_token == token {
                 let cause =
                     "the listing is not complete, and the server does not say where it goes on";
                 return Err(StoreError::failed(&place, cause));
             }
-            token = next;
+            token = next_token;
         }
         // Some servers sort by other rules than Amazon.
         objects.sort_by(|a, b| a.key.cmp(&b.key));
@@ -169,18 +173,22 @@ impl Store for S3Store {
 
     fn head(&self, key: &Key) -> Result<Object, StoreError> {
         let head = self.connection.read(&self.place(key), async |client| {
-            let request = client.head_object().bucket(self.bucket.as_str());
-            let request = request.checksum_mode(ChecksumMode::Enabled);
-            request.key(key.as_str()).send().await
+            client
+                .head_object()
+                .bucket(self.bucket.as_str())
+                .key(key.as_str())
+                .checksum_mode(ChecksumMode::Enabled)
+                .send()
+                .await
         })?;
         Ok(Object {
             key: key.clone(),
             size: size(head.content_length()),
-            sha256: sha256(&head),
-            checksum: checksum(&head),
+            sha256: read_sha256(&head),
+            checksum: read_checksum(&head),
             content_type: head.content_type().map(str::to_owned),
-            etag: head.e_tag().map(etag),
-            modified: head.last_modified().and_then(time),
+            etag: head.e_tag().map(strip_quotes),
+            modified: head.last_modified().and_then(system_time),
         })
     }
 
@@ -207,8 +215,7 @@ impl Store for S3Store {
 
     fn delete(&self, key: &Key) -> Result<(), StoreError> {
         let deleted = self.connection.write(&self.place(key), async |client| {
-            let request = client.delete_object().bucket(self.bucket.as_str());
-            request.key(key.as_str()).send().await
+            client.delete_object().bucket(self.bucket.as_str()).key(key.as_str()).send().await
         });
         match deleted {
             Err(error) if error.kind() != StoreFailureKind::NotFound => Err(error),
@@ -227,7 +234,7 @@ impl Store for S3Store {
 
 /// An object of a listing. `None` for a directory page, because some servers list directories in this form,
 /// too; and for a name that is no key, which nothing of ours has.
-fn listed(object: &types::Object) -> Option<Object> {
+fn object_of_listing(object: &types::Object) -> Option<Object> {
     let key: Key = object.key().unwrap_or_default().parse().ok()?;
     (!key.is_directory()).then(|| Object {
         key,
@@ -235,49 +242,45 @@ fn listed(object: &types::Object) -> Option<Object> {
         sha256: None,
         checksum: None,
         content_type: None,
-        etag: object.e_tag().map(etag),
-        modified: object.last_modified().and_then(time),
+        etag: object.e_tag().map(strip_quotes),
+        modified: object.last_modified().and_then(system_time),
     })
 }
 
 /// The SHA-256 of the whole object, as the uploader or the server recorded it. The server's
 /// checksum of a multipart upload is usually composite, a digest of the digests of the parts, and
 /// is not used.
-fn sha256(head: &HeadObjectOutput) -> Option<Sha256> {
-    let said = |name: &str| head.metadata()?.get(name)?.parse().ok();
-    let checked = || {
+fn read_sha256(head: &HeadObjectOutput) -> Option<Sha256> {
+    let of_uploader = |name: &str| head.metadata()?.get(name)?.parse().ok();
+    let of_server = || {
         let is_composite = head.checksum_type() == Some(&ChecksumType::Composite);
-        let sha256: [u8; 32] = decoded(head.checksum_sha256()?)?;
+        let sha256: [u8; 32] = decode_base64(head.checksum_sha256()?)?;
         (!is_composite).then_some(sha256.into())
     };
-    said(SHA256).or_else(|| said(OTHER_SHA256)).or_else(checked)
+    of_uploader(SHA256).or_else(|| of_uploader(OTHER_SHA256)).or_else(of_server)
 }
 
 /// Another checksum of the whole object: CRC-64/NVME, or the MD5 in the `ETag`.
-fn checksum(head: &HeadObjectOutput) -> Option<Checksum> {
-    let crc = head
-        .checksum_crc64_nvme()
-        .and_then(|text| Some(Checksum::Crc64Nvme(u64::from_be_bytes(decoded(text)?))));
-    crc.or_else(|| {
-        // The ETag is not an MD5 if the object is encrypted with a key that the server does not
-        // own.
-        let is_plain =
-            matches!(head.server_side_encryption(), None | Some(ServerSideEncryption::Aes256))
-                && head.sse_customer_algorithm().is_none();
-        Checksum::of_etag(&etag(head.e_tag()?)).filter(|_| is_plain)
-    })
+fn read_checksum(head: &HeadObjectOutput) -> Option<Checksum> {
+    if let Some(crc) = head.checksum_crc64_nvme().and_then(decode_base64) {
+        return Some(Checksum::Crc64Nvme(u64::from_be_bytes(crc)));
+    }
+    // The ETag is not an MD5 if the object is encrypted with a key that the server does not own.
+    let is_md5 = matches!(head.server_side_encryption(), None | Some(ServerSideEncryption::Aes256))
+        && head.sse_customer_algorithm().is_none();
+    Checksum::of_etag(&strip_quotes(head.e_tag()?)).filter(|_| is_md5)
 }
 
-fn decoded<const N: usize>(text: &str) -> Option<[u8; N]> {
+fn decode_base64<const N: usize>(text: &str) -> Option<[u8; N]> {
     BASE64_STANDARD.decode(text).ok()?.try_into().ok()
 }
 
-/// Removes the quotes, which some servers leave out.
-fn etag(text: &str) -> String {
-    text.trim_matches('"').to_owned()
+/// Removes the quotes around an `ETag`. Some servers send none.
+fn strip_quotes(etag: &str) -> String {
+    etag.trim_matches('"').to_owned()
 }
 
-fn time(time: &DateTime) -> Option<SystemTime> {
+fn system_time(time: &DateTime) -> Option<SystemTime> {
     SystemTime::try_from(*time).ok()
 }
 
@@ -285,8 +288,8 @@ fn size(length: Option<i64>) -> u64 {
     length.and_then(|length| u64::try_from(length).ok()).unwrap_or(0)
 }
 
-/// Semaphore permits for this many bytes: at least one, and not more than a semaphore can have.
-fn units(bytes: u64) -> u32 {
+/// The number of semaphore permits for this many bytes: at least one, and not more than a semaphore can have.
+fn permits_for(bytes: u64) -> u32 {
     u32::try_from(bytes.div_ceil(MIB)).unwrap_or(u32::MAX).clamp(1, u32::MAX >> 3)
 }
 
@@ -310,7 +313,7 @@ mod tests {
             head().checksum_crc64_nvme("?"),
             head(),
         ]
-        .map(|head| match checksum(&head.build()) {
+        .map(|head| match read_checksum(&head.build()) {
             Some(Checksum::Crc64Nvme(crc)) => format!("crc {crc:x}"),
             Some(Checksum::Md5(md5)) => format!("md5 {:x}", u128::from_be_bytes(md5)),
             None => "none".to_owned(),

@@ -15,7 +15,7 @@ use tokio::{task::JoinSet, time::timeout};
 use super::{
     MIB, S3Store, SHA256,
     connection::answer_timeout,
-    failure::{failure, plain},
+    failure::{store_error, to_failure},
 };
 use crate::{
     location::Key,
@@ -77,9 +77,10 @@ impl<'a> MultipartUpload<'a> {
                 None => request.send().await,
             }
         })?;
-        let nameless = || StoreError::failed(&place, "an upload without a name");
         Ok(Self {
-            id: begun.upload_id.ok_or_else(nameless)?,
+            id: begun
+                .upload_id
+                .ok_or_else(|| StoreError::failed(&place, "an upload without a name"))?,
             client: store.connection.client(),
             store,
             key,
@@ -89,8 +90,8 @@ impl<'a> MultipartUpload<'a> {
         })
     }
 
-    /// Sends all parts, each with a request that `start` begins for its number and its range, and makes
-    /// the object of them.
+    /// Sends all parts, then makes the object of the parts. `start` gets the number and the range of a part,
+    /// reads its bytes on this thread, and returns the request that sends the part.
     pub(super) fn send<F>(
         &self,
         start: impl FnMut(i32, Range<u64>) -> Result<F, StoreError>,
@@ -98,55 +99,58 @@ impl<'a> MultipartUpload<'a> {
     where
         F: Future<Output = Result<CompletedPartBuilder, StoreError>> + Send + 'static,
     {
-        let mut parts = JoinSet::new();
-        let sent = self.send_with(start, &mut parts);
-        let completed = sent.and_then(|sent| self.complete(sent));
-        completed.inspect_err(|_| {
-            // Parts still in flight would arrive after the abort, and stay in the bucket.
-            runtime().block_on(parts.shutdown());
-            self.abandon();
-        })
+        let mut in_flight = JoinSet::new();
+        self.send_parts(start, &mut in_flight).and_then(|sent| self.complete(sent)).inspect_err(
+            |_| {
+                // Parts still in flight would arrive after the abort, and stay in the bucket.
+                runtime().block_on(in_flight.shutdown());
+                self.abort();
+            },
+        )
     }
 
-    fn send_with<F>(
+    /// Sends all parts. After an error, `in_flight` has the parts that were not answered.
+    fn send_parts<F>(
         &self,
         mut start: impl FnMut(i32, Range<u64>) -> Result<F, StoreError>,
-        parts: &mut JoinSet<(i32, Result<CompletedPartBuilder, StoreError>)>,
+        in_flight: &mut JoinSet<(i32, Result<CompletedPartBuilder, StoreError>)>,
     ) -> Result<Vec<CompletedPart>, StoreError>
     where
         F: Future<Output = Result<CompletedPartBuilder, StoreError>> + Send + 'static,
     {
-        let mut done = Vec::new();
-        let mut take = |part: Result<(i32, Result<CompletedPartBuilder, _>), _>| {
-            let (number, part) = part.map_err(|error| StoreError::failed(&self.place, error))?;
-            done.push(part?.part_number(number).build());
+        let mut sent = Vec::new();
+        let mut add_sent = |joined: Result<(i32, Result<CompletedPartBuilder, _>), _>| {
+            let (number, part) = joined.map_err(|error| StoreError::failed(&self.place, error))?;
+            sent.push(part?.part_number(number).build());
             Ok(())
         };
-        let (mut number, mut at) = (0, 0);
-        let part = part_size(self.size, self.store.limits.part);
+        let part_size = part_size(self.size, self.store.limits.part);
+        let mut number = 0;
+        let mut at = 0;
         while at < self.size {
-            let end = self.size.min(at.saturating_add(part));
+            let end = self.size.min(at.saturating_add(part_size));
             number += 1;
-            let sending = start(number, at..end)?;
-            parts.spawn_on(async move { (number, sending.await) }, runtime().handle());
+            let request = start(number, at..end)?;
+            in_flight.spawn_on(async move { (number, request.await) }, runtime().handle());
             at = end;
-            while let Some(part) = parts.try_join_next() {
-                take(part)?;
+            // A part that failed ends the upload before further parts are read.
+            while let Some(joined) = in_flight.try_join_next() {
+                add_sent(joined)?;
             }
         }
         self.store.connection.wait(&self.place, async {
-            while let Some(part) = parts.join_next().await {
-                take(part)?;
+            while let Some(joined) = in_flight.join_next().await {
+                add_sent(joined)?;
             }
             Ok(())
         })?;
-        Ok(done)
+        Ok(sent)
     }
 
     /// Makes the object of its parts.
     fn complete(&self, mut parts: Vec<CompletedPart>) -> Result<(), StoreError> {
         parts.sort_by_key(CompletedPart::part_number);
-        let parts = CompletedMultipartUpload::builder().set_parts(Some(parts)).build();
+        let part_list = CompletedMultipartUpload::builder().set_parts(Some(parts)).build();
         let (if_none_match, if_match) = conditions(&self.options.condition);
         let completed = self.store.connection.write(&self.place, async |client| {
             let request = client
@@ -154,7 +158,7 @@ impl<'a> MultipartUpload<'a> {
                 .bucket(self.store.bucket.as_str())
                 .key(self.key.as_str())
                 .upload_id(&self.id)
-                .multipart_upload(parts.clone())
+                .multipart_upload(part_list.clone())
                 .set_if_none_match(if_none_match.clone())
                 .set_if_match(if_match.clone());
             match request.customize().config_override(answer_timeout(self.size)).send().await {
@@ -165,26 +169,29 @@ impl<'a> MultipartUpload<'a> {
             }
         })?;
         match completed {
-            Err(error) if !self.is_what_is_there() => {
+            Err(error) if !self.is_in_bucket() => {
                 let signer = self.store.connection.signer;
-                let cause = failure(&self.place, signer, &plain(error));
+                let cause = store_error(&self.place, signer, &to_failure(error));
                 Err(StoreError::failed(&self.place, cause))
             }
             _ => Ok(()),
         }
     }
 
-    /// Whether the object in the bucket is the one that was sent. Without a digest this is unknown,
-    /// and the answer is no.
-    fn is_what_is_there(&self) -> bool {
+    /// Whether the object in the bucket is the object of this upload. Without a digest this is unknown, and
+    /// the answer is no.
+    fn is_in_bucket(&self) -> bool {
         let sha256 = self.options.sha256;
-        let there = self.store.head(self.key);
-        sha256.is_some() && there.is_ok_and(|it| it.sha256 == sha256 && it.size == self.size)
+        sha256.is_some()
+            && self
+                .store
+                .head(self.key)
+                .is_ok_and(|object| object.sha256 == sha256 && object.size == self.size)
     }
 
     /// Aborts the upload, even if the user has interrupted. An error here is ignored: the caller
     /// reports the first failure, and a lifecycle rule of the bucket removes leftover parts.
-    fn abandon(&self) {
+    fn abort(&self) {
         let request = self
             .client
             .abort_multipart_upload()
@@ -193,8 +200,7 @@ impl<'a> MultipartUpload<'a> {
             .upload_id(&self.id);
         let patience = Duration::from_secs(20);
         // `timeout` needs the clock of the runtime, so it is called inside.
-        let abandoning = async { timeout(patience, request.send()).await };
-        let _ = runtime().block_on(abandoning);
+        let _ = runtime().block_on(async { timeout(patience, request.send()).await });
     }
 }
 

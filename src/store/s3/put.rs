@@ -15,7 +15,7 @@ use bytes::Bytes;
 use super::{
     S3Store, SHA256,
     connection::answer_timeout,
-    failure::status,
+    failure::read_status,
     multipart::{MultipartUpload, conditions},
 };
 use crate::{
@@ -32,15 +32,15 @@ struct BodyReader<'a> {
     place: &'a str,
     reader: Box<dyn Read + Send + 'a>,
     hasher: Hasher,
+    /// The number of bytes that were not read yet.
     left: u64,
 }
 
 impl<'a> BodyReader<'a> {
     fn open(place: &'a str, body: &'a dyn Body) -> Result<Self, StoreError> {
-        let reader = body.read_from(0);
         Ok(Self {
             place,
-            reader: reader.map_err(|error| StoreError::failed(place, error))?,
+            reader: body.read_from(0).map_err(|error| StoreError::failed(place, error))?,
             hasher: Hasher::default(),
             left: body.size(),
         })
@@ -51,9 +51,12 @@ impl<'a> BodyReader<'a> {
         let wanted = wanted.min(self.left);
         // `read_exact` would need a zeroed buffer.
         let mut bytes = Vec::with_capacity(usize::try_from(wanted).unwrap_or(usize::MAX));
-        let read = self.reader.by_ref().take(wanted).read_to_end(&mut bytes);
-        let read = read.and_then(|_| self.hasher.write_all(&bytes));
-        read.map_err(|error| StoreError::failed(self.place, error))?;
+        self.reader
+            .by_ref()
+            .take(wanted)
+            .read_to_end(&mut bytes)
+            .and_then(|_| self.hasher.write_all(&bytes))
+            .map_err(|error| StoreError::failed(self.place, error))?;
         if (bytes.len() as u64) < wanted {
             return Err(self.differs("it is shorter than it was said to be"));
         }
@@ -63,16 +66,17 @@ impl<'a> BodyReader<'a> {
 
     /// Checks that the body has ended and has the promised digest. Returns its digest.
     fn finish(&mut self, promised: Option<Sha256>) -> Result<Sha256, StoreError> {
-        let more = self.reader.read(&mut [0]);
-        if more.map_err(|error| StoreError::failed(self.place, error))? > 0 {
+        let surplus =
+            self.reader.read(&mut [0]).map_err(|error| StoreError::failed(self.place, error))?;
+        if surplus > 0 {
             return Err(self.differs("it is longer than it was said to be"));
         }
         let (sha256, _) = std::mem::take(&mut self.hasher).finish();
-        match promised.filter(|promised| *promised != sha256) {
-            None => Ok(sha256),
-            Some(promised) => {
+        match promised {
+            Some(promised) if promised != sha256 => {
                 Err(self.differs(&format!("promised was {promised}, found was {sha256}")))
             }
+            _ => Ok(sha256),
         }
     }
 
@@ -81,11 +85,12 @@ impl<'a> BodyReader<'a> {
     }
 }
 
-/// Writes an object, and again while the server refuses it because another write of the key is in progress.
+/// Writes an object. Repeats the write while the server refuses it because another write of the key is in
+/// progress.
 ///
 /// S3 answers 409 then, to one request or to the completion of an upload, before it is known how the other
-/// write ends; and a write that ends without an object may have caused a 412. So only an object that can be
-/// seen says that there is one.
+/// write ends. A 412 does not prove that there is an object either: a write that ended without an object may
+/// have caused it. So the answer is that the object exists only if a request sees the object.
 pub(super) fn put(
     store: &S3Store,
     key: &Key,
@@ -101,12 +106,12 @@ pub(super) fn put(
             put_in_parts(store, key, body, options)
         };
         let Err(error) = written else { return Ok(()) };
-        let is_refused = match error.kind() {
+        let may_pass = match error.kind() {
             StoreFailureKind::Conflict => true,
             StoreFailureKind::Exists => options.condition == Condition::IfAbsent,
             _ => false,
         };
-        if !is_refused {
+        if !may_pass {
             return Err(error);
         }
         if options.condition == Condition::IfAbsent {
@@ -138,12 +143,12 @@ fn put_whole(
     options: &PutOptions,
 ) -> Result<(), StoreError> {
     let place = store.place(key);
-    let _room = store.room(body.size())?;
+    let _until_written = store.reserve_memory(body.size())?;
     let mut source = BodyReader::open(&place, body)?;
     let bytes = source.take(u64::MAX)?;
     let sha256 = source.finish(options.sha256)?;
     let (if_none_match, if_match) = conditions(&options.condition);
-    let refused = Cell::new(None);
+    let last_status = Cell::new(None);
     let written = store.connection.write(&place, async |client| {
         let request = client
             .put_object()
@@ -155,24 +160,29 @@ fn put_whole(
             .set_if_none_match(if_none_match.clone())
             .set_if_match(if_match.clone())
             .checksum_algorithm(ChecksumAlgorithm::Crc64Nvme)
-            .body(ByteStream::from(bytes.clone()));
-        let request = request.customize().config_override(answer_timeout(body.size()));
+            .body(ByteStream::from(bytes.clone()))
+            .customize()
+            .config_override(answer_timeout(body.size()));
         let answer = if store.connection.is_private {
             request.disable_payload_signing().send().await
         } else {
             request.send().await
         };
-        answer.inspect_err(|error| refused.set(status(error)))
+        answer.inspect_err(|error| last_status.set(read_status(error)))
     });
     written.map(drop).map_err(|error| {
-        // A server that keeps objects in files fails for such a key, or refuses it. One that is busy, or whose
-        // connections break, does that for every key.
-        let is_of_key = match error.kind() {
+        // A server that keeps objects in files refuses the key of a directory, or fails with 500. Other
+        // failures do not come from the key: the server is busy, or a connection broke.
+        let may_come_from_key = match error.kind() {
             StoreFailureKind::Failed | StoreFailureKind::Unusable => true,
-            StoreFailureKind::Unavailable => refused.get() == Some(500),
+            StoreFailureKind::Unavailable => last_status.get() == Some(500),
             _ => false,
         };
-        if key.is_directory() && is_of_key { error.advised(NO_DIRECTORY_PAGES) } else { error }
+        if key.is_directory() && may_come_from_key {
+            error.advised(NO_DIRECTORY_PAGES)
+        } else {
+            error
+        }
     })
 }
 
@@ -189,14 +199,17 @@ fn put_in_parts(
     let upload = MultipartUpload::begin(store, key, body.size(), options)?;
     upload.send(|number, range| {
         let len = range.end - range.start;
-        let room = store.room(len)?;
+        let permit = store.reserve_memory(len)?;
         let bytes = source.take(len)?;
+        // The digest is compared before the last part is sent, so that no upload of wrong bytes is completed.
         if range.end == upload.size {
             source.finish(options.sha256)?;
         }
-        let (store, key, id) = (store.clone(), key.clone(), upload.id.clone());
+        let store = store.clone();
+        let key = key.clone();
+        let id = upload.id.clone();
         Ok(async move {
-            let _until_sent = room;
+            let _until_sent = permit;
             let place = store.place(&key);
             let request = async |client: Client| {
                 let request = client
@@ -206,15 +219,16 @@ fn put_in_parts(
                     .upload_id(&id)
                     .part_number(number)
                     .checksum_algorithm(ChecksumAlgorithm::Crc64Nvme)
-                    .body(ByteStream::from(bytes.clone()));
-                let request = request.customize().config_override(answer_timeout(len));
+                    .body(ByteStream::from(bytes.clone()))
+                    .customize()
+                    .config_override(answer_timeout(len));
                 if store.connection.is_private {
                     request.disable_payload_signing().send().await
                 } else {
                     request.send().await
                 }
             };
-            let answer = store.connection.writing(&place, &request).await?;
+            let answer = store.connection.write_async(&place, &request).await?;
             Ok(CompletedPart::builder()
                 .set_checksum_crc64_nvme(answer.checksum_crc64_nvme)
                 .set_e_tag(answer.e_tag))

@@ -13,7 +13,7 @@ use aws_config::retry::ErrorKind;
 use aws_sdk_s3::error::SdkError;
 use tokio::sync::Notify;
 
-use super::failure::{S3Failure, status};
+use super::failure::{S3Failure, read_status};
 use crate::retry::{Backoff, Failures};
 
 /// Wait at most this long before a retry, even if the server asks for more.
@@ -47,14 +47,14 @@ impl RetryReason {
             SdkError::ResponseError(_) => Some(Self::Broken),
             SdkError::DispatchFailure(failure) if failure.is_timeout() => Some(Self::Late),
             SdkError::DispatchFailure(failure) => {
-                let is_passing = failure
+                let is_transient = failure
                     .as_connector_error()
-                    .is_some_and(|it| it.as_other() == Some(ErrorKind::TransientError));
-                (failure.is_io() || is_passing).then_some(Self::Broken)
+                    .is_some_and(|error| error.as_other() == Some(ErrorKind::TransientError));
+                (failure.is_io() || is_transient).then_some(Self::Broken)
             }
             SdkError::ServiceError(answer) => {
                 let after = answer.raw().headers().get("retry-after");
-                let status = status(error).unwrap_or_default();
+                let status = read_status(error).unwrap_or_default();
                 Self::of_answer(status, answer.err().code(), after)
             }
             _ => None,
@@ -62,10 +62,10 @@ impl RetryReason {
     }
 
     /// An answer with a good status may have the code of an error: a copy or a completion takes so long that the
-    /// server sends the status before it is done.
-    fn of_answer(status: u16, code: Option<&str>, after: Option<&str>) -> Option<Self> {
-        let seconds = after.and_then(|text| text.trim().parse().ok());
-        let after = seconds.map(Duration::from_secs);
+    /// server sends the status before it is done. `retry_after` is the header, of which only seconds are read.
+    fn of_answer(status: u16, code: Option<&str>, retry_after: Option<&str>) -> Option<Self> {
+        let after =
+            retry_after.and_then(|seconds| seconds.trim().parse().ok()).map(Duration::from_secs);
         match (status, code.unwrap_or_default()) {
             (429 | 503, _) => Some(Self::Throttled(after)),
             (_, code) if THROTTLED.contains(&code) => Some(Self::Throttled(after)),
@@ -80,11 +80,12 @@ impl RetryReason {
 pub(super) struct Retries {
     backoff: Backoff,
     flight: Mutex<Flight>,
-    /// Wakes a request that waits until fewer are in flight.
+    /// Wakes a request that waits until fewer requests are in flight.
     landed: Notify,
-    /// Whether a request has failed in all its attempts, and none was answered since. A server that is gone would
-    /// otherwise keep thousands of requests waiting in turn, each for its own attempts.
+    /// Whether a request has failed in all its attempts, and no request was answered since. A server that is
+    /// gone would otherwise keep thousands of requests waiting in turn, each for all its attempts.
     is_gone: AtomicBool,
+    /// When the user last read about a pause.
     announced: Mutex<Option<Instant>>,
 }
 
@@ -99,9 +100,10 @@ struct Flight {
     lowered: u64,
 }
 
-/// A request in flight.
+/// A request in flight. Dropping it lets another request be sent.
 pub(super) struct Slot<'a> {
     retries: &'a Retries,
+    /// [`Flight::lowered`] when the request was sent.
     lowered: u64,
 }
 
@@ -117,14 +119,16 @@ impl Retries {
     }
 
     /// Waits until one more request may be sent.
-    pub(super) async fn slot(&self) -> Slot<'_> {
+    pub(super) async fn wait_for_slot(&self) -> Slot<'_> {
         loop {
+            // The lock must not be held across the `await`.
             {
                 let mut flight = self.flight();
                 if flight.count < flight.limit {
                     flight.count += 1;
                     let lowered = flight.lowered;
-                    // Several requests may have been answered before this one was woken.
+                    // Several requests may have been answered before this request was woken, and `notify_one`
+                    // wakes one request for all of them. So each request wakes the next.
                     if flight.count < flight.limit {
                         self.landed.notify_one();
                     }
@@ -139,7 +143,7 @@ impl Retries {
     pub(super) fn is_worth_a_note(&self, pause: Duration) -> bool {
         let now = Instant::now();
         let mut announced = self.announced.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_soon = announced.is_some_and(|it| now.duration_since(it) < SILENCE);
+        let is_soon = announced.is_some_and(|last| now.duration_since(last) < SILENCE);
         if pause < Duration::from_secs(1) || is_soon {
             return false;
         }
@@ -154,11 +158,12 @@ impl Retries {
 
 impl Slot<'_> {
     /// Notes that the server answered the request, also with an error.
-    pub(super) fn answered(self) {
+    pub(super) fn note_answer(self) {
         self.retries.is_gone.store(false, Ordering::Relaxed);
         let mut flight = self.retries.flight();
         if flight.limit >= UNLIMITED {
             flight.limit = usize::MAX;
+            // An answer to a request from before the limit was lowered does not show that the server bears more.
         } else if flight.lowered == self.lowered {
             flight.limit += 1;
             self.retries.landed.notify_one();
@@ -167,27 +172,34 @@ impl Slot<'_> {
 
     /// Counts the failure of the request. Returns the pause before its next attempt, or `None` if it was the
     /// last one.
-    pub(super) fn failed(self, reason: RetryReason, failures: &mut Failures) -> Option<Duration> {
+    pub(super) fn note_failure(
+        self,
+        reason: RetryReason,
+        failures: &mut Failures,
+    ) -> Option<Duration> {
         let Retries { backoff, is_gone, .. } = self.retries;
-        let pause = failures.pause(backoff);
-        let (pause, after) = match reason {
+        let mut pause = failures.pause(backoff);
+        let mut asked_pause = Duration::ZERO;
+        match reason {
             RetryReason::Throttled(after) => {
-                self.lower();
-                (pause, after.unwrap_or_default())
+                self.lower_limit();
+                asked_pause = after.unwrap_or_default();
             }
-            // Six times a minute is longer than users wait.
-            RetryReason::Late => (pause.and_then(|_| failures.pause(backoff)), Duration::ZERO),
-            RetryReason::Broken => (pause, Duration::ZERO),
-        };
+            // The attempt counts twice: an attempt takes a minute, and users do not wait for six.
+            RetryReason::Late => pause = pause.and_then(|_| failures.pause(backoff)),
+            RetryReason::Broken => {}
+        }
         if pause.is_none() {
             is_gone.store(true, Ordering::Relaxed);
         }
-        let pause = pause.filter(|_| !is_gone.load(Ordering::Relaxed))?;
-        Some(pause.max(after.min(LONGEST)))
+        if is_gone.load(Ordering::Relaxed) {
+            return None;
+        }
+        Some(pause?.max(asked_pause.min(LONGEST)))
     }
 
-    /// Halves the number of requests in flight, once for all that were sent at the same time.
-    fn lower(&self) {
+    /// Halves the number of requests in flight, once for all requests that were sent at the same time.
+    fn lower_limit(&self) {
         let mut flight = self.retries.flight();
         if flight.lowered == self.lowered {
             flight.limit = (flight.count.min(flight.limit) / 2).max(1);
@@ -248,7 +260,7 @@ mod tests {
     }
 
     fn slot(retries: &Retries) -> Slot<'_> {
-        runtime().block_on(retries.slot())
+        runtime().block_on(retries.wait_for_slot())
     }
 
     #[test]
@@ -260,28 +272,29 @@ mod tests {
         assert_eq!(limit(), usize::MAX);
         // Those that were sent together are throttled together.
         for slot in sent.drain(..) {
-            slot.failed(throttled, &mut Failures::default());
+            slot.note_failure(throttled, &mut Failures::default());
         }
         assert_eq!(limit(), 50);
         for most in [25, 12, 6, 3, 1, 1] {
             sent.extend((0..limit()).map(|_| slot(&retries)));
             for slot in sent.drain(..) {
-                slot.failed(throttled, &mut Failures::default());
+                slot.note_failure(throttled, &mut Failures::default());
             }
             assert_eq!(limit(), most);
         }
         // One at a time: the second waits for the first.
         let first = slot(&retries);
-        let second =
-            async { tokio::time::timeout(Duration::from_millis(50), retries.slot()).await };
+        let second = async {
+            tokio::time::timeout(Duration::from_millis(50), retries.wait_for_slot()).await
+        };
         assert!(runtime().block_on(second).is_err());
-        first.answered();
+        first.note_answer();
         for most in [3, 4, 5] {
-            slot(&retries).answered();
+            slot(&retries).note_answer();
             assert_eq!(limit(), most);
         }
         while limit() != usize::MAX {
-            slot(&retries).answered();
+            slot(&retries).note_answer();
         }
     }
 
@@ -291,14 +304,14 @@ mod tests {
         let attempts = |reason| {
             let mut failures = Failures::default();
             let mut attempts = 1;
-            while slot(&retries).failed(reason, &mut failures).is_some() {
+            while slot(&retries).note_failure(reason, &mut failures).is_some() {
                 attempts += 1;
             }
             attempts
         };
         let reasons = [RetryReason::Broken, RetryReason::Throttled(None), RetryReason::Late];
         let answered = reasons.map(|reason| {
-            slot(&retries).answered();
+            slot(&retries).note_answer();
             attempts(reason)
         });
         assert_eq!(answered, [6, 6, 3]);
@@ -311,7 +324,7 @@ mod tests {
         let retries = retries(6);
         let pause = |seconds| {
             let reason = RetryReason::Throttled(Some(Duration::from_secs(seconds)));
-            let pause = slot(&retries).failed(reason, &mut Failures::default());
+            let pause = slot(&retries).note_failure(reason, &mut Failures::default());
             pause.unwrap()
         };
         assert!(pause(0) <= Duration::from_secs(1));
