@@ -72,8 +72,8 @@ impl<R: BufRead> Forward for ForwardStream<R> {
 
 impl<R: ReadAt> Forward for ReadFrom<R> {
     fn skip(&mut self, count: u64) -> io::Result<u64> {
-        let count = count.min(self.0.len().saturating_sub(self.1));
-        self.1 = self.1.saturating_add(count);
+        let count = count.min(self.source.len().saturating_sub(self.offset));
+        self.offset = self.offset.saturating_add(count);
         Ok(count)
     }
 }
@@ -244,7 +244,7 @@ mod tests {
     /// What is kept of an archive, whether it is read as a stream or at offsets.
     fn sifted(bytes: &[u8]) -> SparseFile {
         let sparse = SparseFile::archive(&mut ForwardStream(bytes)).unwrap();
-        let same = SparseFile::archive(&mut ReadFrom(bytes, 0)).unwrap();
+        let same = SparseFile::archive(&mut ReadFrom::new(bytes, 0)).unwrap();
         assert_eq!((sparse.len, &sparse.parts), (same.len, &same.parts));
         sparse
     }

@@ -1,6 +1,6 @@
 //! `ElfFacts`: what packaging and `check` need to know about an ELF file.
 
-use std::fmt;
+use std::{fmt, ops::Range};
 
 use goblin::elf::{
     dynamic::{
@@ -14,8 +14,8 @@ use goblin::elf::{
 use crate::{
     elf::{
         Rpath,
-        source::{ReadAt, text_at},
-        tables::{DynamicEntry, ElfTables, last_value, used},
+        source::{ReadAt, read_string_at},
+        tables::{DynamicEntry, ElfTables, count_used, last_value},
     },
     error::{Context as _, Result, anyhow},
 };
@@ -26,6 +26,9 @@ const MAX_TEXT: u64 = 1 << 16;
 /// Limit for all strings that are read of a file. In a damaged file, thousands of entries may refer
 /// to the same long string, and each would become a copy of it.
 const MAX_STRINGS: usize = 1 << 20;
+
+/// What is read of an ELF file. For a file that is not linked, such as a relocatable object, only
+/// the machine is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ElfFacts {
     pub kind: ElfKind,
@@ -56,6 +59,7 @@ pub enum ElfKind {
     Other,
 }
 
+/// The machine that a file is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Machine {
     /// 64-bit and little-endian, as every host of ROCm is.
@@ -91,10 +95,9 @@ impl ElfFacts {
         self.runpath.as_deref().or(self.rpath.as_deref())
     }
 
-    /// Whether this is its only run path.
+    /// Whether `path` is the only run path of the file. The empty path stands for no run path.
     pub fn has_rpath(&self, path: &Rpath) -> bool {
-        let own = self.rpath.as_deref().unwrap_or_default();
-        self.runpath.is_none() && own == path.to_string()
+        self.runpath.is_none() && self.rpath.as_deref().unwrap_or_default() == path.to_string()
     }
 
     /// Whether the dynamic loader of the host reads the run path of this file.
@@ -114,59 +117,60 @@ pub struct NeededVersions {
 
 /// Reads the facts of a file; `None` if it is not an ELF file.
 pub fn read(source: &dyn ReadAt) -> Result<Option<ElfFacts>> {
-    let Some(image) = ElfTables::read(source)? else {
+    let Some(tables) = ElfTables::read(source)? else {
         return Ok(None);
     };
-    let mut facts = ElfFacts { machine: image.machine(), ..ElfFacts::default() };
-    if !image.is_linked() {
+    let mut facts = ElfFacts { machine: tables.machine(), ..ElfFacts::default() };
+    if !tables.is_linked() {
         return Ok(Some(facts));
     }
+    // The headers of a file with only debug information point to bytes that are not in the file.
     let mut dynamic = Vec::new();
-    if !image.is_debug_only() {
-        dynamic = image.slots()?;
-        dynamic.truncate(used(&dynamic));
+    if !tables.is_debug_only() {
+        dynamic = tables.slots()?;
+        dynamic.truncate(count_used(&dynamic));
     }
-    let mut strings = DynamicStrings::find(&image, &dynamic);
+    let mut strings = DynamicStrings::find(&tables, &dynamic);
     for entry in &dynamic {
-        let mut text = || strings.text(entry.value).map(Some);
+        let mut read_value = || strings.read(entry.value).map(Some);
         match entry.tag {
-            DT_SONAME => facts.soname = text()?,
-            DT_NEEDED => facts.needed.extend(text()?),
-            DT_RPATH => facts.rpath = text()?,
-            DT_RUNPATH => facts.runpath = text()?,
+            DT_SONAME => facts.soname = read_value()?,
+            DT_NEEDED => facts.needed.extend(read_value()?),
+            DT_RPATH => facts.rpath = read_value()?,
+            DT_RUNPATH => facts.runpath = read_value()?,
             _ => {}
         }
     }
-    for names in image.version_names(&dynamic, DT_VERNEED)? {
-        let mut names = names.into_iter().map(|name| strings.text(name));
+    for offsets in tables.version_names(&dynamic, DT_VERNEED)? {
+        let mut names = offsets.into_iter().map(|offset| strings.read(offset));
         facts.versions.push(NeededVersions {
             library: names.next().transpose()?.unwrap_or_default(),
             versions: names.collect::<Result<_>>()?,
         });
     }
     // Files with only debug information have `PT_INTERP` without its bytes.
-    if let Some(place) = image.first(PT_INTERP).filter(|it| it.file_size > 0) {
-        let end = place.file().end;
-        facts.interpreter = Some(text(&image, "interpreter", place.offset, end)?);
+    if let Some(segment) = tables.first(PT_INTERP).filter(|segment| segment.file_size > 0) {
+        let file = segment.file();
+        facts.interpreter = Some(read_text(&tables, "interpreter", file.start, file.end)?);
     }
     let flags = last_value(&dynamic, DT_FLAGS_1).unwrap_or(0);
-    facts.kind = match image.head.e_type {
+    facts.kind = match tables.head.e_type {
         ET_DYN if flags & DF_1_PIE == 0 => ElfKind::SharedObject,
         _ => ElfKind::Executable,
     };
-    facts.kpack_ref = has_kpack_ref(&image)?;
+    facts.kpack_ref = has_kpack_ref(&tables)?;
     Ok(Some(facts))
 }
 
 /// Whether a section is called `.rocm_kpack_ref`. The section headers are enough to know it: every
 /// file that the kpack split writes has them.
-fn has_kpack_ref(image: &ElfTables<'_>) -> Result<bool> {
-    let names = image.sections.get(image.names());
-    let Some(names) = names.filter(|names| names.size > 0) else {
+fn has_kpack_ref(tables: &ElfTables<'_>) -> Result<bool> {
+    let name_table = tables.sections.get(tables.names()).filter(|section| section.size > 0);
+    let Some(name_table) = name_table else {
         return Ok(false);
     };
-    let names = image.bytes("section name table", names.offset, names.size)?;
-    Ok(image.sections.iter().any(|section| {
+    let names = tables.bytes("section name table", name_table.offset, name_table.size)?;
+    Ok(tables.sections.iter().any(|section| {
         let start = usize::try_from(section.name_at).unwrap_or(usize::MAX);
         let name = names.get(start..).unwrap_or_default();
         name.strip_prefix(KPACK_REF).is_some_and(|rest| rest.first() == Some(&0))
@@ -175,48 +179,48 @@ fn has_kpack_ref(image: &ElfTables<'_>) -> Result<bool> {
 
 /// The strings of the dynamic string table (`DT_STRTAB`).
 struct DynamicStrings<'a> {
-    image: &'a ElfTables<'a>,
-    /// Start and end of the table in the file.
-    place: Option<(u64, u64)>,
+    tables: &'a ElfTables<'a>,
+    /// The range of the table in the file; `None` if no segment loads it. That is an error only for a
+    /// file that refers to a string.
+    range: Option<Range<u64>>,
     /// How many more bytes may be read.
     left: usize,
 }
 
 impl<'a> DynamicStrings<'a> {
-    fn find(image: &'a ElfTables<'a>, dynamic: &[DynamicEntry]) -> Self {
-        // Damaged files may have no size, or one that is too large: the segment is the limit then.
-        let address = last_value(dynamic, DT_STRTAB);
-        let place = address.and_then(|address| {
-            let mut loads = image.loads();
-            let load = loads.find(|it| (it.address..it.file_end()).contains(&address))?;
+    fn find(tables: &'a ElfTables<'a>, dynamic: &[DynamicEntry]) -> Self {
+        let range = last_value(dynamic, DT_STRTAB).and_then(|address| {
+            let load =
+                tables.loads().find(|load| (load.address..load.file_end()).contains(&address))?;
             let start = load.offset.checked_add(address - load.address)?;
+            // Damaged files may have no size, or a size that is too large: then the table ends with its
+            // segment.
             let size = last_value(dynamic, DT_STRSZ).unwrap_or(u64::MAX);
-            Some((start, start.saturating_add(size).min(load.file().end)))
+            Some(start..start.saturating_add(size).min(load.file().end))
         });
-        let left = MAX_STRINGS;
-        Self { image, place, left }
+        Self { tables, range, left: MAX_STRINGS }
     }
 
-    fn text(&mut self, offset: u64) -> Result<String> {
-        let place = self.place;
-        let (start, end) = place.context("the dynamic string table is in no segment")?;
-        let start = start.saturating_add(offset);
-        let text = text(self.image, "dynamic string", start, end)?;
-        let left = self.left.checked_sub(text.len());
-        self.left =
-            left.with_context(|| format!("dynamic strings of more than {MAX_STRINGS} bytes"))?;
-        Ok(text)
+    fn read(&mut self, offset: u64) -> Result<String> {
+        let range = self.range.as_ref().context("the dynamic string table is in no segment")?;
+        let start = range.start.saturating_add(offset);
+        let string = read_text(self.tables, "dynamic string", start, range.end)?;
+        self.left = self
+            .left
+            .checked_sub(string.len())
+            .with_context(|| format!("dynamic strings of more than {MAX_STRINGS} bytes"))?;
+        Ok(string)
     }
 }
 
-/// The string at an offset, without its NUL, which must come before `end`.
-fn text(image: &ElfTables<'_>, what: &str, start: u64, end: u64) -> Result<String> {
-    let end = end.min(start.saturating_add(MAX_TEXT)).min(image.len());
-    let text = text_at(image.source, start, end)?;
-    let text = text.with_context(|| format!("the {what} has no end"))?;
-    String::from_utf8(text).map_err(|error| {
-        let text = String::from_utf8_lossy(error.as_bytes());
-        anyhow!("a string that is not UTF-8: {text:?}")
+/// Reads the text at an offset, without its NUL, which must come before `end`.
+fn read_text(tables: &ElfTables<'_>, what: &str, start: u64, end: u64) -> Result<String> {
+    let limit = end.min(start.saturating_add(MAX_TEXT)).min(tables.len());
+    let bytes = read_string_at(tables.source, start, limit)?
+        .with_context(|| format!("the {what} has no end"))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let shown = String::from_utf8_lossy(error.as_bytes());
+        anyhow!("a string that is not UTF-8: {shown:?}")
     })
 }
 

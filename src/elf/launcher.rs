@@ -15,15 +15,21 @@ const MARK: &[u8] = b"rocwheel launcher runs: ";
 const TEMPLATE: &[u8] = include_bytes!("launcher.elf");
 
 /// The bytes of a static executable for x86-64 Linux that runs the program at `relative_target`,
-/// with its own arguments and environment. The path is relative to the directory of the launcher.
+/// with the arguments and the environment of the launcher. The path is relative to the directory of
+/// the launcher.
 pub fn launcher(relative_target: &[u8]) -> Result<Vec<u8>> {
-    let (len, shown) = (relative_target.len(), relative_target.escape_ascii());
+    let len = relative_target.len();
+    let shown = relative_target.escape_ascii();
     ensure!(len > 0, "launcher target is empty");
     ensure!(len <= MAX_TARGET, "launcher target is longer than {MAX_TARGET} bytes: {len}");
     ensure!(!relative_target.contains(&0), "launcher target contains a NUL byte: `{shown}`");
     ensure!(!relative_target.starts_with(b"/"), "launcher target is absolute: `{shown}`");
-    let mark = TEMPLATE.windows(MARK.len()).position(|it| it == MARK);
-    let room = mark.context("the launcher has no mark")? + MARK.len();
+    let mark = TEMPLATE
+        .windows(MARK.len())
+        .position(|window| window == MARK)
+        .context("the launcher has no mark")?;
+    // Behind the mark are `MAX_TARGET` zeros and one more: the NUL that ends the longest path.
+    let room = mark + MARK.len();
     let mut bytes = TEMPLATE.to_vec();
     bytes[room..][..len].copy_from_slice(relative_target);
     Ok(bytes)

@@ -2,8 +2,7 @@
 //!
 //! All code reads small ranges at offsets, so time and memory depend on the headers and not on the
 //! size of the file. `docs/elf.md` explains the strategies and lists the files they were tested
-//! with. The format is that of the
-//! [gABI](https://www.sco.com/developers/gabi/latest/contents.html).
+//! with. The [gABI](https://www.sco.com/developers/gabi/latest/contents.html) defines the format.
 
 mod check;
 mod facts;

@@ -18,15 +18,25 @@ use crate::{
 pub struct Patch {
     source_len: u64,
     total_len: u64,
-    /// Each piece with its offset in the new file, ascending from 0 and without gaps.
-    pieces: Vec<(u64, PatchPiece)>,
+    /// The pieces of the new file, ascending from offset 0 and without gaps.
+    pieces: Vec<PlacedPiece>,
 }
 
+/// A part of the new file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PatchPiece {
+    /// A range of the old file.
     Copy(Range<u64>),
     Bytes(Vec<u8>),
+    /// This many zeros. They may be many megabytes of padding, and so they are never in memory.
     Zeros(u64),
+}
+
+/// A piece, and its offset in the new file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct PlacedPiece {
+    offset: u64,
+    piece: PatchPiece,
 }
 
 /// A range of the old file, and the pieces that replace it.
@@ -55,7 +65,7 @@ impl PatchPiece {
 }
 
 impl Replacement {
-    /// Overwrites old bytes with as many new ones.
+    /// Overwrites old bytes with as many new bytes.
     pub(crate) fn bytes(offset: u64, bytes: Vec<u8>) -> Self {
         Self {
             old: offset..offset.saturating_add(bytes.len() as u64),
@@ -79,24 +89,27 @@ impl Patch {
         mut replacements: Vec<Replacement>,
         tail: Vec<PatchPiece>,
     ) -> Result<Self> {
+        // The replacements come from several steps of a planner. Sorted and without an overlap, they and
+        // the copied ranges between them cover the old file once. An overlap means that two steps wrote
+        // the same header, and only one of them could win.
         replacements.sort_by_key(|replacement| replacement.old.start);
         let mut patch = Self { source_len, ..Self::default() };
-        let mut at = 0;
+        let mut done = 0;
         for replacement in replacements {
             let old = &replacement.old;
-            let is_next = old.start >= at && old.start <= old.end;
+            let is_next = old.start >= done && old.start <= old.end;
             ensure!(
                 is_next && old.end <= end && end <= source_len,
                 "changes overlap: at {:#x}",
                 old.start
             );
-            patch.push(PatchPiece::Copy(at..old.start));
-            at = old.end;
+            patch.push(PatchPiece::Copy(done..old.start));
+            done = old.end;
             for piece in replacement.new {
                 patch.push(piece);
             }
         }
-        patch.push(PatchPiece::Copy(at..end));
+        patch.push(PatchPiece::Copy(done..end));
         for piece in tail {
             patch.push(piece);
         }
@@ -122,31 +135,37 @@ impl Patch {
 
     /// The copied ranges of the old file, each with its offset in the new file.
     pub(crate) fn copies(&self) -> impl Iterator<Item = (Range<u64>, u64)> {
-        self.pieces.iter().filter_map(|(start, piece)| match piece {
-            PatchPiece::Copy(range) => Some((range.clone(), *start)),
+        self.pieces.iter().filter_map(|placed| match &placed.piece {
+            PatchPiece::Copy(range) => Some((range.clone(), placed.offset)),
             _ => None,
         })
     }
 
-    /// The overwritten ranges of the old file. Only valid for a patch that keeps every byte at its
-    /// offset, like that of an `EditPlan`.
+    /// The overwritten ranges of the old file.
+    ///
+    /// **Contract:** the patch keeps every old byte at its offset, as the patch of an `EditPlan` does.
+    /// Then an offset in the new file is the same offset in the old file.
     pub(crate) fn overlays(&self) -> impl Iterator<Item = Range<u64>> {
-        let pieces = self.pieces.iter();
-        let new = pieces.filter(|(_, piece)| !matches!(piece, PatchPiece::Copy(_)));
-        new.map(|(start, piece)| *start..start.saturating_add(piece.len()))
+        self.pieces
+            .iter()
+            .filter(|placed| !matches!(placed.piece, PatchPiece::Copy(_)))
+            .map(|placed| placed.offset..placed.offset.saturating_add(placed.piece.len()))
             .take_while(|range| range.start < self.source_len)
     }
 
     fn push(&mut self, piece: PatchPiece) {
         let len = piece.len();
+        // Without empty pieces, a patch that changes nothing is one copy, and `is_nothing` can compare.
         if len > 0 {
-            self.pieces.push((self.total_len, piece));
+            self.pieces.push(PlacedPiece { offset: self.total_len, piece });
             self.total_len = self.total_len.saturating_add(len);
         }
     }
 
     /// Reads the changed file at an offset, at most up to the end of the piece there.
     fn read(&self, source: &impl ReadAt, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        // A file of another length is not the file whose headers were planned for: the patch would mix
+        // old headers with new bytes.
         if source.len() != self.source_len {
             return Err(io::Error::other(format!(
                 "the file was changed while it was read: {} bytes instead of {}",
@@ -154,16 +173,16 @@ impl Patch {
                 self.source_len
             )));
         }
-        let index = self.pieces.partition_point(|(start, _)| *start <= offset);
-        let Some((start, piece)) = index.checked_sub(1).and_then(|index| self.pieces.get(index))
-        else {
+        let next = self.pieces.partition_point(|placed| placed.offset <= offset);
+        let Some(placed) = next.checked_sub(1).and_then(|index| self.pieces.get(index)) else {
             return Ok(0);
         };
-        let inside = offset.saturating_sub(*start);
-        let rest = usize::try_from(piece.len().saturating_sub(inside)).unwrap_or(usize::MAX);
+        let inside = offset.saturating_sub(placed.offset);
+        // An offset behind the last piece leaves nothing of it, which is 0 bytes as `Read` wants it.
+        let rest = usize::try_from(placed.piece.len().saturating_sub(inside)).unwrap_or(usize::MAX);
         let count = buffer.len().min(rest);
         let buffer = buffer.get_mut(..count).unwrap_or_default();
-        match piece {
+        match &placed.piece {
             PatchPiece::Copy(range) => source.read_at(range.start.saturating_add(inside), buffer),
             PatchPiece::Bytes(bytes) => bytes.read_at(inside, buffer),
             PatchPiece::Zeros(_) => {
@@ -175,8 +194,8 @@ impl Patch {
 }
 
 impl<R: ReadAt> PatchedReader<R> {
-    /// Applies a patch to the file that it was planned for. Reading fails if the length of the file
-    /// differs from the one at that time.
+    /// Applies a patch to the file that it was planned for. Reading fails if the file has another length
+    /// than it had for the plan.
     pub fn new(source: R, patch: impl Into<Patch>) -> Self {
         Self { source, patch: patch.into(), position: 0 }
     }
@@ -195,6 +214,8 @@ impl<R: ReadAt> ReadAt for PatchedReader<R> {
 impl<R: ReadAt> Read for PatchedReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.read_at(self.position, buffer)?;
+        // 0 bytes before the end come from a file that was cut off while it was read. To a caller they
+        // would look like the end of the changed file.
         if count == 0 && !buffer.is_empty() && self.position < self.patch.total_len {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file ends early"));
         }

@@ -16,43 +16,46 @@ use crate::{error::Invalid, relpath::RelPath};
 pub struct Rpath(Vec<String>);
 
 impl Rpath {
-    /// The entries of this path, followed by those of `other` that it lacks.
+    /// The entries of this path, followed by the entries of `other` that this path lacks.
     #[must_use]
     pub fn join(&self, other: &Self) -> Self {
-        Self::of(self.0.iter().chain(&other.0).map(String::as_str))
+        Self::from_entries(self.0.iter().chain(&other.0).map(String::as_str))
     }
 
     /// The `$ORIGIN` entries, adjusted for a loader that opens `file` by its symlink `name` in the
-    /// same tree.
+    /// same tree. Other entries are left out, because they mean the same directory for every name.
     #[must_use]
     pub fn seen_from(&self, file: &RelPath, name: &RelPath) -> Self {
         let entries = self.0.iter().filter_map(|entry| {
-            let rest = entry.strip_prefix("$ORIGIN");
-            let rest = rest.or_else(|| entry.strip_prefix("${ORIGIN}"))?;
-            if !rest.is_empty() && !rest.starts_with('/') {
+            let below_origin =
+                entry.strip_prefix("$ORIGIN").or_else(|| entry.strip_prefix("${ORIGIN}"))?;
+            // `$ORIGINAL` is not `$ORIGIN`.
+            if !below_origin.is_empty() && !below_origin.starts_with('/') {
                 return None;
             }
-            let mut place: Vec<&str> = file.components().collect();
-            place.pop();
-            let mut up = name.depth().saturating_sub(1);
-            for component in rest.split('/') {
+            // From the directory of the symlink up to the top of the tree, then down to the directory
+            // that the entry means for the file.
+            let mut steps_up = name.depth().saturating_sub(1);
+            let mut directory: Vec<&str> = file.components().collect();
+            directory.pop();
+            for component in below_origin.split('/') {
                 match component {
                     "" | "." => {}
-                    // An entry for another package leads out of the tree, so `..` may exceed its
-                    // top.
-                    ".." => up += usize::from(place.pop().is_none()),
-                    name => place.push(name),
+                    // An entry for another package leads out of the tree, so `..` may exceed the
+                    // top of the tree.
+                    ".." => steps_up += usize::from(directory.pop().is_none()),
+                    component => directory.push(component),
                 }
             }
-            let way = std::iter::repeat_n("..", up).chain(place);
-            Some(["$ORIGIN"].into_iter().chain(way).join("/"))
+            let steps = std::iter::repeat_n("..", steps_up).chain(directory);
+            Some(["$ORIGIN"].into_iter().chain(steps).join("/"))
         });
-        Self::of(entries.collect_vec().join(":").split(':'))
+        // The loader splits at every `:`, and so does this: the name of a directory may contain one.
+        Self::from_entries(entries.collect_vec().join(":").split(':'))
     }
 
-    fn of<'a>(entries: impl Iterator<Item = &'a str>) -> Self {
-        let entries = entries.filter(|entry| !entry.is_empty()).unique();
-        Self(entries.map(str::to_owned).collect())
+    fn from_entries<'a>(entries: impl Iterator<Item = &'a str>) -> Self {
+        Self(entries.filter(|entry| !entry.is_empty()).unique().map(str::to_owned).collect())
     }
 }
 
@@ -63,7 +66,7 @@ impl FromStr for Rpath {
         if text.contains('\0') {
             return Err(Invalid::new("a NUL in a run path", text));
         }
-        Ok(Self::of(text.split(':')))
+        Ok(Self::from_entries(text.split(':')))
     }
 }
 

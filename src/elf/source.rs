@@ -81,20 +81,30 @@ impl<T: ReadAt + ?Sized> ReadAt for Arc<T> {
     }
 }
 
-/// Reads a source from an offset on: the offset of the next byte.
-pub(crate) struct ReadFrom<R>(pub(crate) R, pub(crate) u64);
+/// Reads a source as a stream.
+pub(crate) struct ReadFrom<R> {
+    pub(crate) source: R,
+    /// The offset of the next byte.
+    pub(crate) offset: u64,
+}
+
+impl<R> ReadFrom<R> {
+    pub(crate) fn new(source: R, offset: u64) -> Self {
+        Self { source, offset }
+    }
+}
 
 impl<R: ReadAt> Read for ReadFrom<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.0.read_at(self.1, buffer)?;
-        self.1 = self.1.saturating_add(count as u64);
+        let count = self.source.read_at(self.offset, buffer)?;
+        self.offset = self.offset.saturating_add(count as u64);
         Ok(count)
     }
 }
 
-/// Fills the whole buffer. It is an error if the file ends before.
+/// Fills the whole buffer. It is an error if the file ends before the buffer is full.
 pub(crate) fn read_exact_at(source: &dyn ReadAt, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-    ReadFrom(source, offset).read_exact(buffer).map_err(|error| {
+    ReadFrom::new(source, offset).read_exact(buffer).map_err(|error| {
         if error.kind() == io::ErrorKind::UnexpectedEof {
             let end = source.len();
             return io::Error::new(error.kind(), format!("the file ends early, at {end}"));
@@ -103,12 +113,17 @@ pub(crate) fn read_exact_at(source: &dyn ReadAt, offset: u64, buffer: &mut [u8])
     })
 }
 
-/// The string at `start` without its NUL; `None` if there is no NUL before `end`.
-pub(super) fn text_at(source: &dyn ReadAt, start: u64, end: u64) -> io::Result<Option<Vec<u8>>> {
-    let bytes = ReadFrom(source, start).take(end.saturating_sub(start));
-    let mut text = Vec::new();
-    BufReader::with_capacity(256, bytes).read_until(0, &mut text)?;
-    Ok(text.pop_if(|byte| *byte == 0).map(|_| text))
+/// Reads the string at `start`, without its NUL; `None` if there is no NUL before `end`.
+pub(super) fn read_string_at(
+    source: &dyn ReadAt,
+    start: u64,
+    end: u64,
+) -> io::Result<Option<Vec<u8>>> {
+    let bytes = ReadFrom::new(source, start).take(end.saturating_sub(start));
+    let mut string = Vec::new();
+    // A small buffer: most strings are short, and what is behind them is not wanted.
+    BufReader::with_capacity(256, bytes).read_until(0, &mut string)?;
+    Ok(string.pop_if(|byte| *byte == 0).map(|_| string))
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ pub(crate) const SECTION: u64 = 64;
 pub(crate) const ENTRY: usize = 16;
 
 /// The tables that may move if the new address has the same bytes: the type of their section, and
-/// the tag with their address. Only these two refer to them.
+/// the tag with their address. Nothing else in a file refers to such a table.
 pub(super) const MOVABLE: [(u32, u64); 7] = [
     (section_header::SHT_HASH, dynamic::DT_HASH),
     (section_header::SHT_GNU_HASH, dynamic::DT_GNU_HASH),
@@ -52,7 +52,7 @@ pub(super) const MOVABLE: [(u32, u64); 7] = [
     // A changed file has a copy of the strings, which may be longer.
     (section_header::SHT_STRTAB, dynamic::DT_STRTAB),
 ];
-/// The tags whose value is an offset in the dynamic strings, but for the run paths.
+/// The tags whose value is an offset in the dynamic strings, without the tags of run paths.
 pub(super) const STRING_TAGS: [u64; 7] = [
     dynamic::DT_NEEDED,
     dynamic::DT_SONAME,
@@ -65,7 +65,7 @@ pub(super) const STRING_TAGS: [u64; 7] = [
 const DT_AUXILIARY: u64 = 0x7fff_fffd;
 const DT_FILTER: u64 = 0x7fff_ffff;
 const DT_RELR: u64 = 36;
-/// All other tags that hold an address.
+/// All other tags that hold an address. What they refer to is code or data, which never moves.
 pub(super) const FIXED_ADDRESSES: [u64; 11] = [
     dynamic::DT_PLTGOT,
     dynamic::DT_RELA,
@@ -82,17 +82,21 @@ pub(super) const FIXED_ADDRESSES: [u64; 11] = [
 /// Limit for damaged files, whose version records may form a loop.
 const MAX_VERSIONS: usize = 1 << 14;
 
-/// The headers of a file, for any machine. Only linked files get their `sections`.
+/// The headers of a file, for any machine.
 pub(crate) struct ElfTables<'a> {
     pub(crate) source: &'a dyn ReadAt,
-    /// The first bytes of the file, and the file header that they are.
+    /// The first bytes of the file, which are the file header.
     pub(crate) header: [u8; 64],
+    /// The same header, parsed.
     pub(crate) head: Header,
+    /// The class and the byte order of the file.
     ctx: Ctx,
     pub(crate) segments: Vec<Segment>,
+    /// The section headers of a linked file. Empty for other files, and without a section header table.
     pub(crate) sections: Vec<Section>,
 }
 
+/// A program header. `address` is `p_vaddr`, and `physical` is `p_paddr`, which linkers make the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
     pub(crate) kind: u32,
@@ -105,6 +109,7 @@ pub(crate) struct Segment {
     pub(crate) align: u64,
 }
 
+/// A section header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Section {
     /// The name; empty unless a reader fills it in.
@@ -181,54 +186,60 @@ impl<'a> ElfTables<'a> {
     }
 
     fn read_segments(&self) -> Result<Vec<Segment>> {
-        let (count, size) = (self.head.e_phnum, ProgramHeader::size(self.ctx));
+        let count = self.head.e_phnum;
+        // This number is `PN_XNUM`: the real number is in the first section header.
         ensure!(count != u16::MAX, "more than 65,534 program headers, which is not supported");
-        let (start, stated) = (self.head.e_phoff, self.head.e_phentsize);
-        let bytes = self.headers("program", start, count, stated, size)?;
+        let bytes = self.read_headers(&HeaderTable {
+            what: "program",
+            offset: self.head.e_phoff,
+            count,
+            stated_size: self.head.e_phentsize,
+            size: ProgramHeader::size(self.ctx),
+        })?;
         let headers = ProgramHeader::parse(&bytes, 0, count.into(), self.ctx)
             .context("a damaged program header table")?;
         Ok(headers.iter().map(Segment::from).collect())
     }
 
-    /// The section headers. Those of an object file are read only here: there may be too many.
+    /// Reads the section headers. `read` leaves out the section headers of an object file, which may be
+    /// very many.
     pub(crate) fn read_sections(&self) -> Result<Vec<Section>> {
-        let (count, size) = (self.head.e_shnum, SectionHeader::size(self.ctx));
+        let count = self.head.e_shnum;
+        let size = SectionHeader::size(self.ctx);
         ensure!(count > 0, "more than 65,279 sections, which is not supported");
-        let (start, stated) = (self.head.e_shoff, self.head.e_shentsize);
-        let bytes = self.headers("section", start, count, stated, size)?;
+        let bytes = self.read_headers(&HeaderTable {
+            what: "section",
+            offset: self.head.e_shoff,
+            count,
+            stated_size: self.head.e_shentsize,
+            size,
+        })?;
         // The gABI stores the real number of sections in the size of the first header if the number
         // does not fit into `e_shnum`, and goblin follows that size. A damaged file could have any
         // size there, so a null header replaces the first one, which has no other use.
         let rest = SectionHeader::parse_from(&bytes, size, usize::from(count) - 1, self.ctx)
             .context("a damaged section header table")?;
-        let sections = [SectionHeader::default()].into_iter().chain(rest);
-        Ok(sections.map(|header| Section::from(&header)).collect())
+        let headers = [SectionHeader::default()].into_iter().chain(rest);
+        Ok(headers.map(|header| Section::from(&header)).collect())
     }
 
-    /// Reads a table of headers. The size in the file header must be the usual one.
-    fn headers(
-        &self,
-        what: &str,
-        offset: u64,
-        count: u16,
-        stated: u16,
-        size: usize,
-    ) -> Result<Vec<u8>> {
+    fn read_headers(&self, table: &HeaderTable) -> Result<Vec<u8>> {
+        let HeaderTable { what, offset, count, stated_size, size } = *table;
         ensure!(
-            count == 0 || usize::from(stated) == size,
-            "{what} headers of {stated} bytes instead of {size}"
+            count == 0 || usize::from(stated_size) == size,
+            "{what} headers of {stated_size} bytes instead of {size}"
         );
-        let len = u64::from(count) * size as u64;
-        let offset = if count == 0 { 0 } else { offset };
-        self.bytes(&format!("{what} header table"), offset, len)
+        // The offset of an empty table has no meaning, and may lie outside the file.
+        let start = if count == 0 { 0 } else { offset };
+        self.bytes(&format!("{what} header table"), start, u64::from(count) * size as u64)
     }
 
     /// Reads a range of the file. The range is checked before memory is allocated for it, so a
     /// damaged length cannot allocate more than the size of the file.
     pub(crate) fn bytes(&self, what: &str, offset: u64, len: u64) -> Result<Vec<u8>> {
         let size = self.source.len();
-        let inside = offset.checked_add(len).is_some_and(|end| end <= size);
-        let (true, Ok(count)) = (inside, usize::try_from(len)) else {
+        let is_inside = offset.checked_add(len).is_some_and(|end| end <= size);
+        let (true, Ok(count)) = (is_inside, usize::try_from(len)) else {
             bail!("the {what} lies outside the file: {len} bytes at {offset} of {size}");
         };
         let mut bytes = vec![0; count];
@@ -239,15 +250,15 @@ impl<'a> ElfTables<'a> {
     /// Whether the file has only debug information. Such a file (`objcopy --only-keep-debug`) has
     /// the headers of the original, but not the bytes of its loaded sections.
     pub(crate) fn is_debug_only(&self) -> bool {
-        let Some(place) = self.first(PT_DYNAMIC) else {
+        let Some(dynamic) = self.first(PT_DYNAMIC) else {
             return false;
         };
         // Before binutils 2.35, `objcopy` left the sizes in the program headers, so the section
         // type has to be checked too.
-        place.file_size == 0
+        dynamic.file_size == 0
             || self.sections.iter().any(|section| {
                 section.kind == SHT_NOBITS
-                    && section.address == place.address
+                    && section.address == dynamic.address
                     && section.size > 0
                     && section.flags & u64::from(SHF_TLS) == 0
             })
@@ -255,12 +266,13 @@ impl<'a> ElfTables<'a> {
 
     /// All slots of the dynamic table, with the spare ones behind `DT_NULL`.
     pub(crate) fn slots(&self) -> Result<Vec<DynamicEntry>> {
-        let Some(place) = self.first(PT_DYNAMIC) else {
+        let Some(table) = self.first(PT_DYNAMIC) else {
             return Ok(Vec::new());
         };
-        let (len, size) = (place.file_size, self.ctx.size());
+        let len = table.file_size;
         ensure!(len <= MAX_DYNAMIC, "a dynamic table of {len} bytes");
-        let bytes = self.bytes("dynamic table", place.offset, len)?;
+        let bytes = self.bytes("dynamic table", table.offset, len)?;
+        let size = self.ctx.size();
         let slots = bytes.chunks_exact(2 * size).map(|entry| DynamicEntry {
             tag: self.number(entry, 0, size),
             value: self.number(entry, size, size),
@@ -272,7 +284,7 @@ impl<'a> ElfTables<'a> {
     /// not terminated.
     pub(crate) fn dynamic(&self) -> Result<Option<Vec<DynamicEntry>>> {
         let mut entries = self.slots()?;
-        let used = used(&entries);
+        let used = count_used(&entries);
         let is_terminated = used < entries.len();
         entries.truncate(used);
         Ok(is_terminated.then_some(entries))
@@ -323,8 +335,14 @@ impl<'a> ElfTables<'a> {
         range(self.section_table(), self.sections.len() as u64 * SECTION)
     }
 
+    /// The segments that are loaded (`PT_LOAD`), in the order of the table.
     pub(crate) fn loads(&self) -> impl DoubleEndedIterator<Item = &Segment> {
-        self.segments.iter().filter(|it| it.kind == PT_LOAD)
+        self.segments.iter().filter(|segment| segment.kind == PT_LOAD)
+    }
+
+    /// The loaded segment that contains a whole range of the file.
+    pub(super) fn load_around(&self, file: &Range<u64>) -> Option<&Segment> {
+        self.loads().find(|load| load.covers(file))
     }
 
     pub(crate) fn first(&self, kind: u32) -> Option<&Segment> {
@@ -342,31 +360,34 @@ impl<'a> ElfTables<'a> {
 
     /// A number in the byte order of the file.
     pub(super) fn number(&self, bytes: &[u8], at: usize, size: usize) -> u64 {
-        let mut bytes = bytes.get(at..at + size).unwrap_or_default().to_vec();
+        let mut digits = bytes.get(at..at + size).unwrap_or_default().to_vec();
         if !self.ctx.is_little_endian() {
-            bytes.reverse();
+            digits.reverse();
         }
-        number(&bytes, 0, size)
+        number(&digits, 0, size)
     }
 
     /// Whether anything but a run path has its name in a part of the dynamic strings: an entry of the
-    /// dynamic table, a version, or a symbol. It counts as one if that cannot be known: without section
-    /// headers nothing says how many symbols there are.
+    /// dynamic table, a version, or a symbol. The answer is also yes if it cannot be known: a wrong no
+    /// would let the planner write over a name.
     pub(super) fn is_named(&self, dynamic: &[DynamicEntry], part: &Range<u64>) -> Result<bool> {
         let is_inside = |offset: &u64| part.contains(offset);
-        let strings = last_value(dynamic, dynamic::DT_STRTAB);
-        let index = self.sections.iter().position(|it| {
-            it.kind == section_header::SHT_STRTAB && it.is_loaded() && Some(it.address) == strings
+        let strings_at = last_value(dynamic, dynamic::DT_STRTAB);
+        let strings = self.sections.iter().position(|section| {
+            section.kind == section_header::SHT_STRTAB
+                && section.is_loaded()
+                && Some(section.address) == strings_at
         });
-        let symbols = last_value(dynamic, dynamic::DT_SYMTAB);
-        let Some(index) = index.filter(|_| {
-            let mut tables = self.sections.iter();
-            tables.any(|it| it.kind == section_header::SHT_DYNSYM && Some(it.address) == symbols)
-        }) else {
+        let symbols_at = last_value(dynamic, dynamic::DT_SYMTAB);
+        let has_symbols = self.sections.iter().any(|section| {
+            section.kind == section_header::SHT_DYNSYM && Some(section.address) == symbols_at
+        });
+        // Only the section headers say how many symbols the table has.
+        let Some(strings) = strings.filter(|_| has_symbols) else {
             return Ok(true);
         };
-        let mut entries = dynamic.iter().filter(|it| STRING_TAGS.contains(&it.tag));
-        if entries.any(|it| is_inside(&it.value)) {
+        let mut entries = dynamic.iter().filter(|entry| STRING_TAGS.contains(&entry.tag));
+        if entries.any(|entry| is_inside(&entry.value)) {
             return Ok(true);
         }
         for table in [dynamic::DT_VERNEED, dynamic::DT_VERDEF] {
@@ -375,44 +396,48 @@ impl<'a> ElfTables<'a> {
                 return Ok(true);
             }
         }
-        for section in self.sections.iter().filter(|it| it.link as usize == index) {
+        for section in self.sections.iter().filter(|section| section.link as usize == strings) {
             match section.kind {
                 section_header::SHT_DYNSYM if self.is_symbol_named(section, part)? => {
                     return Ok(true);
                 }
+                // The names of these were compared above: here, or as entries and versions.
                 section_header::SHT_DYNSYM
                 | section_header::SHT_DYNAMIC
                 | section_header::SHT_GNU_VERNEED
                 | section_header::SHT_GNU_VERDEF => {}
+                // Another table with names in these strings, whose format is not known.
                 _ => return Ok(true),
             }
         }
         Ok(false)
     }
 
-    /// Whether a symbol of a table has its name in a part of its strings. Tables have megabytes.
+    /// Whether a symbol of a table has its name in a part of its strings. A table may have megabytes, so
+    /// it is read in chunks.
     fn is_symbol_named(&self, table: &Section, part: &Range<u64>) -> Result<bool> {
         const SYMBOL: usize = 24;
         let mut chunk = vec![0; SYMBOL << 12];
-        let (mut at, end) = (table.file().start, table.file().end);
-        while at < end {
-            let len = usize::try_from(end - at)?.min(chunk.len());
+        let file = table.file();
+        let mut offset = file.start;
+        while offset < file.end {
+            let len = usize::try_from(file.end - offset)?.min(chunk.len());
             let symbols = &mut chunk[..len];
-            read_exact_at(self.source, at, symbols)?;
-            let mut names = symbols.chunks(SYMBOL).map(|it| number(it, 0, 4));
+            read_exact_at(self.source, offset, symbols)?;
+            let mut names = symbols.chunks(SYMBOL).map(|symbol| number(symbol, 0, 4));
             if names.any(|name| part.contains(&name)) {
                 return Ok(true);
             }
-            at += len as u64;
+            offset += len as u64;
         }
         Ok(false)
     }
 
     /// The records of the needed (`DT_VERNEED`) or defined (`DT_VERDEF`) GNU symbol versions: for
-    /// each, the offsets of its names in the dynamic strings. The first name of a needed one is the
-    /// library. See [Symbol Versioning] in the Linux Standard Base.
+    /// each record, the offsets of its names in the dynamic strings. The first name of a needed record is
+    /// the library. See [Symbol Versioning] in the Linux Standard Base.
     ///
-    /// The records are the same in files of both classes, but not in those of both byte orders.
+    /// The records have the same fields in files of both classes, and the byte order of the file.
     ///
     /// [Symbol Versioning]:
     /// https://refspecs.linuxfoundation.org/LSB_5.0.0/LSB-Core-generic/LSB-Core-generic/symversion.html
@@ -421,54 +446,105 @@ impl<'a> ElfTables<'a> {
         dynamic: &[DynamicEntry],
         table: u64,
     ) -> Result<Vec<Vec<u64>>> {
-        // The tag with the number of records. In a record, the offsets of its name, of the number
-        // of inner records, of the distance to the first of these, and of the distance to the next
-        // record. In an inner record, the offsets of the name and of the distance to the next.
-        let (count, name, [below, first, next], [inner_name, inner_next]) = match table {
-            dynamic::DT_VERNEED => (dynamic::DT_VERNEEDNUM, Some(4), [2, 8, 12], [8, 12]),
-            _ => (dynamic::DT_VERDEFNUM, None, [6, 12, 16], [0, 4]),
-        };
+        let format =
+            if table == dynamic::DT_VERNEED { &NEEDED_VERSIONS } else { &DEFINED_VERSIONS };
         let mut left = MAX_VERSIONS;
-        let mut read = |address: u64, last: usize| -> Result<_> {
-            let more = left.checked_sub(1);
-            left = more.context("the symbol versions have no end")?;
-            let mut record = vec![0; last + 4];
-            let place = self.place(address, record.len() as u64);
-            let place = place.context("a symbol version is in no segment")?;
-            read_exact_at(self.source, place, &mut record)?;
+        // The distance to the next record is the last field that is read, so a record is read up to it.
+        let mut read_record = |address: u64, last_field: usize| -> Result<_> {
+            left = left.checked_sub(1).context("the symbol versions have no end")?;
+            let mut record = vec![0; last_field + 4];
+            let offset = self
+                .place(address, record.len() as u64)
+                .context("a symbol version is in no segment")?;
+            read_exact_at(self.source, offset, &mut record)?;
             Ok(record)
         };
         let mut records = Vec::new();
-        let mut address = last_value(dynamic, table);
-        for _ in 0..last_value(dynamic, count).unwrap_or(0) {
-            let Some(at) = address else { break };
-            let record = read(at, next)?;
-            let mut names = Vec::from_iter(name.map(|name| self.number(&record, name, 4)));
-            let mut inner = at.saturating_add(self.number(&record, first, 4));
-            for _ in 0..self.number(&record, below, 2) {
-                let version = read(inner, inner_next)?;
-                names.push(self.number(&version, inner_name, 4));
-                let step = self.number(&version, inner_next, 4);
-                inner = inner.saturating_add(step);
+        let mut next_address = last_value(dynamic, table);
+        for _ in 0..last_value(dynamic, format.count_tag).unwrap_or(0) {
+            let Some(address) = next_address else { break };
+            let record = read_record(address, format.next)?;
+            let library = format.name.map(|field| self.number(&record, field, 4));
+            let mut names = Vec::from_iter(library);
+            let mut inner_address = address.saturating_add(self.number(&record, format.inner, 4));
+            for _ in 0..self.number(&record, format.inner_count, 2) {
+                let version = read_record(inner_address, format.inner_next)?;
+                names.push(self.number(&version, format.inner_name, 4));
+                let step = self.number(&version, format.inner_next, 4);
+                inner_address = inner_address.saturating_add(step);
+                // A distance of 0 ends the list, even if the stated number is larger.
                 if step == 0 {
                     break;
                 }
             }
             records.push(names);
-            let step = self.number(&record, next, 4);
-            address = (step > 0).then(|| at.saturating_add(step));
+            let step = self.number(&record, format.next, 4);
+            next_address = (step > 0).then(|| address.saturating_add(step));
         }
         Ok(records)
     }
 }
 
+/// A table of program headers or section headers, as the file header describes it.
+struct HeaderTable {
+    what: &'static str,
+    offset: u64,
+    count: u16,
+    /// The size of one header in the file header. A table of any other size than `size` is refused.
+    stated_size: u16,
+    /// The size of one header by the class of the file.
+    size: usize,
+}
+
+/// Where the fields of version records are: a list of records, each with a list of inner records. A
+/// number is the offset of a field in its record.
+struct VersionFormat {
+    /// The tag of the dynamic table with the number of records.
+    count_tag: u64,
+    /// The name of a record. Only needed versions have it: the library.
+    name: Option<usize>,
+    /// The number of inner records.
+    inner_count: usize,
+    /// The distance to the first inner record.
+    inner: usize,
+    /// The distance to the next record, or 0.
+    next: usize,
+    /// The name of an inner record: the version.
+    inner_name: usize,
+    /// The distance to the next inner record, or 0.
+    inner_next: usize,
+}
+
+/// `Elf64_Verneed` and `Elf64_Vernaux`.
+const NEEDED_VERSIONS: VersionFormat = VersionFormat {
+    count_tag: dynamic::DT_VERNEEDNUM,
+    name: Some(4),
+    inner_count: 2,
+    inner: 8,
+    next: 12,
+    inner_name: 8,
+    inner_next: 12,
+};
+/// `Elf64_Verdef` and `Elf64_Verdaux`.
+const DEFINED_VERSIONS: VersionFormat = VersionFormat {
+    count_tag: dynamic::DT_VERDEFNUM,
+    name: None,
+    inner_count: 6,
+    inner: 12,
+    next: 16,
+    inner_name: 0,
+    inner_next: 4,
+};
+
 impl Segment {
+    /// Its program header as bytes of a 64-bit little-endian file.
     pub(crate) fn render(&self) -> Vec<u8> {
-        let place = [self.offset, self.address, self.physical];
-        let sizes = [self.file_size, self.memory_size, self.align];
-        let words = place.into_iter().chain(sizes);
-        let bytes = [self.kind, self.flags].map(u32::to_le_bytes).into_iter();
-        bytes.flatten().chain(words.flat_map(u64::to_le_bytes)).collect()
+        [
+            [self.kind, self.flags].map(u32::to_le_bytes).concat(),
+            [self.offset, self.address, self.physical].map(u64::to_le_bytes).concat(),
+            [self.file_size, self.memory_size, self.align].map(u64::to_le_bytes).concat(),
+        ]
+        .concat()
     }
 
     pub(crate) fn file(&self) -> Range<u64> {
@@ -522,11 +598,11 @@ impl From<&ProgramHeader> for Segment {
 }
 
 impl Section {
+    /// Its section header as bytes of a 64-bit little-endian file.
     pub(crate) fn render(&self) -> Vec<u8> {
-        let place = [self.flags, self.address, self.offset, self.size];
         [
             [self.name_at, self.kind].map(u32::to_le_bytes).concat(),
-            place.map(u64::to_le_bytes).concat(),
+            [self.flags, self.address, self.offset, self.size].map(u64::to_le_bytes).concat(),
             [self.link, self.info].map(u32::to_le_bytes).concat(),
             [self.align, self.entry_size].map(u64::to_le_bytes).concat(),
         ]
@@ -566,18 +642,17 @@ impl From<&SectionHeader> for Section {
     }
 }
 
-/// The number of entries before the terminating `DT_NULL`; all if there is none.
-pub(crate) fn used(slots: &[DynamicEntry]) -> usize {
-    let end = slots.iter().position(|entry| entry.tag == DT_NULL);
-    end.unwrap_or(slots.len())
+/// Counts the entries before the terminating `DT_NULL`, or all entries without one.
+pub(crate) fn count_used(slots: &[DynamicEntry]) -> usize {
+    slots.iter().position(|entry| entry.tag == DT_NULL).unwrap_or(slots.len())
 }
 
-/// The value of a tag. If the tag is repeated, the loader uses the last one.
+/// The value of a tag. If the tag is repeated, the loader uses the last entry.
 pub(crate) fn last_value(dynamic: &[DynamicEntry], tag: u64) -> Option<u64> {
-    let mut found = dynamic.iter().rev();
-    found.find(|entry| entry.tag == tag).map(|entry| entry.value)
+    dynamic.iter().rev().find(|entry| entry.tag == tag).map(|entry| entry.value)
 }
 
+/// Whether a tag has the address of a table that may move.
 pub(super) fn is_movable(tag: u64) -> bool {
     MOVABLE.iter().any(|(_, movable)| *movable == tag)
 }
@@ -599,9 +674,8 @@ pub(crate) fn range(start: u64, len: u64) -> Range<u64> {
     start..start.saturating_add(len)
 }
 
-/// A little-endian number of at most eight bytes. Bytes behind the end count as 0.
+/// A little-endian number of at most eight bytes; 0 if `bytes` ends before them.
 pub(crate) fn number(bytes: &[u8], at: usize, size: usize) -> u64 {
-    let bytes = bytes.get(at..at.saturating_add(size)).unwrap_or_default();
-    let bytes = bytes.iter().rev();
-    bytes.fold(0, |number, byte| (number << 8) | u64::from(*byte))
+    let digits = bytes.get(at..at.saturating_add(size)).unwrap_or_default();
+    digits.iter().rev().fold(0, |number, byte| (number << 8) | u64::from(*byte))
 }

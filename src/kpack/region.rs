@@ -57,7 +57,7 @@ impl<'a> ByteRegion<'a> {
         let room = usize::try_from(len).unwrap_or(usize::MAX).min(STEP);
         let mut bytes = Vec::with_capacity(room);
         // `take` ends without asking the file for the bytes behind the last one.
-        ReadFrom(part, 0)
+        ReadFrom::new(part, 0)
             .take(len)
             .read_to_end(&mut bytes)
             .with_context(|| format!("failed to read the {what}"))?;
@@ -82,7 +82,7 @@ impl<'a> ByteRegion<'a> {
 
     /// The offset of the first byte from `at` on that is not zero; the end if all are zero.
     pub(super) fn skip_zeros(&self, at: u64) -> Result<u64> {
-        let mut reader = BufReader::with_capacity(BLOCK, ReadFrom(*self, at.min(self.len)));
+        let mut reader = BufReader::with_capacity(BLOCK, ReadFrom::new(*self, at.min(self.len)));
         loop {
             let buffer = reader.fill_buf()?;
             let zeros = buffer.iter().take_while(|byte| **byte == 0).count();
@@ -107,7 +107,7 @@ impl<'a> ByteRegion<'a> {
 
     /// A reader that begins at an offset.
     pub(super) fn from(&self, at: u64) -> BufReader<ReadFrom<ByteRegion<'a>>> {
-        BufReader::with_capacity(BUFFER, ReadFrom(*self, at.min(self.len)))
+        BufReader::with_capacity(BUFFER, ReadFrom::new(*self, at.min(self.len)))
     }
 }
 
@@ -159,7 +159,7 @@ impl ReadAt for ByteRegion<'_> {
 /// The offset of the next byte that the caller gets, although more bytes are buffered. The end of a
 /// compressed stream is found this way.
 pub(super) fn position(reader: &BufReader<ReadFrom<ByteRegion<'_>>>) -> u64 {
-    let next = reader.get_ref().1;
+    let next = reader.get_ref().offset;
     next.saturating_sub(reader.buffer().len() as u64)
 }
 

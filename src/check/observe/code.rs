@@ -187,7 +187,7 @@ mod tests {
     }
 
     fn looked(bytes: &[u8]) -> DeviceCodeFacts {
-        read(bytes, &mut ReadFrom(bytes, 0)).unwrap()
+        read(bytes, &mut ReadFrom::new(bytes, 0)).unwrap()
     }
 
     #[test]

@@ -116,13 +116,13 @@ pub(super) fn examine(
     sha256: Option<Sha256>,
     keep: Keep,
 ) -> io::Result<ContentFacts> {
-    let from = |len| ReadFrom(file, 0).take(len);
+    let from = |len| ReadFrom::new(file, 0).take(len);
     let (mut begin, len) = (Vec::new(), file.len());
     from(BEGIN as u64).read_to_end(&mut begin)?;
     let form = Form::of(&begin, keep.is_for(len));
     let seen = match form {
         Form::Other => ContentFacts {
-            code: code::read(&begin, &mut ReadFrom(file, 0))?,
+            code: code::read(&begin, &mut ReadFrom::new(file, 0))?,
             ..ContentFacts::default()
         },
         _ => form.examine(file)?,

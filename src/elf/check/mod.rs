@@ -1,7 +1,7 @@
 //! Verifies a plan: compares the file with its patched view, without using any code of the planner.
 //!
-//! `rules` holds for every file that loads. The functions here compare
-//! two files: everything but the run path must be the same, except that tables may have moved.
+//! The rules in `rules` hold for every file that loads. The functions here compare two files:
+//! everything but the run path must be the same, except that tables may have moved.
 
 mod rules;
 
@@ -19,7 +19,7 @@ use goblin::elf::{
 use crate::{
     elf::{
         patch::{Patch, PatchedReader},
-        source::{ReadAt, read_exact_at, text_at},
+        source::{ReadAt, read_exact_at, read_string_at},
         tables::{
             DynamicEntry, ElfTables, MOVABLE, Section, Segment, contains, is_address, is_movable,
             last_value, overlaps,
@@ -63,42 +63,48 @@ impl<'a> RawElf<'a> {
 }
 
 /// An error if the file cannot be loaded even before the edit, or loads only by luck: with strings
-/// behind `DT_STRSZ` (see `rules::string_offsets`).
-pub(super) fn loadable(source: &dyn ReadAt) -> Result<()> {
+/// behind `DT_STRSZ` (see `rules::check_string_offsets`).
+pub(super) fn ensure_loadable(source: &dyn ReadAt) -> Result<()> {
     let raw = RawElf::read(source)?;
-    let broken = [rules::loading(&raw), rules::string_offsets(&raw)?].concat();
+    let broken = [rules::check_loads(&raw), rules::check_string_offsets(&raw)?].concat();
     match broken.into_iter().next() {
-        Some(broken) => bail!(broken),
+        Some(rule) => bail!(rule),
         None => Ok(()),
     }
 }
 
 /// The rules that a file breaks. The output of a linker breaks none.
 pub fn broken_rules(source: &dyn ReadAt) -> Result<Vec<String>> {
-    rules::all(&RawElf::read(source)?)
+    rules::check_all(&RawElf::read(source)?)
 }
 
 /// The reasons why a kernel or a loader would refuse a program or library; empty if there are none.
 pub fn faults(source: &dyn ReadAt) -> Result<Vec<String>> {
     let raw = RawElf::read(source)?;
-    let rules = [rules::loading(&raw), rules::headers(&raw), rules::segments(&raw)?];
-    Ok(rules.concat())
+    let faults =
+        [rules::check_loads(&raw), rules::check_headers(&raw), rules::check_loadable(&raw)?];
+    Ok(faults.concat())
 }
 
 /// An error unless the patched file keeps everything that a loader and the usual tools rely on, and
 /// has the run path `goal`.
-pub(super) fn accept(before: &dyn ReadAt, patch: &Patch, goal: &str) -> Result<()> {
+pub(super) fn ensure_only_run_path_changed(
+    before: &dyn ReadAt,
+    patch: &Patch,
+    goal: &str,
+) -> Result<()> {
     let after = PatchedReader::new(before, patch.clone());
-    let (old, new) = (RawElf::read(before)?, RawElf::read(&after)?);
-    let known = rules::all(&old)?;
-    let mut broken = rules::all(&new)?;
+    let old = RawElf::read(before)?;
+    let new = RawElf::read(&after)?;
+    let known = rules::check_all(&old)?;
+    let mut broken = rules::check_all(&new)?;
     // Defects that the file had before are accepted, as long as the edit does not make them worse.
     broken.retain(|rule| !known.contains(rule));
-    broken.extend(segments(&old, &new)?);
-    broken.extend(sections(&old, &new)?);
-    broken.extend(dynamic(&old, &new)?);
-    broken.extend(loaded_bytes(&old, &new, patch)?);
-    broken.extend(rules::run_path(&new, goal)?);
+    broken.extend(compare_segments(&old, &new)?);
+    broken.extend(compare_sections(&old, &new)?);
+    broken.extend(compare_dynamic_tables(&old, &new)?);
+    broken.extend(check_overlays(&old, &new, patch)?);
+    broken.extend(rules::check_run_path(&new, goal)?);
     match broken.into_iter().next() {
         Some(rule) => bail!("the changed ELF file would be broken: {rule}"),
         None => Ok(()),
@@ -106,32 +112,36 @@ pub(super) fn accept(before: &dyn ReadAt, patch: &Patch, goal: &str) -> Result<(
 }
 
 /// The texts of the rules that are broken.
-fn broken<const N: usize>(rules: [(bool, &str); N]) -> Vec<String> {
-    let broken = rules.into_iter().filter(|(is_broken, _)| *is_broken);
-    broken.map(|(_, text)| text.to_owned()).collect()
+fn texts_of_broken<const N: usize>(rules: [(bool, &str); N]) -> Vec<String> {
+    rules.into_iter().filter(|(is_broken, _)| *is_broken).map(|(_, text)| text.to_owned()).collect()
 }
 
 /// Every `PT_LOAD` is the same, except that the last one may have grown, and at most one is new.
 /// The stack, TLS, RELRO and exception segments are the same. The interpreter and the notes have
 /// the same bytes, but may have moved.
-fn segments(old: &RawElf<'_>, new: &RawElf<'_>) -> Result<Vec<String>> {
-    let (before, after): (Vec<_>, Vec<_>) =
-        (old.tables.loads().collect(), new.tables.loads().collect());
+fn compare_segments(old: &RawElf<'_>, new: &RawElf<'_>) -> Result<Vec<String>> {
+    let old_loads: Vec<_> = old.tables.loads().collect();
+    let new_loads: Vec<_> = new.tables.loads().collect();
     let fixed = [PT_GNU_STACK, PT_TLS, PT_GNU_RELRO, PT_GNU_EH_FRAME];
-    let is_named = |raw: &RawElf<'_>| raw.tables.first(PT_PHDR).is_some();
-    let mut broken = broken([
-        (header_but_table(old) != header_but_table(new), "the file header changed"),
+    let has_phdr = |raw: &RawElf<'_>| raw.tables.first(PT_PHDR).is_some();
+    let mut broken = texts_of_broken([
+        (header_without_table(old) != header_without_table(new), "the file header changed"),
         (
-            after.len() < before.len() || after.len() > before.len().saturating_add(1),
+            new_loads.len() < old_loads.len()
+                || new_loads.len() > old_loads.len().saturating_add(1),
             "segments are missing, or more than one is new",
         ),
-        (!of_kinds(old, &fixed).eq(of_kinds(new, &fixed)), "a segment changed that must not"),
-        (old.is_executable() && is_named(old) && !is_named(new), "an executable lost `PT_PHDR`"),
+        (
+            !segments_of_kinds(old, &fixed).eq(segments_of_kinds(new, &fixed)),
+            "a segment changed that must not",
+        ),
+        // A position-independent program computes its load address from `PT_PHDR`.
+        (old.is_executable() && has_phdr(old) && !has_phdr(new), "an executable lost `PT_PHDR`"),
         (!have_same_notes(old, new)?, "a note or the interpreter changed"),
     ]);
-    for (index, (one, other)) in before.iter().zip(&after).enumerate() {
-        if one != other && !grew(one, other, index, old) {
-            broken.push(format!("a loaded segment changed: {:#x}", one.address));
+    for (index, (old_load, new_load)) in old_loads.iter().zip(&new_loads).enumerate() {
+        if old_load != new_load && !may_grow_to(old_load, new_load, index, old) {
+            broken.push(format!("a loaded segment changed: {:#x}", old_load.address));
         }
     }
     Ok(broken)
@@ -139,76 +149,93 @@ fn segments(old: &RawElf<'_>, new: &RawElf<'_>) -> Result<Vec<String>> {
 
 /// The file header with zeros for the offset and the number of the program headers, which an edit
 /// may change.
-fn header_but_table(raw: &RawElf<'_>) -> [u8; 64] {
+fn header_without_table(raw: &RawElf<'_>) -> [u8; 64] {
     let mut header = raw.tables.header;
-    for place in [32..40, 56..58] {
-        header.get_mut(place).unwrap_or_default().fill(0);
+    for field in [32..40, 56..58] {
+        header.get_mut(field).unwrap_or_default().fill(0);
     }
     header
 }
 
-fn of_kinds<'a>(raw: &'a RawElf<'_>, kinds: &[u32]) -> impl Iterator<Item = &'a Segment> {
-    raw.tables.segments.iter().filter(|it| kinds.contains(&it.kind))
+fn segments_of_kinds<'a>(raw: &'a RawElf<'_>, kinds: &[u32]) -> impl Iterator<Item = &'a Segment> {
+    raw.tables.segments.iter().filter(|segment| kinds.contains(&segment.kind))
 }
 
+/// Whether the notes and the interpreter are the same, at any place.
 fn have_same_notes(old: &RawElf<'_>, new: &RawElf<'_>) -> Result<bool> {
-    let small = [PT_INTERP, PT_NOTE, PT_GNU_PROPERTY];
-    let mut same = of_kinds(old, &small).count() == of_kinds(new, &small).count();
-    for (one, other) in of_kinds(old, &small).zip(of_kinds(new, &small)) {
-        let moved =
-            Segment { offset: one.offset, address: one.address, physical: one.physical, ..*other };
-        same =
-            same && moved == *one && same_bytes(old, one.offset, new, other.offset, one.file_size)?;
+    let kinds = [PT_INTERP, PT_NOTE, PT_GNU_PROPERTY];
+    if segments_of_kinds(old, &kinds).count() != segments_of_kinds(new, &kinds).count() {
+        return Ok(false);
     }
-    Ok(same)
+    for (before, after) in segments_of_kinds(old, &kinds).zip(segments_of_kinds(new, &kinds)) {
+        let moved_back = Segment {
+            offset: before.offset,
+            address: before.address,
+            physical: before.physical,
+            ..*after
+        };
+        if moved_back != *before
+            || !have_same_bytes((old, before.offset), (new, after.offset), before.file_size)?
+        {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
-/// Whether a segment grew in the allowed way: it is the last one, ended with the file, has no
+/// Whether a segment grew in the allowed way: it is the last loaded segment, ended with the file, has no
 /// `.bss`, and at most became writable.
-fn grew(one: &Segment, other: &Segment, index: usize, old: &RawElf<'_>) -> bool {
-    let is_last = old.tables.loads().next_back() == Some(one);
+fn may_grow_to(before: &Segment, after: &Segment, index: usize, old: &RawElf<'_>) -> bool {
+    let is_last = old.tables.loads().next_back() == Some(before);
+    // The first segment has the file header, which must stay read-only.
     let writable = if index == 0 { 0 } else { PF_W };
-    let same_begin = Segment {
-        flags: one.flags,
-        file_size: one.file_size,
-        memory_size: one.memory_size,
-        ..*other
-    } == *one;
+    let shrunk_back = Segment {
+        flags: before.flags,
+        file_size: before.file_size,
+        memory_size: before.memory_size,
+        ..*after
+    };
     is_last
-        && same_begin
-        && (other.flags == one.flags || other.flags == one.flags | writable)
-        && one.file().end == old.tables.len()
-        && one.file_size == one.memory_size
-        && other.file_size == other.memory_size
-        && other.file_size > one.file_size
+        && shrunk_back == *before
+        && (after.flags == before.flags || after.flags == before.flags | writable)
+        && before.file().end == old.tables.len()
+        && before.file_size == before.memory_size
+        && after.file_size == after.memory_size
+        && after.file_size > before.file_size
 }
 
 /// Every section has the same header and bytes. The strings may have grown, and loaded tables may
 /// have moved.
-fn sections(old: &RawElf<'_>, new: &RawElf<'_>) -> Result<Vec<String>> {
+fn compare_sections(old: &RawElf<'_>, new: &RawElf<'_>) -> Result<Vec<String>> {
     let mut broken = Vec::new();
     if old.tables.section_table_range() != new.tables.section_table_range() {
         broken.push("the section table changed".to_owned());
     }
-    for (index, (one, other)) in old.tables.sections.iter().zip(&new.tables.sections).enumerate() {
-        if one == other {
+    let pairs = old.tables.sections.iter().zip(&new.tables.sections);
+    for (index, (before, after)) in pairs.enumerate() {
+        if before == after {
             continue;
         }
-        let is_same =
-            Section { address: one.address, offset: one.offset, size: one.size, ..other.clone() }
-                == *one;
-        let sized = match one.kind {
-            SHT_STRTAB => other.size > one.size,
-            SHT_DYNAMIC => true,
-            _ => other.size == one.size,
+        let moved_back = Section {
+            address: before.address,
+            offset: before.offset,
+            size: before.size,
+            ..after.clone()
         };
-        let size = one.size.min(other.size);
-        let bytes =
-            one.kind == SHT_DYNAMIC || same_bytes(old, one.offset, new, other.offset, size)?;
-        let align = one.align.max(1);
-        let aligned = other.address % align == one.address % align;
-        let is_loaded = one.is_loaded() && one.kind != SHT_NOBITS;
-        if !(is_same && is_loaded && sized && bytes && aligned) {
+        let has_right_size = match before.kind {
+            SHT_STRTAB => after.size > before.size,
+            // `compare_dynamic_tables` compares its entries.
+            SHT_DYNAMIC => true,
+            _ => after.size == before.size,
+        };
+        let size = before.size.min(after.size);
+        let has_same_bytes = before.kind == SHT_DYNAMIC
+            || have_same_bytes((old, before.offset), (new, after.offset), size)?;
+        let align = before.align.max(1);
+        let is_aligned = after.address % align == before.address % align;
+        let is_loaded = before.is_loaded() && before.kind != SHT_NOBITS;
+        let is_same = moved_back == *before;
+        if !(is_same && is_loaded && has_right_size && has_same_bytes && is_aligned) {
             broken.push(format!("section {index} changed"));
         }
     }
@@ -217,86 +244,106 @@ fn sections(old: &RawElf<'_>, new: &RawElf<'_>) -> Result<Vec<String>> {
 
 /// The dynamic table has the same entries in the same order, except for the run path and the
 /// strings. Addresses may differ only if they lead to the same bytes.
-fn dynamic(old: &RawElf<'_>, new: &RawElf<'_>) -> Result<Vec<String>> {
+fn compare_dynamic_tables(old: &RawElf<'_>, new: &RawElf<'_>) -> Result<Vec<String>> {
     let mut broken = Vec::new();
-    let rest = |raw: &RawElf<'_>| -> Vec<DynamicEntry> {
+    let fixed_entries = |raw: &RawElf<'_>| -> Vec<DynamicEntry> {
         let changing = [DT_STRTAB, DT_STRSZ, DT_RPATH, DT_RUNPATH];
         let mut entries = raw.entries().to_vec();
         entries.retain(|entry| !changing.contains(&entry.tag));
         entries
     };
-    let (one, other) = (rest(old), rest(new));
-    if one.len() != other.len() {
+    let old_entries = fixed_entries(old);
+    let new_entries = fixed_entries(new);
+    if old_entries.len() != new_entries.len() {
         broken.push("the dynamic table lost or gained an entry".to_owned());
     }
-    for (one, other) in one.iter().zip(&other) {
-        let (tag, value) = (one.tag, one.value);
-        let moved = is_movable(tag) && is_same_table(old, new, value, other.value);
-        if tag != other.tag || (value != other.value && !moved) {
+    for (before, after) in old_entries.iter().zip(&new_entries) {
+        let tag = before.tag;
+        let is_moved = is_movable(tag) && is_same_table(old, new, before.value, after.value);
+        if tag != after.tag || (before.value != after.value && !is_moved) {
             broken.push(format!("a dynamic entry changed: {tag:#x}"));
         }
     }
-    let (Some(one), Some(other)) = (old.strings(), new.strings()) else {
+    // `rules` reports strings that are in no segment.
+    let (Some(before), Some(after)) = (old.strings(), new.strings()) else {
         return Ok(broken);
     };
-    let len = one.end.saturating_sub(one.start);
-    let grew = len <= other.end.saturating_sub(other.start);
-    // If the strings are a section, `sections` has compared them already. They may be megabytes.
-    let mut pairs = old.tables.sections.iter().zip(&new.tables.sections);
-    let compared = pairs.any(|(before, after)| before.file() == one && after.file() == other);
-    if !grew || !(compared || same_bytes(old, one.start, new, other.start, len)?) {
+    let len = before.end.saturating_sub(before.start);
+    let is_long_enough = len <= after.end.saturating_sub(after.start);
+    // If the strings are a section, `compare_sections` has compared them already. They may be megabytes.
+    let mut sections = old.tables.sections.iter().zip(&new.tables.sections);
+    let is_compared = sections.any(|(old_section, new_section)| {
+        old_section.file() == before && new_section.file() == after
+    });
+    if !is_long_enough
+        || !(is_compared || have_same_bytes((old, before.start), (new, after.start), len)?)
+    {
         broken.push("a dynamic string changed".to_owned());
     }
     Ok(broken)
 }
 
-/// Whether both addresses are the start of the same section, before and after. `sections` compares
-/// its bytes.
+/// Whether two addresses are the start of the same section, `before` in the old file and `after` in the
+/// new file. `compare_sections` compares the bytes of the section.
 fn is_same_table(old: &RawElf<'_>, new: &RawElf<'_>, before: u64, after: u64) -> bool {
-    let mut pairs = old.tables.sections.iter().zip(&new.tables.sections);
-    pairs.any(|(one, other)| {
-        one.is_loaded() && one.address == before && other.address == after && !one.file().is_empty()
+    let mut sections = old.tables.sections.iter().zip(&new.tables.sections);
+    sections.any(|(old_section, new_section)| {
+        old_section.is_loaded()
+            && old_section.address == before
+            && new_section.address == after
+            && !old_section.file().is_empty()
     })
 }
 
 /// The old places of moved tables to which no section, segment or dynamic entry refers any more.
 /// Their bytes may change.
-fn left<'a>(old: &'a RawElf<'_>, new: &'a RawElf<'_>) -> impl Iterator<Item = Range<u64>> {
-    let pairs = old.tables.sections.iter().zip(&new.tables.sections);
-    let moved = pairs.filter(|(one, other)| {
-        one.offset != other.offset
-            && one.is_loaded()
-            && MOVABLE.iter().any(|(table, _)| *table == one.kind)
-    });
-    let moved = moved.map(|(one, _)| one);
-    let left = moved.filter(|section| {
-        let (place, memory) = (section.file(), section.memory());
+///
+/// The planner has the same rule (`PlanDraft::is_unused`). It is written twice on purpose: a check that
+/// called the planner could not find an error in it.
+fn unused_places<'a>(old: &'a RawElf<'_>, new: &'a RawElf<'_>) -> impl Iterator<Item = Range<u64>> {
+    let is_used = |section: &Section| {
+        let file = section.file();
+        let memory = section.memory();
         let mut sections = new.tables.sections.iter();
         let mut entries = new.entries().iter();
-        !sections.any(|other| overlaps(&other.file(), &place))
-            && !is_in_other_segment(new, &place)
-            && !entries.any(|it| is_address(it.tag) && memory.contains(&it.value))
-    });
-    left.map(Section::file)
+        sections.any(|other| overlaps(&other.file(), &file))
+            || is_in_other_segment(new, &file)
+            || entries.any(|entry| is_address(entry.tag) && memory.contains(&entry.value))
+    };
+    old.tables
+        .sections
+        .iter()
+        .zip(&new.tables.sections)
+        .filter(|(before, after)| {
+            before.offset != after.offset
+                && before.is_loaded()
+                && MOVABLE.iter().any(|(table, _)| *table == before.kind)
+        })
+        .map(|(before, _)| before)
+        .filter(move |section| !is_used(section))
+        .map(Section::file)
 }
 
 /// Whether a segment that is neither loaded nor the program headers refers to a part of the range.
 fn is_in_other_segment(raw: &RawElf<'_>, range: &Range<u64>) -> bool {
-    let mut others = raw.tables.segments.iter().filter(|it| it.is_meaningful());
-    others.any(|segment| overlaps(&segment.file(), range))
+    let mut segments = raw.tables.segments.iter().filter(|segment| segment.is_meaningful());
+    segments.any(|segment| overlaps(&segment.file(), range))
 }
 
-/// The text of an old run path, if nothing else has its name there. A new one may be written over it.
-fn old_run_path(old: &RawElf<'_>) -> Result<Vec<Range<u64>>> {
+/// The texts of the old run paths in which nothing else has its name. The new run path may be written
+/// over such a text.
+fn old_run_paths(old: &RawElf<'_>) -> Result<Vec<Range<u64>>> {
     let mut places = Vec::new();
     let Some(strings) = old.strings() else {
         return Ok(places);
     };
-    let entries = old.entries().iter();
-    for entry in entries.filter(|it| matches!(it.tag, DT_RPATH | DT_RUNPATH)) {
+    for entry in old.entries() {
+        if !matches!(entry.tag, DT_RPATH | DT_RUNPATH) {
+            continue;
+        }
         let start = strings.start.saturating_add(entry.value);
-        let text = text_at(old.tables.source, start, strings.end)?.unwrap_or_default();
-        let len = text.len() as u64;
+        let run_path = read_string_at(old.tables.source, start, strings.end)?.unwrap_or_default();
+        let len = run_path.len() as u64;
         let part = entry.value..entry.value.saturating_add(len);
         if !old.tables.is_named(old.entries(), &part)? {
             places.push(start..start.saturating_add(len));
@@ -307,7 +354,7 @@ fn old_run_path(old: &RawElf<'_>) -> Result<Vec<Range<u64>>> {
 
 /// No byte changes except in headers, in the dynamic table, in an old run path, and in the old places of
 /// moved tables.
-fn loaded_bytes(old: &RawElf<'_>, new: &RawElf<'_>, patch: &Patch) -> Result<Vec<String>> {
+fn check_overlays(old: &RawElf<'_>, new: &RawElf<'_>, patch: &Patch) -> Result<Vec<String>> {
     let file_header = 0..64;
     let mut allowed: Vec<Range<u64>> = vec![
         file_header,
@@ -315,13 +362,14 @@ fn loaded_bytes(old: &RawElf<'_>, new: &RawElf<'_>, patch: &Patch) -> Result<Vec
         old.tables.first(PT_DYNAMIC).map_or(0..0, Segment::file),
         old.tables.section_table_range(),
     ];
-    allowed.extend(left(old, new));
-    allowed.extend(old_run_path(old)?);
-    let outside =
-        patch.overlays().filter(|range| !allowed.iter().any(|place| contains(place, range)));
-    let mut broken: Vec<String> =
-        outside.map(|range| format!("bytes change that must not: at {:#x}", range.start)).collect();
-    // The program header table may have grown over a note or `.interp`. `rules::sections` finds
+    allowed.extend(unused_places(old, new));
+    allowed.extend(old_run_paths(old)?);
+    let mut broken: Vec<String> = patch
+        .overlays()
+        .filter(|range| !allowed.iter().any(|place| contains(place, range)))
+        .map(|range| format!("bytes change that must not: at {:#x}", range.start))
+        .collect();
+    // The program header table may have grown over a note or `.interp`. `rules::check_sections` finds
     // this in files with section headers; the check here covers files without them.
     if is_in_other_segment(new, &new.tables.table_range()) {
         broken.push("the program headers lie in a segment of another kind".to_owned());
@@ -329,12 +377,10 @@ fn loaded_bytes(old: &RawElf<'_>, new: &RawElf<'_>, patch: &Patch) -> Result<Vec
     Ok(broken)
 }
 
-/// Whether two ranges have the same bytes. Compares 64 KiB at a time.
-fn same_bytes(
-    old: &RawElf<'_>,
-    one: u64,
-    new: &RawElf<'_>,
-    other: u64,
+/// Whether two ranges have the same bytes. Each begins at an offset in a file. Compares 64 KiB at a time.
+fn have_same_bytes(
+    (old, old_start): (&RawElf<'_>, u64),
+    (new, new_start): (&RawElf<'_>, u64),
     len: u64,
 ) -> io::Result<bool> {
     let mut buffers = [vec![0; 1 << 16], vec![0; 1 << 16]];
@@ -345,8 +391,8 @@ fn same_bytes(
             let count = buffer.len().min(rest);
             buffer.get_mut(..count).unwrap_or_default()
         });
-        read_exact_at(old.tables.source, one.saturating_add(done), left)?;
-        read_exact_at(new.tables.source, other.saturating_add(done), right)?;
+        read_exact_at(old.tables.source, old_start.saturating_add(done), left)?;
+        read_exact_at(new.tables.source, new_start.saturating_add(done), right)?;
         if left != right {
             return Ok(false);
         }

@@ -53,7 +53,7 @@ impl Case {
     fn spoilt(mut self, spoil: impl FnOnce(&mut Vec<u8>)) -> String {
         spoil(&mut self.after);
         let plan = difference(&self.before, &self.after);
-        match accept(&self.before.as_slice(), &plan, GOAL) {
+        match ensure_only_run_path_changed(&self.before.as_slice(), &plan, GOAL) {
             Ok(()) => "accepted".to_owned(),
             Err(error) => error.to_string(),
         }

@@ -13,9 +13,8 @@ use crate::{
     elf::{
         patch::{Patch, PatchPiece, Replacement},
         plan::{
-            EditPlan, ElfParts, Strategy,
-            room::{self, MovableBlock, PAGE, SegmentRoom},
-            to_bytes,
+            EditPlan, ElfParts, Strategy, render_entries,
+            room::{MovableBlock, PAGE, SegmentRoom},
         },
         tables::{
             DynamicEntry, ENTRY, MOVABLE, SECTION, SEGMENT, Section, Segment, contains, is_address,
@@ -25,8 +24,9 @@ use crate::{
     error::{Context as _, Result},
 };
 
-/// Smaller places of moved tables stay as they are: they would not make a wheel noticeably smaller.
-const LEAST: u64 = 4096;
+/// The old places of moved tables that are smaller stay as they are: zeros there would not make a wheel
+/// noticeably smaller.
+const LEAST_BLANK: u64 = 4096;
 /// Where the file header has the offset of the program headers, and their number.
 const E_PHOFF: u64 = 32;
 const E_PHNUM: u64 = 56;
@@ -37,17 +37,19 @@ pub(super) struct PlanDraft<'a> {
     parts: &'a ElfParts<'a>,
     room: SegmentRoom,
     entries: Vec<DynamicEntry>,
-    /// The dynamic table has no spare entry for `DT_RPATH`, and moves to the tail.
+    /// Whether the dynamic table has no spare entry for `DT_RPATH`, and moves to the tail.
     moves_table: bool,
     segments: Vec<Segment>,
     sections: Vec<Section>,
     tail: Tail,
+    /// The bytes of the file that are overwritten in place.
     overlays: Vec<Replacement>,
 }
 
-/// The pieces that are appended to the file, and the offset of the next one.
+/// The pieces that are appended to the file.
 struct Tail {
     pieces: Vec<PatchPiece>,
+    /// The offset of the next piece.
     offset: u64,
     /// Address minus offset, for every byte of the tail.
     bias: u64,
@@ -62,9 +64,10 @@ impl<'a> PlanDraft<'a> {
     /// offset and address in the headers, so the headers are written last. No byte that code,
     /// relocations or debug information refer to changes its address, so none of them is read.
     pub(super) fn plan(parts: &'a ElfParts<'a>, goal: &str) -> Result<EditPlan> {
-        let old = parts.strings.end - parts.strings.start;
-        let entries = parts.with_run_path(Some(old));
-        let room = room::find(parts)?;
+        // The run path follows the old strings, so its offset in the new strings is their length.
+        let run_path_at = parts.strings.end - parts.strings.start;
+        let entries = parts.with_run_path(Some(run_path_at));
+        let room = SegmentRoom::find(parts)?;
         let mut draft = Self {
             tail: Tail::new(parts, &room),
             segments: parts.tables.segments.clone(),
@@ -85,13 +88,15 @@ impl<'a> PlanDraft<'a> {
         if let SegmentRoom::Evict(block) = &draft.room {
             draft.append_block(&block.clone());
         }
+        // Only now: the strings and the block have put their new addresses into the entries.
         if draft.moves_table {
-            draft.append_table();
+            draft.append_dynamic_table();
         } else {
-            draft.overlays.push(parts.overlay(&draft.entries));
+            draft.overlays.push(parts.overlay_table(&draft.entries));
         }
         draft.write_segments();
         draft.write_sections();
+        // Last, because zeros must not overlap any of the bytes that the other steps write.
         draft.blank_moved_tables();
         let patch =
             Patch::new(parts.tables.len(), parts.tables.len(), draft.overlays, draft.tail.pieces)?;
@@ -102,15 +107,15 @@ impl<'a> PlanDraft<'a> {
     ///
     /// All old offsets into the strings stay valid, so symbols and versions need no change. The
     /// strings are the first part of the tail because of `llvm-strip`: with `.interp` first, it
-    /// takes `PT_INTERP`, whose alignment is 1, for the parent of the new segment, and gives that
-    /// an offset that no longer agrees with its address.
+    /// takes `PT_INTERP`, whose alignment is 1, for the parent of the new segment, and gives the new
+    /// segment an offset that no longer agrees with its address.
     fn append_strings(&mut self, goal: &str) -> Result<()> {
         let old = self.parts.strings.clone();
         let offset = self.tail.push(PatchPiece::Copy(old.clone()));
         let address = self.tail.address(offset);
-        let text = [goal.as_bytes(), b"\0"].concat();
-        let len = old.end - old.start + text.len() as u64;
-        self.tail.push(PatchPiece::Bytes(text));
+        let run_path = [goal.as_bytes(), b"\0"].concat();
+        let len = old.end - old.start + run_path.len() as u64;
+        self.tail.push(PatchPiece::Bytes(run_path));
         for entry in &mut self.entries {
             match entry.tag {
                 DT_STRTAB => entry.value = address,
@@ -118,11 +123,17 @@ impl<'a> PlanDraft<'a> {
                 _ => {}
             }
         }
+        // No loader reads the section headers, but strip and objcopy find the strings by them.
         if !self.sections.is_empty() {
-            let old = last_value(&self.parts.entries, DT_STRTAB);
-            let mut sections = self.sections.iter_mut();
-            let section = sections
-                .find(|it| it.kind == SHT_STRTAB && it.is_loaded() && Some(it.address) == old)
+            let old_address = last_value(&self.parts.entries, DT_STRTAB);
+            let section = self
+                .sections
+                .iter_mut()
+                .find(|section| {
+                    section.kind == SHT_STRTAB
+                        && section.is_loaded()
+                        && Some(section.address) == old_address
+                })
                 .context("no section holds the dynamic strings")?;
             section.address = address;
             section.offset = offset;
@@ -134,17 +145,22 @@ impl<'a> PlanDraft<'a> {
     /// Moves the block to the tail by one distance, a multiple of its alignment, and corrects all
     /// that refers to its parts: section headers, segments such as `PT_NOTE`, and the dynamic
     /// table.
+    ///
+    /// `MovableBlock::is_movable` has proved that nothing else refers into the block, and that every part
+    /// has the same distance between address and offset. So one distance in the file and one in memory
+    /// are right for all parts. A part that is already corrected cannot be moved twice: the strings, which
+    /// `append_strings` has moved, are behind the end of the old file now, and so outside the block.
     fn append_block(&mut self, block: &MovableBlock) {
-        let aligned = block.range.start % block.align;
-        let offset = self.tail.align_to(block.align, aligned);
+        let rest = block.range.start % block.align;
+        let offset = self.tail.align_to(block.align, rest);
         self.tail.push(PatchPiece::Copy(block.range.clone()));
-        let by_offset = offset - block.range.start;
-        let by_address = self.tail.address(offset) - block.address;
+        let file_distance = offset - block.range.start;
+        let memory_distance = self.tail.address(offset) - block.address;
         for section in &mut self.sections {
             let file = section.file();
             if !file.is_empty() && contains(&block.range, &file) {
-                section.offset += by_offset;
-                section.address += by_address;
+                section.offset += file_distance;
+                section.address += memory_distance;
             }
         }
         for segment in &mut self.segments {
@@ -152,22 +168,21 @@ impl<'a> PlanDraft<'a> {
                 && segment.file_size > 0
                 && contains(&block.range, &segment.file())
             {
-                segment.offset += by_offset;
-                segment.address += by_address;
+                segment.offset += file_distance;
+                segment.address += memory_distance;
                 segment.physical = segment.address;
             }
         }
         for entry in &mut self.entries {
             if is_movable(entry.tag) && block.holds_address(entry.value) {
-                entry.value += by_address;
+                entry.value += memory_distance;
             }
         }
     }
 
-    /// Moves the dynamic table to the tail.
-    fn append_table(&mut self) {
+    fn append_dynamic_table(&mut self) {
         let offset = self.tail.align_to(16, 0);
-        let mut bytes = to_bytes(&self.entries);
+        let mut bytes = render_entries(&self.entries);
         // The terminating `DT_NULL`.
         bytes.resize(bytes.len() + ENTRY, 0);
         let len = bytes.len() as u64;
@@ -193,34 +208,36 @@ impl<'a> PlanDraft<'a> {
         // A `PT_NULL` entry is removed rather than overwritten, because it may precede other
         // `PT_LOAD`s.
         if matches!(self.room, SegmentRoom::Slot)
-            && let Some(slot) = self.segments.iter().position(|s| s.kind == PT_NULL)
+            && let Some(slot) = self.segments.iter().position(|segment| segment.kind == PT_NULL)
         {
             self.segments.remove(slot);
         }
-        let is_new = !matches!(self.room, SegmentRoom::Extend(_));
-        let count = self.segments.len() + usize::from(is_new);
+        let is_load_added = !matches!(self.room, SegmentRoom::Extend(_));
+        let count = self.segments.len() + usize::from(is_load_added);
         let len = count as u64 * SEGMENT;
         let mut table = self.parts.tables.table();
-        let moves = matches!(self.room, SegmentRoom::Relocate(_));
-        if moves {
+        let is_table_moved = matches!(self.room, SegmentRoom::Relocate(_));
+        if is_table_moved {
             table = self.tail.align_to(8, 0);
             self.tail.offset = table + len;
             self.point_segments(PT_PHDR, table, len);
-        } else if let Some(headers) = self.segments.iter_mut().find(|s| s.kind == PT_PHDR) {
+        } else if let Some(headers) = self.segments.iter_mut().find(|it| it.kind == PT_PHDR) {
+            // A writer that reserved spare entries may have made `PT_PHDR` larger already.
             headers.file_size = headers.file_size.max(len);
             headers.memory_size = headers.memory_size.max(headers.file_size);
         }
         match self.room {
-            SegmentRoom::Extend(load) => self.extend(load),
+            SegmentRoom::Extend(load) => self.extend_load(load),
             _ => self.add_load(),
         }
-        let count = u16::try_from(count).unwrap_or(u16::MAX);
+        let e_phnum = u16::try_from(count).unwrap_or(u16::MAX);
         self.overlays.extend([
             Replacement::bytes(E_PHOFF, table.to_le_bytes().to_vec()),
-            Replacement::bytes(E_PHNUM, count.to_le_bytes().to_vec()),
+            Replacement::bytes(E_PHNUM, e_phnum.to_le_bytes().to_vec()),
         ]);
         let bytes = self.segments.iter().flat_map(Segment::render).collect();
-        if moves {
+        if is_table_moved {
+            // Not `Tail::push`: the offset of the tail has counted the table already.
             self.tail.pieces.push(PatchPiece::Bytes(bytes));
         } else {
             self.overlays.push(Replacement::bytes(table, bytes));
@@ -229,7 +246,7 @@ impl<'a> PlanDraft<'a> {
 
     /// Grows a segment to the end of the tail. The dynamic table must be writable, because the
     /// loader stores the address of its debug structure in `DT_DEBUG`.
-    fn extend(&mut self, load: usize) {
+    fn extend_load(&mut self, load: usize) {
         if let Some(load) = self.segments.get_mut(load) {
             load.resize(self.tail.offset - load.offset);
             load.flags |= if self.moves_table { PF_W } else { 0 };
@@ -251,14 +268,14 @@ impl<'a> PlanDraft<'a> {
             memory_size: size,
             align: PAGE,
         };
-        let last = self.segments.iter().rposition(|s| s.kind == PT_LOAD);
-        let place = last.map_or(self.segments.len(), |last| last + 1);
-        self.segments.insert(place, load);
+        let last = self.segments.iter().rposition(|segment| segment.kind == PT_LOAD);
+        let index = last.map_or(self.segments.len(), |last| last + 1);
+        self.segments.insert(index, load);
     }
 
     /// Points the segments of a kind to a part of the tail.
     fn point_segments(&mut self, kind: u32, offset: u64, len: u64) {
-        for segment in self.segments.iter_mut().filter(|it| it.kind == kind) {
+        for segment in self.segments.iter_mut().filter(|segment| segment.kind == kind) {
             segment.offset = offset;
             segment.address = self.tail.address(offset);
             segment.physical = segment.address;
@@ -273,8 +290,8 @@ impl<'a> PlanDraft<'a> {
         let pairs = self.sections.iter().zip(&self.parts.tables.sections);
         for (index, (new, old)) in pairs.enumerate() {
             if new != old {
-                let place = start + index as u64 * SECTION;
-                self.overlays.push(Replacement::bytes(place, new.render()));
+                let offset = start + index as u64 * SECTION;
+                self.overlays.push(Replacement::bytes(offset, new.render()));
             }
         }
     }
@@ -283,51 +300,56 @@ impl<'a> PlanDraft<'a> {
     /// written there: the program header table may have grown into one. Otherwise a wheel would
     /// contain the same strings and symbols twice, and zeros compress to almost nothing.
     fn blank_moved_tables(&mut self) {
-        let pairs = self.parts.tables.sections.iter().zip(&self.sections);
-        let left = pairs.filter(|(old, new)| old.offset != new.offset && self.is_left(old));
-        let mut free: Vec<Range<u64>> = left.map(|(old, _)| old.file()).collect();
+        let mut unused: Vec<Range<u64>> = self
+            .parts
+            .tables
+            .sections
+            .iter()
+            .zip(&self.sections)
+            .filter(|(old, new)| old.offset != new.offset && self.is_unused(old))
+            .map(|(old, _)| old.file())
+            .collect();
         for overlay in &self.overlays {
-            let parts = free.iter().flat_map(|range| without(range, &overlay.old));
-            free = parts.collect();
+            unused = unused.iter().flat_map(|range| subtract(range, &overlay.old)).collect();
         }
-        free.retain(|range| range.end - range.start >= LEAST);
-        self.overlays.extend(free.into_iter().map(Replacement::zeros));
+        unused.retain(|range| range.end - range.start >= LEAST_BLANK);
+        self.overlays.extend(unused.into_iter().map(Replacement::zeros));
     }
 
     /// Whether no section, segment or dynamic entry refers to the old place of a table any more.
-    fn is_left(&self, old: &Section) -> bool {
-        let (file, memory) = (old.file(), old.memory());
-        let is_used = |other: Range<u64>| overlaps(&other, &file);
+    fn is_unused(&self, old: &Section) -> bool {
+        let file = old.file();
+        let memory = old.memory();
+        let is_used_by = |other: Range<u64>| overlaps(&other, &file);
         let mut sections = self.sections.iter().map(Section::file);
-        let segments = self.segments.iter();
-        let mut segments = segments.filter(|it| it.is_meaningful());
+        let mut segments = self.segments.iter().filter(|segment| segment.is_meaningful());
         let mut entries = self.entries.iter();
         // Notes and the dynamic table stay, because symbols such as `_DYNAMIC` may keep their old
         // address.
         MOVABLE.iter().any(|(table, _)| *table == old.kind)
             && old.is_loaded()
-            && !is_used(self.parts.tables.section_table_range())
-            && !sections.any(|other| !other.is_empty() && is_used(other))
-            && !segments.any(|segment| is_used(segment.file()))
+            && !is_used_by(self.parts.tables.section_table_range())
+            && !sections.any(|other| !other.is_empty() && is_used_by(other))
+            && !segments.any(|segment| is_used_by(segment.file()))
             && !entries.any(|entry| is_address(entry.tag) && memory.contains(&entry.value))
     }
 }
 
 /// The parts of `range` that are not in `taken`.
-fn without(range: &Range<u64>, taken: &Range<u64>) -> Vec<Range<u64>> {
+fn subtract(range: &Range<u64>, taken: &Range<u64>) -> Vec<Range<u64>> {
     if !overlaps(range, taken) {
         return vec![range.clone()];
     }
-    let mut left = vec![range.start..taken.start, taken.end..range.end];
-    left.retain(|part| part.start < part.end);
-    left
+    let mut parts = vec![range.start..taken.start, taken.end..range.end];
+    parts.retain(|part| part.start < part.end);
+    parts
 }
 
 impl Tail {
     /// Chooses offset and address of the tail.
     ///
-    /// They agree modulo the page size, as `mmap` requires. An extended segment keeps its bias, a
-    /// pinned one has that of the first segment, and any other goes to the first page above all
+    /// They agree modulo the page size, as `mmap` requires. An extended segment keeps its bias. A pinned
+    /// segment gets the bias of the first segment. Any other segment goes to the first page above all
     /// segments, so that it shares no page with them.
     fn new(parts: &ElfParts<'_>, room: &SegmentRoom) -> Self {
         let (start, load) = match room {
@@ -353,7 +375,7 @@ impl Tail {
         offset
     }
 
-    /// Appends zeros until the offset is `rest` modulo `align`.
+    /// Appends zeros until the offset is `rest` modulo `align`, and returns the offset.
     fn align_to(&mut self, align: u64, rest: u64) -> u64 {
         let pad = (align + rest - self.offset % align) % align;
         if pad > 0 {
@@ -373,7 +395,7 @@ mod tests {
 
     #[test]
     fn what_is_taken_of_a_range_is_cut_out() {
-        let cut = |taken: Range<u64>| format!("{:?}", without(&(10..20), &taken));
+        let cut = |taken: Range<u64>| format!("{:?}", subtract(&(10..20), &taken));
         assert_eq!(cut(0..10), "[10..20]");
         assert_eq!(cut(0..12), "[12..20]");
         assert_eq!(cut(12..15), "[10..12, 15..20]");

@@ -26,13 +26,14 @@ use crate::{
         Machine, Rpath, check,
         patch::{Patch, Replacement},
         plan::draft::PlanDraft,
-        source::{ReadAt, read_exact_at, text_at},
-        tables::{DynamicEntry, ENTRY, ElfTables, SEGMENT, Section, Segment, contains, last_value},
+        source::{ReadAt, read_exact_at, read_string_at},
+        tables::{DynamicEntry, ENTRY, ElfTables, SEGMENT, Section, contains, last_value},
     },
     error::{Context as _, Result, bail, ensure},
 };
 
-/// The end of the user addresses of x86-64. Sums of several addresses below it do not overflow.
+/// The end of the user addresses of x86-64. Sums of several addresses below the end do not overflow,
+/// and so the planner adds without checks.
 const CEILING: u64 = 1 << 47;
 /// The kernel refuses a program header table of more than 64 KiB, which is 1170 entries.
 const MAX_SEGMENTS: usize = 1170;
@@ -53,15 +54,15 @@ pub enum Strategy {
     Unchanged(Unchanged),
     /// An entry of the dynamic table changes, and no text.
     Retag,
-    /// The run path takes the place of a text that is as long or longer.
+    /// The run path takes the place of an old run path that is as long or longer.
     Overwrite,
-    /// Appended strings are mapped by the last segment, which grows.
+    /// The last segment maps the appended strings, and grows.
     Extend,
-    /// They are mapped by a new segment, for which there is room in the table of the program headers.
+    /// A new segment maps the appended strings. The table of the program headers has room for it.
     Slot,
-    /// They are mapped by a new segment, for which what follows the program headers moves.
+    /// A new segment maps the appended strings. What follows the program headers moves for it.
     Evict,
-    /// They are mapped by a new segment, for which the program headers move.
+    /// A new segment maps the appended strings. The program headers move for it.
     Relocate,
 }
 
@@ -95,25 +96,24 @@ pub enum Unchanged {
 /// The plan changes nothing if the file already has that run path, must not have one, or has no use
 /// for one.
 pub fn plan_rpath(source: &dyn ReadAt, goal: &Rpath) -> Result<EditPlan> {
-    let unchanged = |why| {
+    let unchanged = |reason| {
         let patch = Patch::nothing(source.len());
-        let strategy = Strategy::Unchanged(why);
-        Ok(EditPlan { patch, strategy })
+        Ok(EditPlan { patch, strategy: Strategy::Unchanged(reason) })
     };
-    let Some(image) = ElfTables::read(source)? else {
+    let Some(tables) = ElfTables::read(source)? else {
         return unchanged(Unchanged::NotElf);
     };
     let reasons = [
-        (!image.is_linked(), Unchanged::NotLinked),
-        (image.machine() != Machine::X86_64, Unchanged::OtherMachine),
-        (image.is_debug_only(), Unchanged::DebugOnly),
-        (image.first(PT_DYNAMIC).is_none(), Unchanged::Static),
+        (!tables.is_linked(), Unchanged::NotLinked),
+        (tables.machine() != Machine::X86_64, Unchanged::OtherMachine),
+        (tables.is_debug_only(), Unchanged::DebugOnly),
+        (tables.first(PT_DYNAMIC).is_none(), Unchanged::Static),
     ];
     if let Some((_, reason)) = reasons.into_iter().find(|(applies, _)| *applies) {
         return unchanged(reason);
     }
-    let parts = ElfParts::new(image)?;
-    if let Some(reason) = untouchable(&parts)? {
+    let parts = ElfParts::new(tables)?;
+    if let Some(reason) = reason_to_keep(&parts)? {
         return unchanged(reason);
     }
     let goal = goal.to_string();
@@ -126,16 +126,20 @@ pub fn plan_rpath(source: &dyn ReadAt, goal: &Rpath) -> Result<EditPlan> {
     if is_reached {
         return unchanged(Unchanged::Reached);
     }
-    check::loadable(source)?;
-    let plan = change(&parts, &goal)?;
-    check::accept(source, &plan.patch, &goal)?;
+    // The planner relies on a file that loads, and on strings that end where `DT_STRSZ` says. The plan is
+    // checked by code that shares nothing with the planner but the headers it reads: an error in the
+    // planner must not become a library that crashes on the machine of a user.
+    check::ensure_loadable(source)?;
+    let plan = plan_change(&parts, &goal)?;
+    check::ensure_only_run_path_changed(source, &plan.patch, &goal)?;
     Ok(plan)
 }
 
-/// Refuses programs and libraries that must not get a run path, or have no use for one.
-fn untouchable(parts: &ElfParts<'_>) -> Result<Option<Unchanged>> {
+/// Why a program or library stays as it is: it must not get a run path, or has no use for one.
+fn reason_to_keep(parts: &ElfParts<'_>) -> Result<Option<Unchanged>> {
     let last = |tag| last_value(&parts.entries, tag);
     if parts.tables.first(PT_INTERP).is_none() {
+        // A program at a fixed address that asks for no loader is started without one.
         if parts.tables.is_fixed() {
             return Ok(Some(Unchanged::Static));
         }
@@ -145,22 +149,25 @@ fn untouchable(parts: &ElfParts<'_>) -> Result<Option<Unchanged>> {
             return Ok(Some(Unchanged::StaticPie));
         }
     }
-    if let Some(name) = last(DT_SONAME) {
-        let name = parts.string(name)?;
-        if name.starts_with(b"ld-linux") || name.starts_with(b"ld-musl") {
+    // The loader relocates itself before it reads any run path, and glibc asserts that it has none.
+    if let Some(offset) = last(DT_SONAME) {
+        let soname = parts.string(offset)?;
+        if soname.starts_with(b"ld-linux") || soname.starts_with(b"ld-musl") {
             return Ok(Some(Unchanged::Loader));
         }
     }
-    let works = [DT_NEEDED, DT_RPATH, DT_RUNPATH].map(last) != [None; 3];
-    Ok((!works).then_some(Unchanged::NeedsNothing))
+    // A file that needs no library may still have a run path for `dlopen`, which is then replaced.
+    let is_searched = [DT_NEEDED, DT_RPATH, DT_RUNPATH].map(last) != [None; 3];
+    Ok((!is_searched).then_some(Unchanged::NeedsNothing))
 }
 
-/// Plans the edit, with the least change that is possible: if no run path is wanted, or an old one ends
-/// with the wanted text, it is enough to rewrite the dynamic table. Text that fits over an old run path
-/// goes there. Otherwise strings are appended.
-fn change(parts: &ElfParts<'_>, goal: &str) -> Result<EditPlan> {
-    let in_place = |place, text: Option<Replacement>, strategy| {
-        let table = parts.overlay(&parts.with_run_path(place));
+/// Plans the edit with the least change that is possible. If no run path is wanted, or an old run path
+/// ends with the wanted text, it is enough to rewrite the dynamic table. A text that fits over an old run
+/// path goes there. Otherwise strings are appended.
+fn plan_change(parts: &ElfParts<'_>, goal: &str) -> Result<EditPlan> {
+    // `offset` is where the run path begins in the dynamic strings.
+    let plan_in_place = |offset, text: Option<Replacement>, strategy| {
+        let table = parts.overlay_table(&parts.with_run_path(offset));
         let overlays = [table].into_iter().chain(text).collect();
         Ok(EditPlan {
             patch: Patch::new(parts.tables.len(), parts.tables.len(), overlays, Vec::new())?,
@@ -168,13 +175,14 @@ fn change(parts: &ElfParts<'_>, goal: &str) -> Result<EditPlan> {
         })
     };
     if goal.is_empty() {
-        return in_place(None, None, Strategy::Retag);
+        return plan_in_place(None, None, Strategy::Retag);
     }
     for entry in parts.run_paths() {
         let old = parts.string(entry.value)?;
+        // The NUL behind the old run path ends the new one too, so no string has to change.
         if let Some(before) = old.strip_suffix(goal.as_bytes()) {
-            let place = entry.value.saturating_add(before.len() as u64);
-            return in_place(Some(place), None, Strategy::Retag);
+            let offset = entry.value.saturating_add(before.len() as u64);
+            return plan_in_place(Some(offset), None, Strategy::Retag);
         }
     }
     for entry in parts.run_paths() {
@@ -183,23 +191,27 @@ fn change(parts: &ElfParts<'_>, goal: &str) -> Result<EditPlan> {
         let place = entry.value..entry.value.saturating_add(len as u64);
         // Linkers merge strings with a common end, so a symbol name may be the end of the old run path.
         if text.len() <= len && !parts.tables.is_named(&parts.entries, &place)? {
+            // Zeros over the rest: the table stays as long as it was, and the old text does not remain.
             text.resize(len, 0);
-            let text = Replacement::bytes(parts.strings.start.saturating_add(place.start), text);
-            return in_place(Some(place.start), Some(text), Strategy::Overwrite);
+            let start = parts.strings.start.saturating_add(place.start);
+            let overlay = Replacement::bytes(start, text);
+            return plan_in_place(Some(place.start), Some(overlay), Strategy::Overwrite);
         }
     }
     PlanDraft::plan(parts, goal)
 }
 
-/// The headers of a file, validated for planning: every range lies within the file, and addresses
-/// are small enough that the planner can add them without an overflow.
+/// The headers of a file, validated for planning.
+///
+/// **Contract:** every range lies within the file, and addresses are small enough that the planner can
+/// add them without an overflow.
 struct ElfParts<'a> {
     tables: ElfTables<'a>,
     /// The offset of the dynamic table in the file.
     dynamic: u64,
     /// All entries of the dynamic table before the terminating `DT_NULL`.
     entries: Vec<DynamicEntry>,
-    /// Number of unused entries behind the terminating one. GNU ld reserves some; lld does not.
+    /// The number of unused entries behind the terminating entry. GNU ld reserves some; lld does not.
     spare: usize,
     /// The range of the dynamic strings in the file.
     strings: Range<u64>,
@@ -208,16 +220,23 @@ struct ElfParts<'a> {
 impl<'a> ElfParts<'a> {
     fn new(tables: ElfTables<'a>) -> Result<Self> {
         let slots = tables.slots()?;
-        let used = slots.iter().position(|entry| entry.tag == DT_NULL);
-        let used = used.context("the dynamic table has no end")?;
-        let (entries, end) = slots.split_at_checked(used).unwrap_or_default();
-        let spare = end.iter().skip(1);
+        let used = slots
+            .iter()
+            .position(|entry| entry.tag == DT_NULL)
+            .context("the dynamic table has no end")?;
+        let (entries, terminated) = slots.split_at_checked(used).unwrap_or_default();
+        // Only zeros are certainly unused.
+        let spare = terminated
+            .iter()
+            .skip(1)
+            .take_while(|entry| entry.tag == DT_NULL && entry.value == 0)
+            .count();
         ensure_bounded(&tables)?;
         Ok(Self {
-            dynamic: tables.first(PT_DYNAMIC).map_or(0, |place| place.offset),
-            spare: spare.take_while(|it| it.tag == DT_NULL && it.value == 0).count(),
+            dynamic: tables.first(PT_DYNAMIC).map_or(0, |segment| segment.offset),
+            spare,
             entries: entries.to_vec(),
-            strings: strings(&tables, entries)?,
+            strings: find_strings(&tables, entries)?,
             tables,
         })
     }
@@ -225,31 +244,35 @@ impl<'a> ElfParts<'a> {
     /// The dynamic string at an offset in the string table.
     fn string(&self, offset: u64) -> Result<Vec<u8>> {
         let start = self.strings.start.saturating_add(offset);
-        let text = text_at(self.tables.source, start, self.strings.end)?;
-        text.context("the dynamic string has no end")
+        read_string_at(self.tables.source, start, self.strings.end)?
+            .context("the dynamic string has no end")
     }
 
     fn run_paths(&self) -> impl Iterator<Item = DynamicEntry> {
         self.entries.iter().copied().filter(is_run_path)
     }
 
-    /// The entries with one `DT_RPATH` instead of all run paths, or with no run path for `None`.
+    /// The entries with one `DT_RPATH` instead of all run paths, or with no run path for `None`. `offset`
+    /// is where the run path begins in the dynamic strings.
     ///
-    /// There is never a `DT_RUNPATH` beside it: glibc ignores `DT_RPATH` if a file has both.
-    fn with_run_path(&self, place: Option<u64>) -> Vec<DynamicEntry> {
+    /// There is never a `DT_RUNPATH` beside the `DT_RPATH`: glibc ignores `DT_RPATH` if a file has both.
+    fn with_run_path(&self, offset: Option<u64>) -> Vec<DynamicEntry> {
         let first = self.entries.iter().position(is_run_path);
         let mut entries = self.entries.clone();
         entries.retain(|entry| !is_run_path(entry));
-        if let Some(value) = place {
-            let tag = DT_RPATH;
-            entries.insert(first.unwrap_or(entries.len()), DynamicEntry { tag, value });
+        if let Some(value) = offset {
+            let index = first.unwrap_or(entries.len());
+            entries.insert(index, DynamicEntry { tag: DT_RPATH, value });
         }
         entries
     }
 
-    /// Overwrites the dynamic table in place. Unused entries become zeros, which is `DT_NULL`.
-    fn overlay(&self, entries: &[DynamicEntry]) -> Replacement {
-        let mut bytes = to_bytes(entries);
+    /// Overwrites the dynamic table in place. Entries that are no longer used become zeros, which is
+    /// `DT_NULL`.
+    ///
+    /// **Contract:** there are at most `spare` more entries than before.
+    fn overlay_table(&self, entries: &[DynamicEntry]) -> Replacement {
+        let mut bytes = render_entries(entries);
         let used = self.entries.len().max(entries.len()) + 1;
         bytes.resize(used * ENTRY, 0);
         Replacement::bytes(self.dynamic, bytes)
@@ -257,8 +280,7 @@ impl<'a> ElfParts<'a> {
 
     /// The highest address of all loaded segments, with their `.bss`.
     fn address_end(&self) -> u64 {
-        let ends = self.tables.loads().map(|load| load.memory().end);
-        ends.max().unwrap_or(0)
+        self.tables.loads().map(|load| load.memory().end).max().unwrap_or(0)
     }
 
     /// The program header table, with room for `more` entries.
@@ -267,21 +289,14 @@ impl<'a> ElfParts<'a> {
         table.start..table.end + more * SEGMENT
     }
 
-    /// The loaded segment that contains a whole range of the file.
-    fn load_of(&self, range: &Range<u64>) -> Option<&Segment> {
-        self.tables.loads().find(|load| load.covers(range))
-    }
-
     /// The ranges of the file that belong to sections.
     fn section_files(&self) -> impl Iterator<Item = Range<u64>> {
-        let files = self.tables.sections.iter().map(Section::file);
-        files.filter(|file| !file.is_empty())
+        self.tables.sections.iter().map(Section::file).filter(|file| !file.is_empty())
     }
 }
 
-fn to_bytes(entries: &[DynamicEntry]) -> Vec<u8> {
-    let pairs = entries.iter().flat_map(|entry| [entry.tag, entry.value]);
-    pairs.flat_map(u64::to_le_bytes).collect()
+fn render_entries(entries: &[DynamicEntry]) -> Vec<u8> {
+    entries.iter().flat_map(|entry| [entry.tag, entry.value]).flat_map(u64::to_le_bytes).collect()
 }
 
 fn is_run_path(entry: &DynamicEntry) -> bool {
@@ -291,7 +306,7 @@ fn is_run_path(entry: &DynamicEntry) -> bool {
 /// Refuses headers whose ranges the planner could not add and compare safely.
 fn ensure_bounded(tables: &ElfTables<'_>) -> Result<()> {
     let len = tables.len();
-    // An overflow of a segment's range ends at `u64::MAX`, which is outside as well.
+    // A range whose end would overflow ends at `u64::MAX`, which is outside as well.
     let is_within = |range: Range<u64>, end| contains(&(0..end), &range);
     ensure!(
         tables.segments.len() <= MAX_SEGMENTS,
@@ -318,20 +333,23 @@ fn ensure_bounded(tables: &ElfTables<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The range of the dynamic strings in the file.
+/// Finds the range of the dynamic strings in the file.
 ///
 /// The last byte must be NUL. Otherwise the loader would read the last string beyond the table, and
 /// get another string once the table is copied.
-fn strings(tables: &ElfTables<'_>, entries: &[DynamicEntry]) -> Result<Range<u64>> {
+fn find_strings(tables: &ElfTables<'_>, entries: &[DynamicEntry]) -> Result<Range<u64>> {
+    // If a tag is repeated, loaders and tools need not use the same entry.
     let [address, size] = [DT_STRTAB, DT_STRSZ].map(|tag| {
-        let named = entries.iter().filter(|entry| entry.tag == tag);
-        named.exactly_one().ok().map(|entry| entry.value)
+        let entry = entries.iter().filter(|entry| entry.tag == tag).exactly_one().ok()?;
+        Some(entry.value)
     });
     let (Some(address), Some(size)) = (address, size) else {
         bail!("the dynamic table does not name its strings once");
     };
-    let start = tables.place(address, size).filter(|_| size > 0);
-    let start = start.context("the dynamic string table is in no segment")?;
+    let start = tables
+        .place(address, size)
+        .filter(|_| size > 0)
+        .context("the dynamic string table is in no segment")?;
     let end = start.saturating_add(size);
     let mut last = [0];
     read_exact_at(tables.source, end.saturating_sub(1), &mut last)?;
