@@ -40,14 +40,16 @@ impl CodeTarget {
         runs_with_xnack_off(&self.0)
     }
 
-    /// The targets whose code the runtime accepts for this one, most specific first: for
+    /// The targets whose code the runtime accepts for this target, most specific first: for
     /// `gfx90a:sramecc+:xnack-` these are itself, `gfx90a:sramecc+`, `gfx90a:xnack-` and `gfx90a`.
     pub fn accepted(&self) -> Vec<Self> {
         let features: Vec<&str> = self.0.split(':').skip(1).collect();
-        let counts = (0..=features.len()).rev();
-        let subsets = counts.flat_map(|count| features.iter().copied().combinations(count));
-        let targets = subsets.map(|chosen| [&[self.processor()], chosen.as_slice()].concat());
-        targets.map(|it| Self(it.join(":").into())).collect()
+        (0..=features.len())
+            .rev()
+            .flat_map(|count| features.iter().copied().combinations(count))
+            .map(|chosen| [&[self.processor()], chosen.as_slice()].concat().join(":"))
+            .map(|target| Self(target.into()))
+            .collect()
     }
 
     fn processor(&self) -> &str {
@@ -65,6 +67,7 @@ impl FromStr for CodeTarget {
     type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        // The text may come from a damaged file, and be megabytes long.
         let shown: String = text.chars().take(80).collect();
         let refuse = |reason| Err(Invalid::new(reason, shown.as_str()));
         match TargetId::parse(text) {
@@ -75,7 +78,7 @@ impl FromStr for CodeTarget {
     }
 }
 
-/// Whether this is a generic target of the runtime.
+/// Whether `base`, a target without features, is a generic target of the runtime.
 pub(super) fn is_generic(base: &CodeTarget) -> bool {
     TargetTable::builtin().is_generic(base.as_str())
 }

@@ -57,7 +57,7 @@ pub fn each(
         let archive = KpackArchive::open(source)?;
         for code in archive.codes() {
             let (name, number) = code.key.rsplit_once('#').unwrap_or((&code.key, "0"));
-            let found = FoundCode {
+            let description = FoundCode {
                 name: name.to_owned(),
                 bundle: number
                     .parse()
@@ -67,30 +67,38 @@ pub fn each(
                 packed: Some(code.packed),
                 compression: archive.scheme().to_string(),
             };
-            each(&found, &|| archive.read(code))?;
+            each(&description, &|| archive.read(code))?;
         }
         return Ok(CodeFile::Archive);
     }
-    let (kind, section) = if file.has(0, bundle::RAW)? || file.has(0, bundle::COMPRESSED)? {
-        (CodeFile::Bundles, file)
-    } else {
-        let code = match host::look(source)? {
-            FatFileKind::Fat(fat) => fat.code,
-            FatFileKind::Unsplittable { code, .. } => code,
-            FatFileKind::Split => return Ok(CodeFile::Split(host::references(source)?)),
-            FatFileKind::Plain => {
-                bail!("no device code: neither an archive, nor bundles, nor a fat binary")
-            }
-        };
-        let section = ByteRegion::new(source, "device code", &code)?;
-        (CodeFile::Fat, section)
+    if file.has(0, bundle::RAW)? || file.has(0, bundle::COMPRESSED)? {
+        each_in_bundles(&file, each)?;
+        return Ok(CodeFile::Bundles);
+    }
+    let code = match host::look(source)? {
+        FatFileKind::Fat(fat) => fat.code,
+        // Code that must stay in its binary can still be looked at.
+        FatFileKind::Unsplittable { code, .. } => code,
+        FatFileKind::Split => return Ok(CodeFile::Split(host::references(source)?)),
+        FatFileKind::Plain => {
+            bail!("no device code: neither an archive, nor bundles, nor a fat binary")
+        }
     };
-    for (ordinal, bundle) in bundle::find(&section)?.iter().enumerate() {
-        let opened = bundle::open(&section, bundle)
+    each_in_bundles(&ByteRegion::new(source, "device code", &code)?, each)?;
+    Ok(CodeFile::Fat)
+}
+
+/// Calls `each` with every code object of the bundles of a section.
+fn each_in_bundles(
+    section: &ByteRegion<'_>,
+    mut each: impl FnMut(&FoundCode, &dyn Fn() -> Result<Vec<u8>>) -> Result<()>,
+) -> Result<()> {
+    for (ordinal, bundle) in bundle::find(section)?.iter().enumerate() {
+        let opened = bundle::open(section, bundle)
             .with_context(|| format!("failed to open bundle {ordinal}"))?;
         let compression = bundle.compression.as_ref();
         for (target, entry) in opened.code() {
-            let found = FoundCode {
+            let description = FoundCode {
                 name: String::new(),
                 bundle: ordinal,
                 target: target.clone(),
@@ -98,10 +106,10 @@ pub fn each(
                 packed: compression.is_none().then_some(entry.size),
                 compression: compression.map_or("none".to_owned(), ToString::to_string),
             };
-            each(&found, &|| opened.read(entry))?;
+            each(&description, &|| opened.read(entry))?;
         }
     }
-    Ok(kind)
+    Ok(())
 }
 
 /// The names of the kernels in a code object; empty if it cannot be parsed.
@@ -111,7 +119,11 @@ pub fn kernels(code: &[u8]) -> Vec<String> {
     };
     // Each kernel, such as `add`, has a kernel descriptor with the symbol `add.kd`; see
     // https://llvm.org/docs/AMDGPUUsage.html#symbols.
-    let names = elf.dynsyms.iter().filter_map(|symbol| elf.dynstrtab.get_at(symbol.st_name));
-    let names = names.filter_map(|name| name.strip_suffix(".kd"));
-    names.map(str::to_owned).sorted().collect()
+    elf.dynsyms
+        .iter()
+        .filter_map(|symbol| elf.dynstrtab.get_at(symbol.st_name))
+        .filter_map(|name| name.strip_suffix(".kd"))
+        .map(str::to_owned)
+        .sorted()
+        .collect()
 }

@@ -64,42 +64,45 @@ pub fn owner(path: &RelPath) -> Option<(&'static str, Target)> {
 
 /// Whether the library of a database works without this file, so that a target may have none.
 pub fn is_optional(path: &RelPath) -> bool {
-    let mut rules = TABLE.rule.iter();
-    let rule = rules.find(|rule| rule.target(path).is_some());
+    // The first rule that knows the file, as in `owner`.
+    let rule = TABLE.rule.iter().find(|rule| rule.target(path).is_some());
     rule.is_some_and(|rule| rule.optional)
 }
 
 impl DatabaseRule {
-    /// The file name and the directories below those of the rule, if the rule may be about a file.
-    fn below<'a>(&self, path: &'a RelPath) -> Option<(&'a str, Vec<&'a str>)> {
+    /// The path of a file below the directory of the rule, if the rule may be about the file: the
+    /// directories and the file name.
+    fn components_below<'a>(&self, path: &'a RelPath) -> Option<Vec<&'a str>> {
         let name = path.file_name();
-        let begins = self.begins.is_empty() || self.begins.iter().any(|b| name.starts_with(b));
-        let ends = self.ends.is_empty() || self.ends.iter().any(|e| name.ends_with(e));
+        let begins = self.begins.is_empty() || self.begins.iter().any(|it| name.starts_with(it));
+        let ends = self.ends.is_empty() || self.ends.iter().any(|it| name.ends_with(it));
         if !begins || !ends {
             return None;
         }
         let components: Vec<&str> = path.components().collect();
-        let below: Vec<&str> = self.below.iter().flat_map(RelPath::components).collect();
-        // The components below the rule's directories.
-        let mut tails = (0..components.len()).filter_map(|at| components.get(at..));
-        let tail = tails.find(|tail| tail.starts_with(&below))?;
-        let rest = tail.get(below.len()..)?;
-        let (file, directories) = rest.split_last()?;
-        Some((*file, directories.to_vec()))
+        let directory: Vec<&str> = self.below.iter().flat_map(RelPath::components).collect();
+        // The directory of the rule may itself be at any depth of the installed tree.
+        let start = (0..components.len())
+            .find(|start| components.get(*start..).is_some_and(|it| it.starts_with(&directory)))?;
+        components.get(start + directory.len()..).map(<[_]>::to_vec)
     }
 
+    /// The target of a file; `None` if the rule is not about the file.
     fn target(&self, path: &RelPath) -> Option<Target> {
-        let (file, directories) = self.below(path)?;
+        let components = self.components_below(path)?;
+        let (file, directories) = components.split_last()?;
         match self.target {
-            TargetPlace::Name => PROCESSOR.find_iter(file).find_map(|it| parsed(it.as_str())),
+            TargetPlace::Name => {
+                PROCESSOR.find_iter(file).find_map(|processor| parse_target(processor.as_str()))
+            }
             TargetPlace::Directory => directories.iter().find_map(|directory| {
                 let renamed = self.renamed.get(*directory).map(String::as_str);
-                whole(renamed.unwrap_or(directory))
+                parse_whole_name(renamed.unwrap_or(directory))
             }),
-            TargetPlace::List => file.match_indices("gfx").find_map(|(at, _)| {
-                let rest = file.get(at..)?;
-                let mut targets = self.targets.iter();
-                let target = targets.find(|target| rest.starts_with(target.as_str()))?;
+            TargetPlace::List => file.match_indices("gfx").find_map(|(start, _)| {
+                let rest = file.get(start..)?;
+                let target =
+                    self.targets.iter().find(|target| rest.starts_with(target.as_str()))?;
                 target.parse().ok()
             }),
         }
@@ -107,14 +110,14 @@ impl DatabaseRule {
 }
 
 /// The target that is the whole name, with or without an XNACK feature: `gfx90a-xnack+`.
-fn whole(name: &str) -> Option<Target> {
+fn parse_whole_name(name: &str) -> Option<Target> {
     let processor = PROCESSOR.find(name)?;
-    let is_whole = matches!(name.get(processor.end()..)?, "" | "-xnack+" | "-xnack-");
-    let processor = processor.as_str();
-    (is_whole && name.starts_with(processor)).then(|| parsed(processor))?
+    let is_whole = processor.start() == 0
+        && matches!(name.get(processor.end()..)?, "" | "-xnack+" | "-xnack-");
+    is_whole.then(|| parse_target(processor.as_str()))?
 }
 
-fn parsed(processor: &str) -> Option<Target> {
+fn parse_target(processor: &str) -> Option<Target> {
     processor.replace('_', "-").parse().ok()
 }
 

@@ -22,7 +22,7 @@ use crate::{
 /// A generation of the runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generation {
-    /// Uses only the first archive that lists a target, and fails if it lacks the wanted code.
+    /// Uses only the first archive that lists a target, and fails if this archive lacks the wanted code.
     FirstArchive,
     /// Tries every archive that lists a target.
     EveryArchive,
@@ -49,35 +49,39 @@ pub fn find<'a, R: ReadAt>(
     reference: &WrapperReference,
     device: &CodeTarget,
 ) -> CodePlace<'a, R> {
-    let wanted = wanted(device);
-    let candidates = candidates(path, reference, &wanted).into_iter();
-    let candidates: Vec<_> = candidates.filter_map(|it| archives.get(&it)).collect();
+    let targets = wanted(device);
+    let existing: Vec<_> = candidates(path, reference, &targets)
+        .into_iter()
+        .filter_map(|path| archives.get(&path))
+        .collect();
     let key = reference.key();
-    let mut found = CodePlace::PassedOver;
-    for (target, archive) in wanted.iter().cartesian_product(candidates) {
-        if !archive.targets().iter().any(|it| it == target.as_str()) {
+    let mut place = CodePlace::PassedOver;
+    // The target comes before the archive: the runtime asks for the most specific target first.
+    for (target, archive) in targets.iter().cartesian_product(existing) {
+        // The runtime decides by this list only whether an archive is for a target.
+        if !archive.targets().iter().any(|listed| listed == target.as_str()) {
             continue;
         }
         if let Some(code) = archive.find(&key, target) {
             return CodePlace::In(archive, code);
         }
-        found = CodePlace::Lacking;
+        place = CodePlace::Lacking;
         if generation == Generation::FirstArchive {
             break;
         }
     }
-    found
+    place
 }
 
 /// The targets whose code runs on a device, in the order in which the runtime looks for them: first
-/// the device's own target, then its generic one, each with all features first and with none last.
+/// the target of the device, then its generic target, each with all features first and with none last.
 pub fn wanted(device: &CodeTarget) -> Vec<CodeTarget> {
     let mut wanted = device.accepted();
     let base = device.base();
     if let Some(generic) = generic(base.as_str()) {
         let features = device.as_str().strip_prefix(base.as_str()).unwrap_or("");
-        let generic = format!("{generic}{features}").parse::<CodeTarget>();
-        wanted.extend(generic.iter().flat_map(CodeTarget::accepted));
+        let generic_target = format!("{generic}{features}").parse::<CodeTarget>();
+        wanted.extend(generic_target.iter().flat_map(CodeTarget::accepted));
     }
     wanted
 }
@@ -88,25 +92,28 @@ pub fn candidates(
     reference: &WrapperReference,
     wanted: &[CodeTarget],
 ) -> Vec<RelPath> {
-    let patterns = reference.marker.kpack_search_paths.iter();
-    let texts = patterns
+    reference
+        .marker
+        .kpack_search_paths
+        .iter()
         .cartesian_product(wanted)
-        .map(|(pattern, target)| pattern.replacen(PLACEHOLDER, target.as_str(), 1));
-    let places = texts.filter_map(|text| path.resolve_link(&text));
-    places.unique().collect()
+        .map(|(pattern, target)| pattern.replacen(PLACEHOLDER, target.as_str(), 1))
+        .filter_map(|archive| path.resolve_link(&archive))
+        .unique()
+        .collect()
 }
 
 /// A split binary: its path in the installed tree, and the references of its wrappers.
 pub type SplitBinary = (RelPath, Vec<WrapperReference>);
 
-/// The parts of an artifact may come from different splits: the generic part of one family with the
-/// device parts of another. They fit if the binaries have the same bundles, and the archives have
-/// the names in the markers. Otherwise the runtime does not find the code of a target, and the
-/// first error would appear when a program runs on such a device.
-///
 /// Says which code the runtime would not find or not use, if the archives are installed at these
 /// paths beside the binaries: the first code object, in the order of binaries and targets. Code for
 /// other binaries is ignored.
+///
+/// The parts of an artifact may come from different splits: the generic part of one family with the
+/// device parts of another family. They fit if the binaries have the same bundles, and the archives have
+/// the names in the markers. Otherwise the runtime does not find the code of a target, and the
+/// first error would appear when a program runs on such a device.
 pub fn lost_code<R: ReadAt>(
     binaries: &[&SplitBinary],
     archives: &ArchivesByPath<'_, R>,
@@ -117,43 +124,50 @@ pub fn lost_code<R: ReadAt>(
             names.insert(&reference.marker.kernel_name, path);
         }
     }
-    let mut held: BTreeMap<(RelPath, String, CodeTarget), &RelPath> = BTreeMap::new();
+    // The code of these binaries in the archives, with its binary. What a binary asks for is removed
+    // below, so that the code that no binary reaches remains.
+    let mut unreached: BTreeMap<(RelPath, String, CodeTarget), &RelPath> = BTreeMap::new();
     for (path, archive) in archives {
         for code in archive.codes() {
             let name = code.key.rsplit_once('#').map(|(name, _)| name);
             if let Some(binary) = name.and_then(|name| names.get(name)) {
-                let code = (path.clone(), code.key.clone(), code.target.clone());
-                held.insert(code, binary);
+                let place = (path.clone(), code.key.clone(), code.target.clone());
+                unreached.insert(place, binary);
             }
         }
     }
-    let targets: BTreeSet<CodeTarget> = held.keys().map(|(_, _, it)| it.clone()).collect();
-    // Each with the archive that the binary does not ask for it. `None` if an archive for the target
-    // lacks the code of this bundle, so that the runtime refuses the binary.
+    let targets: BTreeSet<CodeTarget> =
+        unreached.keys().map(|(_, _, target)| target.clone()).collect();
     let mut lost = BTreeSet::new();
     for (path, references) in binaries {
         for target in &targets {
             let accepted = wanted(target);
-            let (mut has_any, mut lacking) = (false, None);
+            let mut has_code = false;
+            let mut lacking_key = None;
             for reference in references {
                 let key = reference.key();
                 for archive in candidates(path, reference, &accepted) {
-                    held.remove(&(archive, key.clone(), target.clone()));
+                    unreached.remove(&(archive, key.clone(), target.clone()));
                 }
                 match find(Generation::EveryArchive, archives, path, reference, target) {
-                    CodePlace::In(..) => has_any = true,
-                    CodePlace::Lacking => lacking = Some(key),
+                    CodePlace::In(..) => has_code = true,
+                    CodePlace::Lacking => lacking_key = Some(key),
                     CodePlace::PassedOver => {}
                 }
             }
-            if let Some(key) = lacking.filter(|_| has_any) {
-                lost.insert((path, target.clone(), None, key));
+            // A binary that has no code for a target at all has lost none.
+            if let Some(key) = lacking_key.filter(|_| has_code) {
+                lost.insert(LostCode { binary: path, target: target.clone(), archive: None, key });
             }
         }
     }
-    let unreached = held.into_iter();
-    lost.extend(unreached.map(|((archive, key, target), it)| (it, target, Some(archive), key)));
-    lost.pop_first().map(|(binary, target, archive, key)| match archive {
+    lost.extend(unreached.into_iter().map(|((archive, key, target), binary)| LostCode {
+        binary,
+        target,
+        archive: Some(archive),
+        key,
+    }));
+    lost.pop_first().map(|LostCode { binary, target, archive, key }| match archive {
         Some(archive) => format!(
             "`{binary}` would not find its code for `{target}`: it does not ask `{archive}` for `{key}`"
         ),
@@ -161,6 +175,17 @@ pub fn lost_code<R: ReadAt>(
             "`{binary}` would be refused by the runtime for `{target}`: no archive has `{key}`"
         ),
     })
+}
+
+/// Code that a binary does not get. It is sorted by the fields in their order.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct LostCode<'a> {
+    binary: &'a RelPath,
+    target: CodeTarget,
+    /// The archive that has the code, and that the binary does not ask for it. `None` if an archive for
+    /// the target lacks the code of this bundle, so that the runtime refuses the binary.
+    archive: Option<RelPath>,
+    key: String,
 }
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
-//! `ByteRegion`: a range of a file that is read like a file of its own, and a buffered reader over
-//! it.
+//! `ByteRegion`: a range of a file that is read like a whole file, and buffered readers of it.
 
 use std::{
     io::{self, BufRead, BufReader, Read},
@@ -54,9 +53,9 @@ impl<'a> ByteRegion<'a> {
         let part = self.part(what, start, len)?;
         // A length that is within the file may still be larger than the memory of the machine, so
         // memory is allocated while the bytes arrive.
-        let room = usize::try_from(len).unwrap_or(usize::MAX).min(STEP);
-        let mut bytes = Vec::with_capacity(room);
-        // `take` ends without asking the file for the bytes behind the last one.
+        let capacity = usize::try_from(len).unwrap_or(usize::MAX).min(STEP);
+        let mut bytes = Vec::with_capacity(capacity);
+        // `take` ends without asking the file for the bytes behind the part.
         ReadFrom::new(part, 0)
             .take(len)
             .read_to_end(&mut bytes)
@@ -121,23 +120,23 @@ pub(super) struct BlockReader<'a> {
 
 impl<'a> BlockReader<'a> {
     pub(super) fn new(region: ByteRegion<'a>) -> Self {
-        let (start, block) = (0, Vec::new());
-        Self { region, start, block }
+        Self { region, start: 0, block: Vec::new() }
     }
 
     /// The bytes of an entry of `N` bytes.
     pub(super) fn bytes<const N: usize>(&mut self, what: &str, at: u64) -> Result<[u8; N]> {
-        if let Some(bytes) = self.known(at) {
+        if let Some(bytes) = self.bytes_of_block(at) {
             return Ok(bytes);
         }
         let left = self.region.len.saturating_sub(at);
+        // At least the entry: if it is not in the region, the error says where it would be.
         let len = left.min(BLOCK as u64).max(N as u64);
         self.block = self.region.bytes(what, at, len)?;
         self.start = at;
-        self.known(at).context("the file ends early")
+        self.bytes_of_block(at).context("the file ends early")
     }
 
-    fn known<const N: usize>(&self, at: u64) -> Option<[u8; N]> {
+    fn bytes_of_block<const N: usize>(&self, at: u64) -> Option<[u8; N]> {
         let inside = usize::try_from(at.checked_sub(self.start)?).ok()?;
         self.block.get(inside..)?.first_chunk().copied()
     }
@@ -159,20 +158,20 @@ impl ReadAt for ByteRegion<'_> {
 /// The offset of the next byte that the caller gets, although more bytes are buffered. The end of a
 /// compressed stream is found this way.
 pub(super) fn position(reader: &BufReader<ReadFrom<ByteRegion<'_>>>) -> u64 {
-    let next = reader.get_ref().offset;
-    next.saturating_sub(reader.buffer().len() as u64)
+    reader.get_ref().offset.saturating_sub(reader.buffer().len() as u64)
 }
 
 /// Decompresses a zstd frame of `len` bytes; see [`take`]. Windows may be as large as the frame, as
 /// clang makes them; by default the decoder refuses windows of more than 128 MiB.
 pub(super) fn unzstd(packed: impl BufRead, len: u64) -> io::Result<Vec<u8>> {
+    // One frame: behind it may be other bytes, and a caller may need `position` to say where it ends.
     let mut decoder = zstd::Decoder::with_buffer(packed)?.single_frame();
     decoder.window_log_max(31)?;
     take(decoder, len)
 }
 
-/// Reads at most one byte more than `len`. That byte shows that there is too much data, without
-/// decompressing all of it.
+/// Reads at most one byte more than `len`. This byte shows that there is too much data, without
+/// decompressing all of it. The caller compares the length.
 pub(super) fn take(decoder: impl Read, len: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     decoder.take(len.saturating_add(1)).read_to_end(&mut bytes)?;

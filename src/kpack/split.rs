@@ -63,7 +63,7 @@ pub struct ArchiveNames {
 pub struct FatBinary {
     /// The stage directory, whose contents are installed: `math-libs/BLAS/rocBLAS/stage`.
     pub prefix: RelPath,
-    /// The path below that: `lib/librocblas.so.5`.
+    /// The path in the stage directory: `lib/librocblas.so.5`.
     pub path: RelPath,
     /// The targets of each bundle.
     pub bundles: Vec<TargetSet>,
@@ -71,43 +71,42 @@ pub struct FatBinary {
     pub kernel_name: String,
     /// The targets, without features, for which the second rule of `ArchiveNames` applies.
     everywhere: TargetSet,
-    /// The first 8 digits of the hash, for the names of its own archives.
+    /// The first 8 digits of the SHA-256 of `kernel_name`, for the names of the archives of this binary.
     hash: String,
 }
 
 impl ArchiveNames {
     pub fn new(artifact: &str, binaries: &[FatBinary]) -> Self {
         let bundles = binaries.iter().flat_map(|binary| &binary.bundles);
-        Self { artifact: artifact.to_owned(), everywhere: shared(bundles) }
+        Self { artifact: artifact.to_owned(), everywhere: shared_targets(bundles) }
     }
 
     /// The name of the archive with the code of a bundle for `base`, a target without features. The
     /// name does not contain the target; see `archive_path`.
     pub fn name(&self, binary: &FatBinary, bundle: usize, base: &CodeTarget) -> String {
-        let [of_all, of_binary, own] = self.candidates(binary, bundle);
+        let [artifact_name, binary_name, bundle_name] = self.candidates(binary, bundle);
         if self.everywhere.contains(base) {
-            of_all
+            artifact_name
         } else if binary.everywhere.contains(base) {
-            of_binary
+            binary_name
         } else {
-            own
+            bundle_name
         }
     }
 
     /// The marker of each bundle of a binary.
     pub fn markers(&self, binary: &FatBinary) -> Vec<Marker> {
         let depth = binary.path.depth().saturating_sub(1);
-        let bundles = 0..binary.bundles.len();
-        bundles
+        (0..binary.bundles.len())
             .map(|bundle| Marker::new(depth, &self.candidates(binary, bundle), &binary.kernel_name))
             .collect()
     }
 
     /// The names of the three rules, in their order.
     fn candidates(&self, binary: &FatBinary, bundle: usize) -> [String; 3] {
-        let of_binary = format!("{}_{}", self.artifact, binary.hash);
-        let own = format!("{of_binary}_{bundle}");
-        [self.artifact.clone(), of_binary, own]
+        let binary_name = format!("{}_{}", self.artifact, binary.hash);
+        let bundle_name = format!("{binary_name}_{bundle}");
+        [self.artifact.clone(), binary_name, bundle_name]
     }
 }
 
@@ -116,7 +115,7 @@ impl FatBinary {
         let kernel_name = prefix.join(&path).to_string();
         let hash = Sha256::of(kernel_name.as_bytes()).to_string();
         Self {
-            everywhere: shared(&bundles),
+            everywhere: shared_targets(&bundles),
             hash: hash.chars().take(8).collect(),
             kernel_name,
             prefix,
@@ -127,19 +126,19 @@ impl FatBinary {
 }
 
 /// The targets, without features, for which all bundles have code in the same variants.
-fn shared<'a>(bundles: impl IntoIterator<Item = &'a TargetSet>) -> TargetSet {
-    let variants = |set: &'a TargetSet| {
+fn shared_targets<'a>(bundles: impl IntoIterator<Item = &'a TargetSet>) -> TargetSet {
+    let variants_by_base = |bundle: &'a TargetSet| {
         let mut variants: BTreeMap<CodeTarget, BTreeSet<&CodeTarget>> = BTreeMap::new();
-        for target in set {
+        for target in bundle {
             variants.entry(target.base()).or_default().insert(target);
         }
         variants
     };
-    let mut bundles = bundles.into_iter();
-    let mut shared = bundles.next().map(variants).unwrap_or_default();
-    for set in bundles {
-        let other = variants(set);
-        shared.retain(|base, known| other.get(base) == Some(known));
+    let mut rest = bundles.into_iter();
+    let mut shared = rest.next().map(variants_by_base).unwrap_or_default();
+    for bundle in rest {
+        let others = variants_by_base(bundle);
+        shared.retain(|base, variants| others.get(base) == Some(variants));
     }
     shared.into_keys().collect()
 }
@@ -177,14 +176,16 @@ pub fn device_code(source: &dyn ReadAt) -> Result<DeviceCode> {
         FatFileKind::Fat(fat) => fat,
     };
     let section = fat.section(source)?;
-    let bundles = fat.bundles.iter().enumerate().map(|(ordinal, one)| {
-        let parts = bundle::parts(&section, one);
-        let parts = parts.with_context(|| format!("failed to open bundle {ordinal}"))?;
-        Ok(parts.into_iter().collect())
-    });
-    let bundles: Vec<BTreeMap<CodeTarget, u64>> = bundles.collect::<Result<_>>()?;
+    let mut bundles: Vec<BTreeMap<CodeTarget, u64>> = Vec::new();
+    for (ordinal, bundle) in fat.bundles.iter().enumerate() {
+        let parts = bundle::parts(&section, bundle)
+            .with_context(|| format!("failed to open bundle {ordinal}"))?;
+        bundles.push(parts.into_iter().collect());
+    }
+    // A split takes all code out of a binary. Code that no archive can serve would be lost, so such a
+    // binary keeps all of its code.
     let mut targets = bundles.iter().flat_map(BTreeMap::keys);
-    if let Some(target) = targets.find(|it| home(it).is_none()) {
+    if let Some(target) = targets.find(|target| home(target).is_none()) {
         let why = format!("no runtime looks into an archive for `{target}`");
         return Ok(DeviceCode::Stays(why));
     }
@@ -207,13 +208,13 @@ pub struct Marker {
 }
 
 impl Marker {
-    /// The marker of a binary that is `depth` directories below the one with `.kpack`. The runtime
+    /// The marker of a binary that is `depth` directories below the directory with `.kpack`. The runtime
     /// searches the archives in the given order.
     pub fn new(depth: usize, archives: &[impl fmt::Display], kernel_name: &str) -> Self {
         let up = "../".repeat(depth);
-        let archives = archives.iter();
-        let paths = archives.map(|name| format!("{up}.kpack/{name}_{PLACEHOLDER}.kpack"));
-        Self { kpack_search_paths: paths.collect(), kernel_name: kernel_name.to_owned() }
+        let paths =
+            archives.iter().map(|name| format!("{up}.kpack/{name}_{PLACEHOLDER}.kpack")).collect();
+        Self { kpack_search_paths: paths, kernel_name: kernel_name.to_owned() }
     }
 
     pub fn render(&self) -> Result<Vec<u8>> {
@@ -230,8 +231,7 @@ impl Marker {
         let paths = &marker.kpack_search_paths;
         ensure!(!paths.is_empty(), "a marker without a path");
         ensure!(paths.len() <= MOST_PATHS, "a marker with {} paths", paths.len());
-        let longest = paths.iter().chain([&marker.kernel_name]).map(String::len);
-        let longest = longest.max().unwrap_or(0);
+        let longest = paths.iter().chain([&marker.kernel_name]).map(String::len).max().unwrap_or(0);
         ensure!(longest <= LONGEST, "a marker with a path of {longest} bytes");
         let len = usize::try_from(reader.get_ref().position())?;
         Ok((marker, len))

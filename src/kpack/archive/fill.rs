@@ -24,11 +24,11 @@ const ROOM: u64 = 512 << 20;
 
 /// A binary whose device code goes into archives.
 pub struct CodeSource<'a> {
-    /// What stands for it in errors.
+    /// The name of the binary in errors.
     pub name: String,
     pub fat: &'a SplittableBinary,
     pub binary: &'a FatBinary,
-    /// Opens the file. Each thread does so for itself.
+    /// Opens the file. Each task opens it again, because a file is not shared between threads.
     pub open: Box<dyn Fn() -> Result<Box<dyn ReadAt + 'a>> + Sync + 'a>,
     /// Whether the bytes have a digest that was verified already. The hashes in compressed bundles are
     /// then not verified: an MD5 takes longer than the decompression.
@@ -36,7 +36,7 @@ pub struct CodeSource<'a> {
 }
 
 /// Chooses the archive for a code object by the index of the binary, the number of the bundle and the
-/// target. Code without one is left out.
+/// target. Code that gets no archive is left out.
 pub(crate) type PlaceCode<'a, K> =
     dyn Fn(usize, usize, &CodeTarget) -> Result<Option<K>> + Sync + 'a;
 
@@ -58,6 +58,8 @@ pub fn write_archives<K: Ord + Send, W: Write + Seek>(
         bundles.map(move |(ordinal, bundle)| BundleTask { index, source, ordinal, bundle })
     });
     let limits = Limits { jobs, room: ROOM, stop };
+    // `ordered` hands the results over in the order of the tasks: so the ordinals of code objects, and
+    // which of two equal code objects is stored, do not depend on the threads.
     parallel::ordered(
         bundles.map(|task| (task.bundle.unpacked(), task)),
         limits,
@@ -79,10 +81,12 @@ pub fn write_archives<K: Ord + Send, W: Write + Seek>(
     )
 }
 
-/// One bundle of a binary.
+/// The work for one bundle of a binary.
 struct BundleTask<'a, 's> {
+    /// The index of the binary.
     index: usize,
     source: &'a CodeSource<'s>,
+    /// The number of the bundle.
     ordinal: usize,
     bundle: &'a Bundle,
 }

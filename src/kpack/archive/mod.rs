@@ -104,7 +104,7 @@ struct Toc {
     group_name: String,
     #[serde(default)]
     gfx_arch_family: String,
-    #[serde(deserialize_with = "few")]
+    #[serde(deserialize_with = "read_targets")]
     gfx_arches: Vec<String>,
     /// The entries by key and target.
     #[serde(rename = "toc")]
@@ -186,10 +186,11 @@ impl<R: ReadAt> KpackArchive<R> {
     }
 
     pub fn find(&self, key: &str, target: &CodeTarget) -> Option<&StoredCode> {
-        let found = self
+        let index = self
             .codes
-            .binary_search_by(|code| (code.key.as_str(), &code.target).cmp(&(key, target)));
-        found.ok().and_then(|at| self.codes.get(at))
+            .binary_search_by(|code| (code.key.as_str(), &code.target).cmp(&(key, target)))
+            .ok()?;
+        self.codes.get(index)
     }
 
     /// Reads, and decompresses, a code object of this archive.
@@ -228,7 +229,8 @@ impl Toc {
     }
 
     /// All entries, sorted by key and target. It is an error if `gfx_arches` does not list the
-    /// target of an entry, because the runtime would never find that code.
+    /// target of an entry, because the runtime would never find the code. `area` is the archive up to the
+    /// table of contents.
     fn codes(&self, area: &ByteRegion<'_>) -> Result<Vec<StoredCode>> {
         let places = match self.compression_scheme {
             KpackScheme::Stored => self.blobs.clone().context("no places of code objects")?,
@@ -238,67 +240,80 @@ impl Toc {
             area.part("code object", place.offset, place.size)?;
             ensure!(place.offset >= BLOBS, "a code object in the header");
         }
-        let named: BTreeSet<&String> = self.gfx_arches.iter().collect();
-        let entries = self.index.0.iter().flat_map(|(key, targets)| {
-            let targets = targets.0.iter();
-            targets.map(move |(target, entry)| (key, target, entry))
-        });
-        let codes = entries.map(|(key, target, entry)| {
-            ensure!(
-                named.contains(target),
-                "code for a target that the archive does not name: `{key}` for `{target}`"
-            );
-            let ordinal = entry.ordinal;
-            let place = places.get(usize::try_from(ordinal)?).with_context(|| {
-                let count = places.len();
-                format!("code object {ordinal} of {count}: `{key}` for `{target}`")
-            })?;
-            let parsed: CodeTarget = target.parse()?;
-            ensure!(
-                parsed.as_str() == target,
-                "a target in an order that the runtime does not ask for: `{target}`"
-            );
-            ensure!(entry.kind == KIND, "code of an unknown kind: `{}` in `{key}`", entry.kind);
-            let stored = self.blobs.as_ref().map(|_| place.size);
-            let size = entry.original_size.or(stored);
-            let size =
-                size.with_context(|| format!("code of an unknown size: `{key}` for `{target}`"))?;
-            ensure!(
-                self.compression_scheme == KpackScheme::Zstd || place.size == size,
-                "code of two sizes, {} and {size}: `{key}` for `{target}`",
-                place.size
-            );
-            Ok(StoredCode {
-                key: key.clone(),
-                target: parsed,
-                size,
-                packed: place.size,
-                origin: entry.metadata.clone(),
-                offset: place.offset,
-            })
-        });
-        codes.collect()
+        let listed: BTreeSet<&String> = self.gfx_arches.iter().collect();
+        let mut codes = Vec::new();
+        for (key, entries) in &self.index.0 {
+            for (target, entry) in &entries.0 {
+                ensure!(
+                    listed.contains(target),
+                    "code for a target that the archive does not name: `{key}` for `{target}`"
+                );
+                codes.push(self.code(&places, key, target, entry)?);
+            }
+        }
+        Ok(codes)
+    }
+
+    /// The code object of an entry. `places` has the places of all code objects.
+    fn code(
+        &self,
+        places: &[BlobPlace],
+        key: &str,
+        target: &str,
+        entry: &TocEntry,
+    ) -> Result<StoredCode> {
+        let ordinal = entry.ordinal;
+        let place = places.get(usize::try_from(ordinal)?).with_context(|| {
+            let count = places.len();
+            format!("code object {ordinal} of {count}: `{key}` for `{target}`")
+        })?;
+        // Parsing sorts the features. The runtime compares texts, and asks for the sorted text only.
+        let sorted: CodeTarget = target.parse()?;
+        ensure!(
+            sorted.as_str() == target,
+            "a target in an order that the runtime does not ask for: `{target}`"
+        );
+        ensure!(entry.kind == KIND, "code of an unknown kind: `{}` in `{key}`", entry.kind);
+        let stored_size = self.blobs.as_ref().map(|_| place.size);
+        let size = entry
+            .original_size
+            .or(stored_size)
+            .with_context(|| format!("code of an unknown size: `{key}` for `{target}`"))?;
+        ensure!(
+            self.compression_scheme == KpackScheme::Zstd || place.size == size,
+            "code of two sizes, {} and {size}: `{key}` for `{target}`",
+            place.size
+        );
+        Ok(StoredCode {
+            key: key.to_owned(),
+            target: sorted,
+            size,
+            packed: place.size,
+            origin: entry.metadata.clone(),
+            offset: place.offset,
+        })
     }
 
     /// The places of zstd frames. The archive has no index of them, so this reads the length of
     /// each frame and skips its contents.
     fn frames(&self, area: &ByteRegion<'_>) -> Result<Vec<BlobPlace>> {
-        let offset = self.zstd_offset.context("no place of the frames")?;
-        let size = self.zstd_size.context("no length of the frames")?;
-        ensure!(offset >= BLOBS && size <= MAX_FRAMES, "{size} bytes of frames at {offset}");
-        let area = area.part("frames", offset, size)?;
-        let count = area.number("number of frames", 0, 4)?;
+        let start = self.zstd_offset.context("no place of the frames")?;
+        let total = self.zstd_size.context("no length of the frames")?;
+        ensure!(start >= BLOBS && total <= MAX_FRAMES, "{total} bytes of frames at {start}");
+        let frames = area.part("frames", start, total)?;
+        let count = frames.number("number of frames", 0, 4)?;
         ensure!(count <= MAX_CODES, "an archive of {count} code objects");
         let mut places = Vec::new();
         let mut at = 4_u64;
         for _ in 0..count {
-            let size = area.number("length of a frame", at, 4)?;
+            let size = frames.number("length of a frame", at, 4)?;
             at = at.saturating_add(4);
-            area.part("frame", at, size)?;
-            places.push(BlobPlace { offset: offset.saturating_add(at), size });
+            frames.part("frame", at, size)?;
+            places.push(BlobPlace { offset: start.saturating_add(at), size });
             at = at.saturating_add(size);
         }
-        ensure!(at == size, "frames that end at {at} of {size}");
+        // A wrong length of one frame shifts all frames behind it, and then this end is wrong too.
+        ensure!(at == total, "frames that end at {at} of {total}");
         Ok(places)
     }
 }
@@ -334,7 +349,7 @@ impl<'de, V: Deserialize<'de>> Visitor<'de> for UniqueMap<V> {
 
 /// Reads the list of targets, with a limit. An empty string has one byte in the file but many in
 /// memory, so a list within `MAX_TOC` could still exhaust the memory.
-fn few<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+fn read_targets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     struct Targets;
     impl<'de> Visitor<'de> for Targets {
         type Value = Vec<String>;

@@ -31,9 +31,10 @@ pub struct Packed {
 /// An archive while it is written. Equal code objects are stored once.
 pub struct ArchiveWriter<W> {
     out: W,
+    /// The offset of the next byte.
     at: u64,
     toc: Toc,
-    /// The ordinals of the stored code objects.
+    /// The ordinals of the stored code objects, by the digests of their compressed bytes.
     known: BTreeMap<Sha256, u32>,
 }
 
@@ -90,23 +91,25 @@ impl<W: Write + Seek> ArchiveWriter<W> {
             metadata: origin,
         };
         let targets = &mut self.toc.index.0.entry(key.to_owned()).or_default().0;
-        let before = targets.insert(target.to_string(), entry);
-        ensure!(before.is_none(), "two code objects for the same: `{key}` for `{target}`");
+        let earlier = targets.insert(target.to_string(), entry);
+        ensure!(earlier.is_none(), "two code objects for the same: `{key}` for `{target}`");
         Ok(())
     }
 
     /// Writes the table of contents and the header. Returns the length of the archive as well.
     pub fn finish(mut self) -> Result<(W, u64)> {
-        let start = self.at;
-        let targets = self.toc.index.0.values().flat_map(|it| it.0.keys());
+        let toc_at = self.at;
+        let targets = self.toc.index.0.values().flat_map(|entries| entries.0.keys());
         self.toc.gfx_arches = targets.cloned().sorted().dedup().collect();
         self.toc.zstd_offset = Some(BLOBS);
-        self.toc.zstd_size = Some(start.saturating_sub(BLOBS));
-        let mut header = [&MAGIC[..], &VERSION.to_le_bytes(), &start.to_le_bytes()].concat();
+        self.toc.zstd_size = Some(toc_at.saturating_sub(BLOBS));
+        let mut header = [&MAGIC[..], &VERSION.to_le_bytes(), &toc_at.to_le_bytes()].concat();
         header.resize(64, 0);
+        // Behind the header is the number of code objects, which is the next ordinal.
         header.extend(self.next_ordinal()?.to_le_bytes());
-        let contents = rmp_serde::to_vec_named(&self.toc);
-        self.write(&contents.context("failed to write the table of contents")?)?;
+        let toc =
+            rmp_serde::to_vec_named(&self.toc).context("failed to write the table of contents")?;
+        self.write(&toc)?;
         self.out
             .seek(SeekFrom::Start(0))
             .and_then(|_| self.out.write_all(&header))

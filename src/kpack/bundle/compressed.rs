@@ -23,10 +23,11 @@ use crate::{
 const MAX_UNPACKED: u64 = 1 << 32;
 
 /// Limit for decompressing into one allocation of the size that the header claims. The largest
-/// known bundle has a tenth of it. Larger ones are decompressed as a stream, so that memory grows
+/// known bundle has a tenth of it. A larger bundle is decompressed as a stream, so that memory grows
 /// only with the real contents.
 const AT_ONCE: u64 = 1 << 30;
 
+/// How a bundle is compressed, from its header.
 #[derive(Clone, Copy, Debug, derive_more::Display, PartialEq, Eq)]
 #[display("CCOB v{version} {method}")]
 pub struct BundleCompression {
@@ -85,7 +86,7 @@ pub(super) fn fields(region: &ByteRegion<'_>) -> Result<(Option<u64>, BundleComp
 }
 
 impl BundleCompression {
-    /// Decompresses the raw bundle. It is an error if its size is not the one in the header.
+    /// Decompresses the raw bundle. It is an error if the header has another size.
     pub(super) fn unpack(&self, region: &ByteRegion<'_>) -> Result<Vec<u8>> {
         match self.at_once(region)? {
             Some(bytes) => Ok(bytes),
@@ -96,10 +97,10 @@ impl BundleCompression {
     /// It is an error if the decompressed bytes do not have the hash in the header.
     pub(super) fn verify_hash(&self, bytes: &[u8]) -> Result<()> {
         let digest = Md5::digest(bytes);
-        let found = u64::from_le_bytes(digest.first_chunk().copied().unwrap_or_default());
+        let hash = u64::from_le_bytes(digest.first_chunk().copied().unwrap_or_default());
         ensure!(
-            found == self.hash,
-            "the content of a compressed bundle does not have its hash: {found:016x} instead of {:016x}",
+            hash == self.hash,
+            "the content of a compressed bundle does not have its hash: {hash:016x} instead of {:016x}",
             self.hash
         );
         Ok(())
@@ -107,7 +108,7 @@ impl BundleCompression {
 
     /// The first bytes of the raw bundle.
     pub(super) fn begin(&self, region: &ByteRegion<'_>, len: u64) -> Result<Vec<u8>> {
-        decoded(region.from(self.start), self.method, len)
+        decode(region.from(self.start), self.method, len)
     }
 
     /// Decompresses into one buffer; `None` if the bundle is not zstd, is too large, or fails.
@@ -134,7 +135,7 @@ impl BundleCompression {
     /// Decompresses the whole stream. Also returns its end, as an offset in the region.
     fn stream(&self, region: &ByteRegion<'_>) -> Result<(Vec<u8>, u64)> {
         let mut packed = region.from(self.start);
-        let bytes = decoded(&mut packed, self.method, self.unpacked)?;
+        let bytes = decode(&mut packed, self.method, self.unpacked)?;
         ensure!(
             bytes.len() as u64 == self.unpacked,
             "a compressed bundle of another length than it says: not {} bytes",
@@ -144,7 +145,7 @@ impl BundleCompression {
     }
 }
 
-fn decoded(packed: impl BufRead, method: BundleMethod, len: u64) -> Result<Vec<u8>> {
+fn decode(packed: impl BufRead, method: BundleMethod, len: u64) -> Result<Vec<u8>> {
     let bytes = match method {
         BundleMethod::Zlib => take(flate2::bufread::ZlibDecoder::new(packed), len),
         BundleMethod::Zstd => unzstd(packed, len),

@@ -45,7 +45,7 @@ const KINDS: [&str; 2] = ["hip", "hipv4"];
 /// is always empty. Old compilers omitted it with its hyphen.
 const TRIPLES: [&str; 3] = ["amdgcn-amd-amdhsa--", "spirv64-amd-amdhsa--", "amdgcn-amd-amdhsa-"];
 
-/// The place of a bundle in its section.
+/// A bundle, by its place in its section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bundle {
     pub offset: u64,
@@ -55,6 +55,7 @@ pub struct Bundle {
     pub compression: Option<BundleCompression>,
 }
 
+/// A code object of a bundle, or the empty entry of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BundleEntry {
     /// `hipv4-amdgcn-amd-amdhsa--gfx942`, as the compiler spells it.
@@ -66,18 +67,33 @@ pub struct BundleEntry {
     pub size: u64,
 }
 
-/// A bundle whose entries can be read. A compressed one has been decompressed.
+/// A bundle whose entries can be read. A compressed bundle has been decompressed.
 pub struct OpenedBundle<'a> {
     region: ByteRegion<'a>,
+    /// The raw bundle inside of a compressed bundle.
     decoded: Option<Vec<u8>>,
     entries: Vec<BundleEntry>,
+}
+
+/// What the header of a raw bundle says.
+struct BundleHeader {
+    entries: Vec<BundleEntry>,
+    /// The size of the bundle.
+    len: u64,
+}
+
+/// An entry with code, by its place in the bundle. Sorted by the place.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct PlacedEntry<'a> {
+    start: u64,
+    end: u64,
+    id: &'a str,
 }
 
 impl Bundle {
     /// The size of the raw bundle.
     pub fn unpacked(&self) -> u64 {
-        let compression = self.compression.as_ref();
-        compression.map_or(self.len, |it| it.unpacked)
+        self.compression.as_ref().map_or(self.len, |compression| compression.unpacked)
     }
 }
 
@@ -86,41 +102,42 @@ impl Bundle {
 ///
 /// Bytes other than zeros between bundles are an error: they could be code that would get lost.
 pub fn find(section: &ByteRegion<'_>) -> Result<Vec<Bundle>> {
-    let mut found = Vec::new();
-    let mut at = section.skip_zeros(0)?;
-    while at < section.len() {
-        let bundle = bundle_at(section, at)
-            .with_context(|| format!("failed to read bundle {} at {at:#x}", found.len()))?;
-        at = section.skip_zeros(at.saturating_add(bundle.len))?;
-        ensure!(found.len() < MOST, "more than {MOST} bundles");
-        found.push(bundle);
+    let mut bundles = Vec::new();
+    let mut offset = section.skip_zeros(0)?;
+    while offset < section.len() {
+        let bundle = bundle_at(section, offset)
+            .with_context(|| format!("failed to read bundle {} at {offset:#x}", bundles.len()))?;
+        offset = section.skip_zeros(offset.saturating_add(bundle.len))?;
+        ensure!(bundles.len() < MOST, "more than {MOST} bundles");
+        bundles.push(bundle);
     }
-    Ok(found)
+    Ok(bundles)
 }
 
-/// Whether something begins like a bundle.
+/// Whether bytes begin like a bundle.
 pub fn is_begin(bytes: &[u8]) -> bool {
     bytes.starts_with(COMPRESSED) || bytes.starts_with(&RAW[..4])
 }
 
-/// The part of a bundle that is not needed to list its entries, relative to the end of these first bytes
-/// of it. It may be longer than the file: nothing but the first bytes is looked at.
+/// The part of a bundle that is not needed to list its entries, relative to the end of `begin`, the first
+/// bytes of the bundle. The part may be longer than the file: only `begin` is looked at.
 pub fn code(begin: &[u8]) -> Result<Range<u64>> {
     let region = ByteRegion::whole(&begin);
-    let (start, end) = if region.has(0, RAW)? {
-        (0, header(&region, u64::MAX)?.1)
+    let (start, len) = if region.has(0, RAW)? {
+        (0, read_header(&region, u64::MAX)?.len)
     } else {
-        // What is decompressed to list the entries takes less than twice its size.
+        // What is decompressed to list the entries takes less than twice its size. Without a total size
+        // (version 1) the part is empty, and so the whole bundle is needed.
         (2 * MAX_HEADER, compressed::fields(&region)?.0.unwrap_or(0))
     };
-    Ok(start..end.saturating_sub(begin.len() as u64))
+    Ok(start..len.saturating_sub(begin.len() as u64))
 }
 
 /// The bundle at an offset in the section.
 pub fn bundle_at(section: &ByteRegion<'_>, offset: u64) -> Result<Bundle> {
     let rest = section.part("bundle", offset, section.len().saturating_sub(offset))?;
     let (len, compression) = if rest.has(0, RAW)? {
-        (header(&rest, rest.len())?.1, None)
+        (read_header(&rest, rest.len())?.len, None)
     } else if rest.has(0, COMPRESSED)? {
         let (len, compression) = compression(&rest)?;
         (len, Some(compression))
@@ -132,27 +149,26 @@ pub fn bundle_at(section: &ByteRegion<'_>, offset: u64) -> Result<Bundle> {
 
 /// The targets for which a bundle has code.
 pub fn targets(section: &ByteRegion<'_>, bundle: &Bundle) -> Result<BTreeSet<CodeTarget>> {
-    let parts = parts(section, bundle)?.into_iter();
-    Ok(parts.map(|(target, _)| target).collect())
+    Ok(parts(section, bundle)?.into_iter().map(|(target, _)| target).collect())
 }
 
 /// The targets for which a bundle has code, with the decompressed size of each code object. Only
 /// the start of a compressed bundle is decompressed.
 pub fn parts(section: &ByteRegion<'_>, bundle: &Bundle) -> Result<Vec<(CodeTarget, u64)>> {
-    let there = section.part("bundle", bundle.offset, bundle.len)?;
-    let (entries, _) = match &bundle.compression {
-        None => header(&there, there.len())?,
+    let region = section.part("bundle", bundle.offset, bundle.len)?;
+    let header = match &bundle.compression {
+        None => read_header(&region, region.len())?,
         Some(compression) => {
             let len = MAX_HEADER.min(compression.unpacked);
-            let begin = compression.begin(&there, len)?;
-            header(&ByteRegion::whole(&begin), compression.unpacked)?
+            let begin = compression.begin(&region, len)?;
+            read_header(&ByteRegion::whole(&begin), compression.unpacked)?
         }
     };
-    let entries = entries.into_iter();
-    Ok(entries.filter_map(|entry| Some((entry.target?, entry.size))).collect())
+    let parts = header.entries.into_iter().filter_map(|entry| Some((entry.target?, entry.size)));
+    Ok(parts.collect())
 }
 
-/// Opens a bundle of a section. Decompresses a compressed one, and verifies its hash.
+/// Opens a bundle of a section. Decompresses a compressed bundle, and verifies its hash.
 pub fn open<'a>(section: &ByteRegion<'a>, bundle: &Bundle) -> Result<OpenedBundle<'a>> {
     let opened = open_unhashed(section, bundle)?;
     if let (Some(compression), Some(decoded)) = (&bundle.compression, &opened.decoded) {
@@ -165,22 +181,18 @@ pub fn open<'a>(section: &ByteRegion<'a>, bundle: &Bundle) -> Result<OpenedBundl
 /// files whose SHA-256 is verified already.
 pub fn open_unhashed<'a>(section: &ByteRegion<'a>, bundle: &Bundle) -> Result<OpenedBundle<'a>> {
     let region = section.part("bundle", bundle.offset, bundle.len)?;
-    let unpacked = bundle.compression.as_ref();
-    let mut opened = OpenedBundle {
-        region,
-        decoded: unpacked.map(|it| it.unpack(&region)).transpose()?,
-        entries: Vec::new(),
-    };
+    let compression = bundle.compression.as_ref();
+    let decoded = compression.map(|compression| compression.unpack(&region)).transpose()?;
+    let mut opened = OpenedBundle { region, decoded, entries: Vec::new() };
     let content = opened.content();
-    opened.entries = header(&content, content.len())?.0;
+    opened.entries = read_header(&content, content.len())?.entries;
     Ok(opened)
 }
 
 impl OpenedBundle<'_> {
     /// The entries with device code, with their targets.
     pub fn code(&self) -> impl Iterator<Item = (&CodeTarget, &BundleEntry)> {
-        let entries = self.entries.iter();
-        entries.filter_map(|entry| Some((entry.target.as_ref()?, entry)))
+        self.entries.iter().filter_map(|entry| Some((entry.target.as_ref()?, entry)))
     }
 
     /// Reads the code object of an entry.
@@ -197,64 +209,66 @@ impl OpenedBundle<'_> {
 }
 
 /// Reads the header of the raw bundle at the start of a region, and refuses entries that are
-/// inconsistent. Returns the entries, and the size of the bundle, which has no field of its own: the
-/// end of the last entry, or of the header if all entries are empty.
+/// inconsistent. The header has no field for the size of the bundle, which is the end of the last entry,
+/// or of the header if all entries are empty.
 ///
-/// All entries must lie within the first `len` bytes. The region may be shorter, as for a compressed
+/// All entries must lie within the first `limit` bytes. The region may be shorter, as for a compressed
 /// bundle of which only the start was decompressed.
-fn header(region: &ByteRegion<'_>, len: u64) -> Result<(Vec<BundleEntry>, u64)> {
+fn read_header(region: &ByteRegion<'_>, limit: u64) -> Result<BundleHeader> {
     ensure!(region.has(0, RAW)?, "no bundle in a compressed bundle");
     let count = region.number("number of entries", 24, 8)?;
     ensure!(count <= MAX_ENTRIES, "a bundle with more than {MAX_ENTRIES} entries: {count}");
     let mut entries = Vec::new();
-    let mut at = 32_u64;
+    let mut header_end = 32_u64;
     for _ in 0..count {
-        entries.push(entry(region, &mut at)?);
+        entries.push(read_entry(region, &mut header_end)?);
     }
-    let mut seen = BTreeSet::new();
+    let mut names = BTreeSet::new();
     let mut placed = Vec::new();
-    for it in &entries {
-        let (id, offset, size) = (&it.id, it.offset, it.size);
-        let name = it.target.as_ref().map_or(id.as_str(), CodeTarget::as_str);
-        ensure!(seen.insert(name), "two entries for the same: `{id}`");
-        if size == 0 {
+    for BundleEntry { id, target, offset, size } in &entries {
+        // Targets are compared in the order of features that the runtime asks for: two spellings of one
+        // target would be two code objects under one key.
+        let name = target.as_ref().map_or(id.as_str(), CodeTarget::as_str);
+        ensure!(names.insert(name), "two entries for the same: `{id}`");
+        if *size == 0 {
             continue;
         }
-        let end = offset.checked_add(size).filter(|end| *end <= len);
-        let end = end.with_context(|| {
+        let end = offset.checked_add(*size).filter(|end| *end <= limit).with_context(|| {
             format!(
-                "the entry `{id}` lies outside of its bundle: {size} bytes at {offset} of {len}"
+                "the entry `{id}` lies outside of its bundle: {size} bytes at {offset} of {limit}"
             )
         })?;
-        ensure!(offset >= at, "an entry lies in the header: `{id}`");
-        ensure!(it.target.is_some(), "a bundle with code for the host");
-        placed.push((offset, end, id));
+        ensure!(*offset >= header_end, "an entry lies in the header: `{id}`");
+        ensure!(target.is_some(), "a bundle with code for the host");
+        placed.push(PlacedEntry { start: *offset, end, id });
     }
     placed.sort_unstable();
-    for (one, other) in placed.iter().tuple_windows() {
+    for (entry, next) in placed.iter().tuple_windows() {
         // Two entries may have the same range: one code object then serves two targets.
+        let is_shared = (entry.start, entry.end) == (next.start, next.end);
         ensure!(
-            (one.0, one.1) == (other.0, other.1) || one.1 <= other.0,
+            is_shared || entry.end <= next.start,
             "two entries overlap: `{}` and `{}`",
-            one.2,
-            other.2
+            entry.id,
+            next.id
         );
     }
-    let end = placed.last().map_or(at, |last| last.1);
-    Ok((entries, end))
+    let len = placed.last().map_or(header_end, |last| last.end);
+    Ok(BundleHeader { entries, len })
 }
 
-fn entry(region: &ByteRegion<'_>, at: &mut u64) -> Result<BundleEntry> {
+/// Reads the entry at `at`, and moves `at` behind it.
+fn read_entry(region: &ByteRegion<'_>, at: &mut u64) -> Result<BundleEntry> {
     let offset = region.number("entry", *at, 8)?;
     let size = region.number("entry", at.saturating_add(8), 8)?;
     let len = region.number("entry", at.saturating_add(16), 8)?;
     ensure!(len <= MAX_ID, "an entry with a name of {len} bytes");
-    let name = at.saturating_add(24);
-    let id = region.bytes("name of an entry", name, len)?;
-    let id = String::from_utf8(id).map_err(|_| anyhow!("an entry with a name that is no text"))?;
-    *at = name.saturating_add(len);
+    let id_at = at.saturating_add(24);
+    let id = String::from_utf8(region.bytes("name of an entry", id_at, len)?)
+        .map_err(|_| anyhow!("an entry with a name that is no text"))?;
+    *at = id_at.saturating_add(len);
     Ok(BundleEntry {
-        target: target(&id)?,
+        target: parse_entry_id(&id)?,
         id,
         // The offset of an empty entry has no meaning: clang writes 4096 for the host.
         offset: if size == 0 { 0 } else { offset },
@@ -266,17 +280,19 @@ fn entry(region: &ByteRegion<'_>, at: &mut u64) -> Result<BundleEntry> {
 ///
 /// An id of an unknown kind is an error. If it was ignored, its code would be lost when the section
 /// is removed.
-fn target(id: &str) -> Result<Option<CodeTarget>> {
+fn parse_entry_id(id: &str) -> Result<Option<CodeTarget>> {
     if id.starts_with("host") {
         return Ok(None);
     }
-    let parts = id.split_once('-');
-    let triple = parts.and_then(|(kind, triple)| KINDS.contains(&kind).then_some(triple));
-    let target = triple.and_then(|it| TRIPLES.iter().find_map(|triple| it.strip_prefix(triple)));
-    let target =
-        target.with_context(|| format!("an entry for an unknown kind of device: `{id}`"))?;
-    let target = target.parse();
-    target.map(Some).with_context(|| format!("failed to read the target of the entry `{id}`"))
+    let target = id
+        .split_once('-')
+        .filter(|(kind, _)| KINDS.contains(kind))
+        .and_then(|(_, rest)| TRIPLES.iter().find_map(|triple| rest.strip_prefix(triple)))
+        .with_context(|| format!("an entry for an unknown kind of device: `{id}`"))?;
+    target
+        .parse()
+        .map(Some)
+        .with_context(|| format!("failed to read the target of the entry `{id}`"))
 }
 
 #[cfg(test)]

@@ -81,42 +81,45 @@ pub fn look(source: &dyn ReadAt) -> Result<FatFileKind> {
     if image.section(WRAPPERS).is_none() {
         return unsplittable("no wrapper leads to the code", code);
     }
-    fat(&image).map(FatFileKind::Fat)
+    read_fat(&image).map(FatFileKind::Fat)
 }
 
 /// The marker and the bundle number of each wrapper of a split binary, once the loader has
 /// relocated the binary.
 pub fn references(source: &dyn ReadAt) -> Result<Vec<WrapperReference>> {
-    let image = HostImage::of_host(source)?;
-    let wrappers = wrappers(&image, |_| Ok(()))?;
-    wrapper::references(&image.file, &wrappers, |target| image.rest(target))
+    let image = HostImage::read_host(source)?;
+    let wrappers = read_wrappers(&image, |_| Ok(()))?;
+    wrapper::references(&image.file, &wrappers, |target| image.rest_of_segment(target))
 }
 
-/// The wrappers of a binary, with the pointers that they have after relocation. Calls `others` for
-/// all other pointers of the binary.
+/// Reads the wrappers of a binary, with the pointers that they have after relocation. Calls
+/// `each_other` for all other pointers of the binary.
 ///
 /// Without a relocation the word in the file is the pointer, but only in a program at a fixed
 /// address. Elsewhere the binary is refused, as the loader would leave the pointer wrong.
-pub(super) fn wrappers(
+fn read_wrappers(
     image: &HostImage<'_>,
-    mut others: impl FnMut(&Pointer) -> Result<()>,
+    mut each_other: impl FnMut(&Pointer) -> Result<()>,
 ) -> Result<Vec<Wrapper>> {
     let Some(section) = image.section(WRAPPERS) else {
         return Ok(Vec::new());
     };
-    let (address, size) = (section.address, section.size);
+    let address = section.address;
     ensure!(
-        section.kind != SHT_NOBITS && image.tables.place(address, size) == Some(section.offset),
+        section.kind != SHT_NOBITS
+            && image.tables.place(address, section.size) == Some(section.offset),
         "`{WRAPPERS}` is not loaded from where it lies"
     );
     let mut wrappers = wrapper::parse(WRAPPERS, &image.file, &section.file(), address)?;
     let mut relocated = BTreeSet::new();
     image.pointers(|pointer| {
+        // The pointer of a wrapper is its third word, at offset 8. A smaller address wraps around to a
+        // number that is larger than every index.
         let inside = pointer.address.wrapping_sub(8).wrapping_sub(address);
         let index = usize::try_from(inside / WRAPPER)?;
-        let wrapper = wrappers.get_mut(index);
-        let Some(wrapper) = wrapper.filter(|_| inside % WRAPPER == 0) else {
-            return others(pointer);
+        let wrapper = wrappers.get_mut(index).filter(|_| inside % WRAPPER == 0);
+        let Some(wrapper) = wrapper else {
+            return each_other(pointer);
         };
         ensure!(
             relocated.insert(wrapper.address),
@@ -138,7 +141,7 @@ pub(super) fn wrappers(
 
 /// Reads bundles and wrappers, and refuses what the split could not preserve: a pointer into the
 /// code that is not in a wrapper would lead to zeros afterwards.
-fn fat(image: &HostImage<'_>) -> Result<SplittableBinary> {
+fn read_fat(image: &HostImage<'_>) -> Result<SplittableBinary> {
     let section = image.code()?;
     for load in image.tables.loads() {
         ensure!(
@@ -153,11 +156,12 @@ fn fat(image: &HostImage<'_>) -> Result<SplittableBinary> {
     );
     let memory = section.memory();
     let bundles = bundle::find(&image.file.part(CODE, section.offset, section.size)?)?;
-    let starts = bundles.iter().enumerate();
-    let starts: BTreeMap<u64, usize> = starts
+    let ordinals: BTreeMap<u64, usize> = bundles
+        .iter()
+        .enumerate()
         .map(|(ordinal, bundle)| (section.address.saturating_add(bundle.offset), ordinal))
         .collect();
-    let mut wrappers = wrappers(image, |pointer| {
+    let mut wrappers = read_wrappers(image, |pointer| {
         ensure!(
             pointer.target.is_none_or(|target| !memory.contains(&target)),
             "a pointer into the code that is no wrapper's: at {:#x}",
@@ -167,9 +171,10 @@ fn fat(image: &HostImage<'_>) -> Result<SplittableBinary> {
     })?;
     ensure!(!wrappers.is_empty(), "`{WRAPPERS}` is empty");
     for wrapper in &mut wrappers {
-        let (magic, address) = (wrapper.magic, wrapper.address);
+        let magic = wrapper.magic;
+        let address = wrapper.address;
         ensure!(magic == FAT, "a wrapper of an unknown kind: {magic:#x} at {address:#x}");
-        let Some(bundle) = wrapper.target.and_then(|target| starts.get(&target)) else {
+        let Some(bundle) = wrapper.target.and_then(|target| ordinals.get(&target)) else {
             bail!("a wrapper that leads to no bundle: at {address:#x}");
         };
         wrapper.bundle = *bundle;

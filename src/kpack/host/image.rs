@@ -39,8 +39,8 @@ const MOST_PACKED: u64 = 1 << 28;
 
 pub(super) const PAGE: u64 = 4096;
 
-/// The types of relocations: `R_X86_64_RELATIVE` and `R_X86_64_IRELATIVE`, then those with the
-/// address of a symbol. Only `R_X86_64_64` adds an addend to it.
+/// The types of relocations: `R_X86_64_RELATIVE` and `R_X86_64_IRELATIVE`, then the types with the
+/// address of a symbol. Only `R_X86_64_64` adds an addend to the address.
 pub(super) const RELATIVE: u64 = 8;
 const IRELATIVE: u64 = 37;
 const SYMBOL_AND_ADDEND: u64 = 1;
@@ -50,6 +50,7 @@ const JUMP_SLOT: u64 = 7;
 const DT_RELRSZ: u64 = 35;
 const DT_RELR: u64 = 36;
 
+/// The headers of a file with the names of its sections, and its bytes.
 pub(super) struct HostImage<'a> {
     pub(super) file: ByteRegion<'a>,
     pub(super) tables: ElfTables<'a>,
@@ -65,6 +66,21 @@ pub(super) struct Pointer {
     pub(super) target: Option<u64>,
 }
 
+/// A symbol of the code section.
+pub(super) struct CodeSymbol {
+    /// The offset of the value in the file. The size follows the value.
+    pub(super) value_at: u64,
+    pub(super) value: u64,
+    pub(super) size: u64,
+}
+
+/// A table that the loader reads, by its address and size.
+#[derive(Clone, Copy)]
+struct LoadedTable {
+    address: u64,
+    size: u64,
+}
+
 impl<'a> HostImage<'a> {
     /// Reads the program and section headers of a file; `None` if it is not a 64-bit little-endian
     /// ELF file.
@@ -74,23 +90,28 @@ impl<'a> HostImage<'a> {
             return Ok(None);
         }
         let mut tables = ElfTables::read(source)?.context("not an ELF file")?;
+        // An object file may have device code too, and its section headers say so.
         if !tables.is_linked() && tables.section_table() != 0 {
             tables.sections = tables.read_sections()?;
         }
-        let mut image = Self { file, tables };
-        if let Some(names) = image.tables.sections.get(image.tables.names()) {
-            let (start, size) = (names.offset, names.size);
+        if let Some(name_table) = tables.sections.get(tables.names()) {
+            let size = name_table.size;
             ensure!(size <= 1 << 28, "section names of {size} bytes");
-            let names = file.bytes("section name table", start, size)?;
-            for section in &mut image.tables.sections {
+            let names = file.bytes("section name table", name_table.offset, size)?;
+            for section in &mut tables.sections {
                 let start = usize::try_from(section.name_at).unwrap_or(usize::MAX);
-                let name = names.get(start..).unwrap_or_default().iter().copied();
-                let name = name.take_while(|byte| *byte != 0).take(LONGEST_NAME);
-                let name: Vec<u8> = name.collect();
+                let name: Vec<u8> = names
+                    .get(start..)
+                    .unwrap_or_default()
+                    .iter()
+                    .copied()
+                    .take_while(|byte| *byte != 0)
+                    .take(LONGEST_NAME)
+                    .collect();
                 section.name = String::from_utf8_lossy(&name).into_owned();
             }
         }
-        Ok(Some(image))
+        Ok(Some(Self { file, tables }))
     }
 
     /// Whether this is an executable or a shared object for x86-64. Any other file is an object
@@ -100,9 +121,8 @@ impl<'a> HostImage<'a> {
     }
 
     /// Like [`Self::read`], but refuses any other file.
-    pub(super) fn of_host(source: &'a dyn ReadAt) -> Result<Self> {
-        let image = Self::read(source)?.filter(Self::is_host);
-        image.context("not a binary for x86-64")
+    pub(super) fn read_host(source: &'a dyn ReadAt) -> Result<Self> {
+        Self::read(source)?.filter(Self::is_host).context("not a binary for x86-64")
     }
 
     /// The section of the code.
@@ -122,14 +142,14 @@ impl<'a> HostImage<'a> {
     }
 
     /// The end of the contents: the start of the section headers if they are last, otherwise the
-    /// end of the file. A new section header table replaces one that is last.
+    /// end of the file. A new section header table replaces an old table that is last.
     pub(super) fn end_of_content(&self) -> u64 {
         let table = self.tables.section_table_range();
         if table.end == self.tables.len() { table.start } else { self.tables.len() }
     }
 
-    /// The range in the file from an address to the end of what its segment has there.
-    pub(super) fn rest(&self, address: u64) -> Option<Range<u64>> {
+    /// The range in the file from an address to the end of its segment.
+    pub(super) fn rest_of_segment(&self, address: u64) -> Option<Range<u64>> {
         self.tables.loads().find_map(|load| {
             let inside = address.checked_sub(load.address)?;
             let start = load.offset.saturating_add(inside);
@@ -137,24 +157,28 @@ impl<'a> HostImage<'a> {
         })
     }
 
-    /// The symbols of the code section that do not lie in a range of memory: the offset of the value
-    /// in the file, the value, and the size. The size follows the value in the file.
-    pub(super) fn symbols_outside(&self, memory: &Range<u64>) -> Result<Vec<(u64, u64, u64)>> {
-        let code = self.tables.sections.iter().position(|it| it.name == CODE);
-        let tables = self.tables.sections.iter();
-        let mut found = Vec::new();
-        for table in tables.filter(|it| matches!(it.kind, SHT_SYMTAB | SHT_DYNSYM)) {
-            let table = table.file();
-            for symbol in ByteRegion::new(&self.file, "symbol table", &table)?.entries() {
-                let (at, symbol) = symbol?;
-                let (value, size) = (number(&symbol, 8, 8), number(&symbol, 16, 8));
+    /// The symbols of the code section that do not lie in a range of memory.
+    pub(super) fn symbols_outside(&self, memory: &Range<u64>) -> Result<Vec<CodeSymbol>> {
+        let code = self.tables.sections.iter().position(|section| section.name == CODE);
+        let mut symbols = Vec::new();
+        for section in &self.tables.sections {
+            if !matches!(section.kind, SHT_SYMTAB | SHT_DYNSYM) {
+                continue;
+            }
+            let table = section.file();
+            for entry in ByteRegion::new(&self.file, "symbol table", &table)?.entries() {
+                let (offset, symbol) = entry?;
+                let value = number(&symbol, 8, 8);
+                let size = number(&symbol, 16, 8);
+                let is_of_code = code.is_some_and(|code| number(&symbol, 6, 2) == code as u64);
                 let is_inside = memory.start <= value && value.saturating_add(size) <= memory.end;
-                if code.is_some_and(|code| number(&symbol, 6, 2) == code as u64) && !is_inside {
-                    found.push((table.start.saturating_add(at + 8), value, size));
+                if is_of_code && !is_inside {
+                    let value_at = table.start.saturating_add(offset + 8);
+                    symbols.push(CodeSymbol { value_at, value, size });
                 }
             }
         }
-        Ok(found)
+        Ok(symbols)
     }
 
     /// Calls `each` for every pointer that the loader writes.
@@ -163,82 +187,93 @@ impl<'a> HostImage<'a> {
         let value = |tag| last_value(&dynamic, tag);
         let symbols = value(DT_SYMTAB);
         let mut file = BlockReader::new(self.file);
-        for (place, size) in [(DT_RELA, DT_RELASZ), (DT_JMPREL, DT_PLTRELSZ)] {
-            if let (Some(address), Some(size @ 1..)) = (value(place), value(size)) {
-                self.relocations(&mut file, symbols, (address, size), &mut each)?;
+        for (address_tag, size_tag) in [(DT_RELA, DT_RELASZ), (DT_JMPREL, DT_PLTRELSZ)] {
+            if let (Some(address), Some(size @ 1..)) = (value(address_tag), value(size_tag)) {
+                self.each_relocation(&mut file, symbols, LoadedTable { address, size }, &mut each)?;
             }
         }
+        // x86-64 has relocations with addends only. A table that is not read could hide a pointer.
         ensure!(value(DT_REL).is_none(), "relocations without addends");
         if let (Some(address), Some(size)) = (value(DT_RELR), value(DT_RELRSZ)) {
-            self.packed(&mut file, (address, size), &mut each)?;
+            self.each_packed_relocation(&mut file, LoadedTable { address, size }, &mut each)?;
         }
         Ok(())
     }
 
-    /// The pointers of a table of `Elf64_Rela` entries.
-    fn relocations(
+    /// Calls `each` for the pointers of a table of `Elf64_Rela` entries. `symbols` is the address of the
+    /// symbol table.
+    fn each_relocation(
         &self,
         file: &mut BlockReader<'_>,
         symbols: Option<u64>,
-        (address, size): (u64, u64),
+        table: LoadedTable,
         each: &mut impl FnMut(&Pointer) -> Result<()>,
     ) -> Result<()> {
-        let start = self.tables.place(address, size);
-        let start = start.context("relocations outside of the file")?;
-        for entry in self.file.part("relocations", start, size)?.entries() {
-            let (at, entry) = entry?;
-            let (kind, symbol) = (number(&entry, 8, 4), number(&entry, 12, 4));
-            let addend = number(&entry, 16, 8);
+        let start = self
+            .tables
+            .place(table.address, table.size)
+            .context("relocations outside of the file")?;
+        for entry in self.file.part("relocations", start, table.size)?.entries() {
+            let (offset, relocation) = entry?;
+            let kind = number(&relocation, 8, 4);
+            let symbol = number(&relocation, 12, 4);
+            let addend = number(&relocation, 16, 8);
             let target = match (kind, symbols) {
                 (RELATIVE | IRELATIVE, _) => Some(addend),
                 (SYMBOL_AND_ADDEND, Some(symbols)) => {
-                    let value = self.symbol(file, symbols, symbol)?;
+                    let value = self.symbol_value(file, symbols, symbol)?;
                     value.map(|value| value.wrapping_add(addend))
                 }
-                (GLOB_DAT | JUMP_SLOT, Some(symbols)) => self.symbol(file, symbols, symbol)?,
+                (GLOB_DAT | JUMP_SLOT, Some(symbols)) => {
+                    self.symbol_value(file, symbols, symbol)?
+                }
+                // The other types store no address, such as the offset of a thread-local variable.
                 _ => None,
             };
             each(&Pointer {
-                address: number(&entry, 0, 8),
-                relocation: Some(start.saturating_add(at)),
+                address: number(&relocation, 0, 8),
+                relocation: Some(start.saturating_add(offset)),
                 target,
             })?;
         }
         Ok(())
     }
 
-    /// The pointers of a `DT_RELR` table.
+    /// Calls `each` for the pointers of a `DT_RELR` table.
     ///
     /// An even entry is the address of a word to relocate. An odd entry is a bitmap: bit `n` stands
-    /// for the word `n - 1` of the 63 words that follow the previous entry's words.
-    fn packed(
+    /// for the word `n - 1` of the 63 words that follow the words of the previous entry.
+    fn each_packed_relocation(
         &self,
         file: &mut BlockReader<'_>,
-        (address, size): (u64, u64),
+        table: LoadedTable,
         each: &mut impl FnMut(&Pointer) -> Result<()>,
     ) -> Result<()> {
+        let LoadedTable { address, size } = table;
         ensure!(size <= MOST_PACKED, "packed relocations of {size} bytes");
-        let start = self.tables.place(address, size);
-        let start = start.context("packed relocations outside of the file")?;
-        let mut table = self.file.part("packed relocations", start, size)?.from(0);
+        let start =
+            self.tables.place(address, size).context("packed relocations outside of the file")?;
+        let mut entries = self.file.part("packed relocations", start, size)?.from(0);
         let mut next = 0_u64;
-        let mut place = |address: u64| {
+        let mut call_each = |address: u64| {
             // The file has no bytes for some words, as in `.bss`.
-            let at = self.tables.place(address, 8);
-            let word = at.map(|at| file.bytes("relocated word", at).map(u64::from_le_bytes));
-            each(&Pointer { address, relocation: None, target: word.transpose()? })
+            let offset = self.tables.place(address, 8);
+            let target = offset
+                .map(|offset| file.bytes("relocated word", offset).map(u64::from_le_bytes))
+                .transpose()?;
+            each(&Pointer { address, relocation: None, target })
         };
         for _ in 0..size / 8 {
-            let mut word = [0; 8];
-            table.read_exact(&mut word)?;
-            let word = u64::from_le_bytes(word);
-            if word & 1 == 0 {
-                place(word)?;
-                next = word.wrapping_add(8);
+            let mut bytes = [0; 8];
+            entries.read_exact(&mut bytes)?;
+            let entry = u64::from_le_bytes(bytes);
+            if entry & 1 == 0 {
+                call_each(entry)?;
+                next = entry.wrapping_add(8);
                 continue;
             }
-            for bit in (1..64).filter(|bit| word >> bit & 1 == 1) {
-                place(next.wrapping_add((bit - 1) * 8))?;
+            for bit in (1..64).filter(|bit| entry >> bit & 1 == 1) {
+                call_each(next.wrapping_add((bit - 1) * 8))?;
             }
             next = next.wrapping_add(63 * 8);
         }
@@ -247,24 +282,32 @@ impl<'a> HostImage<'a> {
 
     /// The value of a symbol; `None` if another file defines it. Symbol 0 stands for no symbol, and
     /// has the value 0.
-    fn symbol(&self, file: &mut BlockReader<'_>, table: u64, index: u64) -> Result<Option<u64>> {
+    fn symbol_value(
+        &self,
+        file: &mut BlockReader<'_>,
+        table: u64,
+        index: u64,
+    ) -> Result<Option<u64>> {
         if index == 0 {
             return Ok(Some(0));
         }
-        let entry = table.wrapping_add(index.wrapping_mul(24));
-        let at = self.tables.place(entry, 24);
-        let at = at.with_context(|| format!("symbol {index} is not in the file"))?;
-        let entry: [u8; 24] = file.bytes("symbol", at)?;
-        let (section, value) = (number(&entry, 6, 2), number(&entry, 8, 8));
-        Ok((section != 0).then_some(value))
+        let address = table.wrapping_add(index.wrapping_mul(24));
+        let offset = self
+            .tables
+            .place(address, 24)
+            .with_context(|| format!("symbol {index} is not in the file"))?;
+        let symbol: [u8; 24] = file.bytes("symbol", offset)?;
+        let section = number(&symbol, 6, 2);
+        Ok((section != 0).then_some(number(&symbol, 8, 8)))
     }
 }
 
 /// The largest alignment of some segments, at least a page.
 pub(super) fn largest_alignment<'a>(segments: impl Iterator<Item = &'a Segment>) -> u64 {
-    let aligns = segments.map(|segment| segment.align);
-    let aligns = aligns.filter(|align| align.is_power_of_two());
-    aligns.fold(PAGE, u64::max)
+    segments
+        .map(|segment| segment.align)
+        .filter(|align| align.is_power_of_two())
+        .fold(PAGE, u64::max)
 }
 
 #[cfg(test)]
@@ -282,7 +325,7 @@ mod tests {
         file[header + 24..header + 32].copy_from_slice(&end.to_le_bytes());
         file[header + 32..header + 40].copy_from_slice(&100_000_u64.to_le_bytes());
         file.resize(file.len() + 100_000, b'x');
-        let image = HostImage::of_host(&file).unwrap();
+        let image = HostImage::read_host(&file).unwrap();
         assert!(image.tables.sections.len() > 3);
         assert!(image.tables.sections.iter().all(|it| it.name.len() == LONGEST_NAME));
     }

@@ -31,7 +31,7 @@ use crate::{
 /// Spare entries behind the program headers, so that a later edit of the run path can add a segment
 /// without moving the table.
 const SPARE: u64 = 4;
-/// The most zeros that the file gets for the sake of linters; see `hole_offset`.
+/// The most zeros that the file gets for the sake of linters; see `choose_hole_offset`.
 const MOST_PADDING: u64 = 1 << 20;
 
 /// The layout of the new file. Unless a field says otherwise, places are addresses in memory,
@@ -63,7 +63,7 @@ impl HostLayout {
             "`{CODE}` at an address that no program has: {:#x}",
             code.address
         );
-        let covering = covering(image, code)?;
+        let code_load = find_code_load(image, code)?;
         let mut layout = Self {
             code: code.clone(),
             table: None,
@@ -73,15 +73,15 @@ impl HostLayout {
             removed: 0,
             segments: image.tables.segments.clone(),
         };
-        if !layout.shrink(image, covering, markers)? {
-            layout.keep(markers)?;
+        if !layout.remove_hole(image, code_load, markers)? {
+            layout.keep_size(markers)?;
         }
         Ok(layout)
     }
 
-    /// Removes nothing: the markers replace the start of the code, and the rest of it becomes zeros.
-    /// The program headers stay unchanged.
-    fn keep(&mut self, markers: u64) -> Result<()> {
+    /// Removes nothing: the markers replace the start of the code, and the rest of the code becomes
+    /// zeros. The program headers stay unchanged.
+    fn keep_size(&mut self, markers: u64) -> Result<()> {
         let end = self.markers.saturating_add(markers);
         let code_end = self.code.memory().end;
         ensure!(end <= code_end, "`{CODE}` is too small for a marker: {} bytes", self.code.size);
@@ -92,52 +92,62 @@ impl HostLayout {
 
     /// Removes the hole; `false` if nothing can be removed: too little code, a large alignment, or an
     /// executable whose program headers would be where old kernels do not find them.
-    fn shrink(&mut self, image: &HostImage<'_>, covering: &Segment, markers: u64) -> Result<bool> {
+    fn remove_hole(
+        &mut self,
+        image: &HostImage<'_>,
+        code_load: &Segment,
+        markers: u64,
+    ) -> Result<bool> {
         // The segment of the code is split in three, which takes two more entries.
         let count = (image.tables.segments.len() as u64).saturating_add(2);
         let table = self.code.address.next_multiple_of(8);
-        let room = count.saturating_add(SPARE).saturating_mul(SEGMENT);
-        let start = table.saturating_add(room);
-        let hole = start.saturating_add(markers).next_multiple_of(PAGE);
-        let moved = image.tables.segments.iter();
-        let align = largest_alignment(moved.filter(|it| it.offset >= covering.offset));
-        let behind = self.code.memory().end.saturating_sub(hole);
-        let removed = behind.saturating_sub(behind % align);
+        let table_len = count.saturating_add(SPARE).saturating_mul(SEGMENT);
+        let markers_at = table.saturating_add(table_len);
+        // The hole begins at a page, because it becomes a segment.
+        let hole = markers_at.saturating_add(markers).next_multiple_of(PAGE);
+        // All segments from the code on get a smaller offset. The rest of the segment of the code is one
+        // of them.
+        let moved_segments =
+            image.tables.segments.iter().filter(|segment| segment.offset >= code_load.offset);
+        let align = largest_alignment(moved_segments);
+        let removable = self.code.memory().end.saturating_sub(hole);
+        let removed = removable.saturating_sub(removable % align);
         let is_possible = removed > 0
             && count < 0xffff
-            && covering.bias().is_multiple_of(PAGE)
+            && code_load.bias().is_multiple_of(PAGE)
             && hole > self.code.address
-            && is_where_kernels_look(image, covering)?;
+            && is_where_kernels_look(image, code_load)?;
         if !is_possible {
             return Ok(false);
         }
         self.table = Some(table);
-        self.markers = start;
+        self.markers = markers_at;
         self.hole = hole;
         self.removed = removed;
         ensure_alone(image, &self.code.file())?;
-        self.hole_offset = hole_offset(image, self);
-        segments(image, covering, self);
+        // In this order: the new program headers contain the offset of the hole.
+        self.hole_offset = choose_hole_offset(image, self);
+        self.segments = plan_segments(image, code_load, self);
         Ok(true)
     }
 
     /// The part of the code section that is left: memory that reads as zeros and has no other use.
     ///
-    /// Where a segment before the code seems to contain the hole (see `hole_offset`), the section
-    /// ends where the zeros of that segment end, so that linters find all of it in one segment.
+    /// If a segment before the code seems to contain the hole (see `choose_hole_offset`), the section
+    /// ends where the zeros of this segment end, so that linters find the whole section in one segment.
     pub(super) fn code_left(&self) -> Range<u64> {
         let end = if self.removed > 0 {
             self.hole.saturating_add(self.removed)
         } else {
             self.code.memory().end
         };
-        let mut owners = self.segments.iter().filter(|it| it.kind == PT_LOAD);
-        let seeming = owners.find_map(|load| {
+        let mut loads = self.segments.iter().filter(|segment| segment.kind == PT_LOAD);
+        let seeming_len = loads.find_map(|load| {
             let inside = self.hole_offset.checked_sub(load.offset)?;
-            load.memory_size.checked_sub(inside).filter(|&left| left > 0)
+            load.memory_size.checked_sub(inside).filter(|len| *len > 0)
         });
-        let seeming = seeming.map_or(end, |left| self.hole.saturating_add(left));
-        self.hole..end.min(seeming)
+        let seeming_end = seeming_len.map_or(end, |len| self.hole.saturating_add(len));
+        self.hole..end.min(seeming_end)
     }
 
     /// The offset in the new file of an address in the kept part of the old code.
@@ -146,9 +156,9 @@ impl HostLayout {
         self.code.offset.saturating_add(inside)
     }
 
-    /// Converts an offset of the old file to one of the new file. An offset within the hole becomes
+    /// Converts an offset of the old file to an offset of the new file. An offset within the hole becomes
     /// the start of the hole.
-    pub(super) fn moved(&self, offset: u64) -> u64 {
+    pub(super) fn move_offset(&self, offset: u64) -> u64 {
         let hole = self.offset(self.hole);
         if offset >= hole.saturating_add(self.removed) {
             offset.saturating_sub(self.removed)
@@ -158,13 +168,14 @@ impl HostLayout {
     }
 }
 
-/// The only segment that loads the code.
-fn covering<'a>(image: &'a HostImage<'_>, code: &Section) -> Result<&'a Segment> {
-    let range = code.memory();
-    let touching = image.tables.loads().filter(|it| overlaps(&it.memory(), &range));
-    let Ok(load) = touching.exactly_one() else {
+/// Finds the only segment that loads the code.
+fn find_code_load<'a>(image: &'a HostImage<'_>, code: &Section) -> Result<&'a Segment> {
+    let memory = code.memory();
+    let loads = image.tables.loads().filter(|load| overlaps(&load.memory(), &memory));
+    let Ok(load) = loads.exactly_one() else {
         bail!("`{CODE}` is not in one segment");
     };
+    // The layout converts an address of the code to an offset by the section alone.
     ensure!(
         load.bias() == code.address.wrapping_sub(code.offset) && load.file().end >= code.file().end,
         "`{CODE}` is not where its segment is"
@@ -175,45 +186,53 @@ fn covering<'a>(image: &'a HostImage<'_>, code: &Section) -> Result<&'a Segment>
 /// Whether kernels before 5.18 find the program headers in the segment of the code. They compute
 /// the address from the first segment: the same distance in memory as in the file. Only executables
 /// are concerned; libraries are loaded by the C library, which reads the headers from the file.
-fn is_where_kernels_look(image: &HostImage<'_>, covering: &Segment) -> Result<bool> {
+fn is_where_kernels_look(image: &HostImage<'_>, code_load: &Segment) -> Result<bool> {
     let is_executable = image.tables.is_executable(&image.tables.dynamic()?.unwrap_or_default());
     let first = image.tables.loads().next();
-    Ok(!is_executable || first.is_some_and(|first| first.bias() == covering.bias()))
+    Ok(!is_executable || first.is_some_and(|first| first.bias() == code_load.bias()))
 }
 
 /// Refuses a binary in which another section, segment or table shares bytes with the code, because
 /// they would be removed or overwritten.
 fn ensure_alone(image: &HostImage<'_>, code: &Range<u64>) -> Result<()> {
-    let sections = image.tables.sections.iter().filter(|it| it.name != CODE);
-    let sections = sections.map(|it| (format!("`{}`", it.name), it.file()));
-    let segments = image.tables.segments.iter().filter(|it| it.kind != PT_LOAD);
-    let segments = segments.map(|it| (format!("a segment of kind {:#x}", it.kind), it.file()));
+    let sections = image
+        .tables
+        .sections
+        .iter()
+        .filter(|section| section.name != CODE)
+        .map(|section| (format!("`{}`", section.name), section.file()));
+    let segments = image
+        .tables
+        .segments
+        .iter()
+        .filter(|segment| segment.kind != PT_LOAD)
+        .map(|segment| (format!("a segment of kind {:#x}", segment.kind), segment.file()));
     let tables = [
-        ("the header", 0..64),
-        ("the program header table", image.tables.table_range()),
-        ("the section header table", image.tables.section_table_range()),
+        ("the header".to_owned(), 0..64),
+        ("the program header table".to_owned(), image.tables.table_range()),
+        ("the section header table".to_owned(), image.tables.section_table_range()),
     ];
-    let tables = tables.map(|(what, file)| (what.to_owned(), file));
     for (what, file) in sections.chain(segments).chain(tables) {
         ensure!(file.is_empty() || !overlaps(&file, code), "{what} lies in `{CODE}`");
     }
     Ok(())
 }
 
-/// Computes the new program headers.
-fn segments(image: &HostImage<'_>, covering: &Segment, layout: &mut HostLayout) {
+/// Plans the new program headers.
+fn plan_segments(image: &HostImage<'_>, code_load: &Segment, layout: &HostLayout) -> Vec<Segment> {
     let mut segments = Vec::new();
     for segment in &image.tables.segments {
-        if segment == covering {
-            let mut pieces = split(segment, layout);
-            for piece in pieces.iter_mut().filter(|it| !image.runs_in(&it.memory())) {
+        if segment == code_load {
+            let mut pieces = split_code_load(segment, layout);
+            // Without device code, a piece may have only data, which needs no permission to run.
+            for piece in pieces.iter_mut().filter(|piece| !image.runs_in(&piece.memory())) {
                 piece.flags &= !PF_X;
             }
             segments.extend(pieces);
             continue;
         }
         let mut moved = *segment;
-        moved.offset = layout.moved(segment.offset);
+        moved.offset = layout.move_offset(segment.offset);
         if segment.kind == PT_PHDR {
             let physical = segment.physical.wrapping_sub(segment.address);
             moved.address = layout.table.unwrap_or(segment.address);
@@ -223,34 +242,39 @@ fn segments(image: &HostImage<'_>, covering: &Segment, layout: &mut HostLayout) 
         segments.push(moved);
     }
     let size = segments.len() as u64 * SEGMENT;
-    for table in segments.iter_mut().filter(|s| s.kind == PT_PHDR) {
+    for table in segments.iter_mut().filter(|segment| segment.kind == PT_PHDR) {
         table.resize(size);
     }
-    layout.segments = segments;
+    segments
 }
 
 /// Splits the segment of the code: up to the hole, the hole, and the rest, if there is any.
-fn split(old: &Segment, layout: &HostLayout) -> Vec<Segment> {
-    let at = |address: u64| Segment {
+///
+/// All three keep the addresses that their bytes have, because code and data contain these addresses.
+/// The hole has no bytes in the file, so the loader maps zeros. The rest comes directly behind the head
+/// in the file, and so its offset is the offset of the hole's start: `removed` is a multiple of its
+/// alignment, and its offset and its address still agree.
+fn split_code_load(old: &Segment, layout: &HostLayout) -> Vec<Segment> {
+    let starting_at = |address: u64| Segment {
         address,
         physical: old.physical.wrapping_add(address.wrapping_sub(old.address)),
         ..*old
     };
-    let head = layout.hole.saturating_sub(old.address);
-    let end = layout.hole.saturating_add(layout.removed);
-    let rest_file = old.file_end().saturating_sub(end);
-    let rest_memory = old.memory().end.saturating_sub(end);
+    let head_len = layout.hole.saturating_sub(old.address);
+    let hole_end = layout.hole.saturating_add(layout.removed);
+    let rest_file = old.file_end().saturating_sub(hole_end);
+    let rest_memory = old.memory().end.saturating_sub(hole_end);
     // If only `.bss` is behind the hole, it becomes part of the hole: both read as zeros.
     let hole_size =
         if rest_file == 0 { layout.removed.saturating_add(rest_memory) } else { layout.removed };
     let mut segments = vec![
-        Segment { file_size: head, memory_size: head, ..*old },
+        Segment { file_size: head_len, memory_size: head_len, ..*old },
         Segment {
             offset: layout.hole_offset,
             file_size: 0,
             memory_size: hole_size,
             align: PAGE,
-            ..at(layout.hole)
+            ..starting_at(layout.hole)
         },
     ];
     if rest_file > 0 {
@@ -258,35 +282,46 @@ fn split(old: &Segment, layout: &HostLayout) -> Vec<Segment> {
             offset: layout.offset(layout.hole),
             file_size: rest_file,
             memory_size: rest_memory,
-            ..at(end)
+            ..starting_at(hole_end)
         });
     }
     segments
 }
 
-/// The offset in the new file that the hole gets, although it has no bytes there.
+/// Chooses the offset that the hole gets in the new file, although it has no bytes there.
 ///
 /// The kernel and the loader ignore this offset, but linters and strip do not. They find the
-/// segment of a section by the section's offset: the first program header whose range contains it.
-/// For a segment of zeros they use its size in memory as the length of that range. At its true
+/// segment of a section by the offset of the section: the first program header whose range contains it.
+/// For a segment of zeros they use its size in memory as the length of the range. At its true
 /// place, the hole would appear to contain the sections that follow it, such as `.bss`.
 ///
 /// So the hole gets an offset behind all loaded bytes, and also behind the zeros (`.bss`) of the
 /// segments before it, which would otherwise appear to contain the hole. The file may grow for this
-/// by at most `MOST_PADDING` or a sixteenth of the removed bytes, whichever is less. Where that is
+/// by at most `MOST_PADDING` or a sixteenth of the removed bytes, the smaller of the two. If this is
 /// not enough, the section of the code is made shorter: see `code_left`.
-fn hole_offset(image: &HostImage<'_>, layout: &HostLayout) -> u64 {
-    let files = image.tables.loads().map(|load| layout.moved(load.file().end));
-    let sections = image.tables.sections.iter().filter(|it| it.is_loaded());
-    let sections = sections.map(|it| layout.moved(it.offset).saturating_add(1));
-    let used = files.chain(sections).max().unwrap_or(0);
-    let end = used.min(image.tables.len()).next_multiple_of(PAGE);
-    let before = image.tables.loads().filter(|load| load.address < layout.code.address);
-    let zeros = before.map(|load| {
-        let start = layout.moved(load.offset);
-        start.saturating_add(load.memory_size).min(u64::MAX / 2)
-    });
-    let behind = zeros.max().unwrap_or(0).next_multiple_of(PAGE);
-    let most = MOST_PADDING.min(layout.removed / 16);
-    if behind <= end.saturating_add(most) { end.max(behind) } else { end }
+fn choose_hole_offset(image: &HostImage<'_>, layout: &HostLayout) -> u64 {
+    let load_ends = image.tables.loads().map(|load| layout.move_offset(load.file().end));
+    // A section without bytes counts as one byte: its offset must be in front of the hole.
+    let section_starts = image
+        .tables
+        .sections
+        .iter()
+        .filter(|section| section.is_loaded())
+        .map(|section| layout.move_offset(section.offset).saturating_add(1));
+    let used = load_ends.chain(section_starts).max().unwrap_or(0);
+    let behind_bytes = used.min(image.tables.len()).next_multiple_of(PAGE);
+    let zeros_end = image
+        .tables
+        .loads()
+        .filter(|load| load.address < layout.code.address)
+        .map(|load| layout.move_offset(load.offset).saturating_add(load.memory_size))
+        .map(|end| end.min(u64::MAX / 2))
+        .max();
+    let behind_zeros = zeros_end.unwrap_or(0).next_multiple_of(PAGE);
+    let most_padding = MOST_PADDING.min(layout.removed / 16);
+    if behind_zeros <= behind_bytes.saturating_add(most_padding) {
+        behind_bytes.max(behind_zeros)
+    } else {
+        behind_bytes
+    }
 }

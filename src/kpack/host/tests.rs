@@ -137,7 +137,7 @@ fn where_nothing_can_leave_the_code_is_zeroed() {
 #[test]
 fn symbols_of_the_code_lie_in_what_is_left_of_its_section() {
     let section = |file: &Vec<u8>| {
-        let image = image::HostImage::of_host(file).unwrap();
+        let image = image::HostImage::read_host(file).unwrap();
         let code = image.tables.sections.iter().position(|it| it.name == CODE);
         let symbols = image.tables.sections.iter().position(|it| it.name == ".dynsym");
         let [code, symbols] = [code, symbols].map(Option::unwrap);

@@ -34,12 +34,20 @@ const RELOCATIONS: u64 = 5;
 /// Limit in bytes for damaged files: no binary has as many relocations.
 const MOST_RELOCATIONS: u64 = 64 << 20;
 
-/// A table of libraries: the index of its data directory, the size of an entry, and the offset in
-/// the entry of the address of the name. See *The .idata Section* and *Delay-Load Import Tables*.
-type ImportTable = (u64, u64, usize);
-const AT_START: ImportTable = (1, 20, 12);
+/// A table of libraries. See *The .idata Section* and *Delay-Load Import Tables*.
+struct ImportTable {
+    /// The index of its data directory.
+    directory: u64,
+    /// The size of an entry.
+    entry_len: u64,
+    /// The offset in the entry of the address of the name.
+    name: usize,
+}
+
+/// Libraries that Windows loads with the binary.
+const AT_START: ImportTable = ImportTable { directory: 1, entry_len: 20, name: 12 };
 /// Delay-loaded libraries: Windows loads them when one of their functions is first called.
-const AT_FIRST_USE: ImportTable = (13, 32, 4);
+const AT_FIRST_USE: ImportTable = ImportTable { directory: 13, entry_len: 32, name: 4 };
 /// Limit for damaged files: no binary imports as many libraries.
 const MOST_LIBRARIES: u64 = 4096;
 /// Limit for a name in bytes: `MAX_PATH` of Windows.
@@ -48,7 +56,7 @@ const LONGEST_NAME: u64 = 260;
 /// The device code of a Windows binary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Windows {
-    /// Not a Windows binary, or one without device code.
+    /// Not a Windows binary, or a Windows binary without device code.
     Plain,
     /// The range of the bundles in the file, and for each wrapper the offset in that range to which
     /// it leads.
@@ -57,6 +65,7 @@ pub enum Windows {
     Split(Vec<WrapperReference>),
 }
 
+/// A Windows binary (a PE image).
 struct Pe<'a> {
     file: ByteRegion<'a>,
     sections: Vec<PeSection>,
@@ -65,18 +74,24 @@ struct Pe<'a> {
 }
 
 struct PeSection {
-    /// Padded with NUL.
+    /// The name, padded with NUL.
     name: [u8; 8],
     /// Relative to the start of the image (RVA).
     address: u64,
     file: Range<u64>,
 }
 
+/// A data directory, such as the table of the base relocations.
+struct DataDirectory {
+    /// Relative to the start of the image (RVA).
+    address: u64,
+    size: u64,
+}
+
 /// The range of the bundles of a Windows binary; `None` for any other file. Reads only the headers,
 /// so the start of a file is enough.
 pub(super) fn code(file: ByteRegion<'_>) -> Result<Option<Range<u64>>> {
-    let pe = Pe::read(file)?;
-    Ok(pe.and_then(|pe| Some(pe.section(CODE)?.file.clone())))
+    Ok(Pe::read(file)?.and_then(|pe| Some(pe.section(CODE)?.file.clone())))
 }
 
 /// Finds the device code of any file.
@@ -85,19 +100,26 @@ pub fn windows(source: &dyn ReadAt) -> Result<Windows> {
     let Ok(Some(pe)) = Pe::read(ByteRegion::whole(source)) else {
         return Ok(Windows::Plain);
     };
-    let code = pe.section(CODE).map_or(0..0, |it| it.file.clone());
-    let section = pe.section(WRAPPERS);
+    let code = pe.section(CODE).map_or(0..0, |section| section.file.clone());
+    let wrapper_section = pe.section(WRAPPERS);
     ensure!(
-        section.is_some() || pe.section(MARKERS).is_none(),
+        wrapper_section.is_some() || pe.section(MARKERS).is_none(),
         "a marker that no wrapper leads to"
     );
-    let wrappers = section.map(|it| pe.wrappers(it)).transpose()?;
-    let wrappers = wrappers.unwrap_or_default();
-    match wrappers.iter().map(|it| it.magic).all_equal_value() {
+    let wrappers = match wrapper_section {
+        Some(section) => pe.wrappers(section)?,
+        None => Vec::new(),
+    };
+    // `Err(None)` means that there is no wrapper.
+    match wrappers.iter().map(|wrapper| wrapper.magic).all_equal_value() {
         Err(None) if code.is_empty() => Ok(Windows::Plain),
-        Err(None) | Ok(FAT) => Ok(Windows::Fat { wrapped: pe.wrapped(&wrappers, &code)?, code }),
+        Err(None) | Ok(FAT) => {
+            Ok(Windows::Fat { wrapped: pe.wrapped_offsets(&wrappers, &code)?, code })
+        }
         Ok(SPLIT) => {
-            wrapper::references(&pe.file, &wrappers, |it| pe.locate(it)).map(Windows::Split)
+            let references =
+                wrapper::references(&pe.file, &wrappers, |pointer| pe.locate_pointer(pointer))?;
+            Ok(Windows::Split(references))
         }
         _ => bail!("wrappers of different or unknown kinds"),
     }
@@ -110,7 +132,7 @@ pub fn imports(source: &dyn ReadAt) -> Result<BTreeSet<String>> {
     if let Some(pe) = Pe::read(ByteRegion::whole(source))? {
         pe.ensure_64_bits()?;
         for table in [AT_START, AT_FIRST_USE] {
-            pe.libraries(table, &mut names)?;
+            pe.add_libraries(&table, &mut names)?;
         }
     }
     Ok(names)
@@ -135,12 +157,13 @@ impl<'a> Pe<'a> {
         let table = optional.saturating_add(len);
         let bytes = file.bytes("section table", table, count.saturating_mul(SECTION))?;
         let sections = bytes.chunks_exact(40).map(|entry| {
-            let (used, size) = (number(entry, 8, 4), number(entry, 16, 4));
+            let memory_size = number(entry, 8, 4);
+            let file_size = number(entry, 16, 4);
             let start = number(entry, 20, 4);
             PeSection {
                 name: entry.first_chunk().copied().unwrap_or_default(),
                 address: number(entry, 12, 4),
-                file: start..start.saturating_add(size.min(used)),
+                file: start..start.saturating_add(file_size.min(memory_size)),
             }
         });
         Ok(Some(Self { file, sections: sections.collect(), optional }))
@@ -152,8 +175,7 @@ impl<'a> Pe<'a> {
 
     /// A field of the optional header.
     fn field(&self, at: u64, size: u64) -> Result<u64> {
-        let place = self.optional.saturating_add(at);
-        self.file.number("header", place, size)
+        self.file.number("header", self.optional.saturating_add(at), size)
     }
 
     fn ensure_64_bits(&self) -> Result<()> {
@@ -162,29 +184,30 @@ impl<'a> Pe<'a> {
         Ok(())
     }
 
-    /// The RVA and the size of a data directory, if the image has it.
-    fn table(&self, number: u64) -> Result<Option<(u64, u64)>> {
-        if self.field(TABLES, 4)? <= number {
+    /// A data directory, if the image has it.
+    fn directory(&self, index: u64) -> Result<Option<DataDirectory>> {
+        if self.field(TABLES, 4)? <= index {
             return Ok(None);
         }
-        let entry = TABLES + 4 + number * 8;
-        let (address, size) = (self.field(entry, 4)?, self.field(entry + 4, 4)?);
-        Ok((address > 0 && size > 0).then_some((address, size)))
+        let entry = TABLES + 4 + index * 8;
+        let address = self.field(entry, 4)?;
+        let size = self.field(entry + 4, 4)?;
+        Ok((address > 0 && size > 0).then_some(DataDirectory { address, size }))
     }
 
     /// The range in the file from the target of a pointer to the end of its section. Pointers in the
     /// file are absolute: they contain the preferred load address.
-    fn locate(&self, pointer: u64) -> Option<Range<u64>> {
+    fn locate_pointer(&self, pointer: u64) -> Option<Range<u64>> {
         let base = self.field(24, 8).ok()?;
-        self.place(pointer.checked_sub(base)?)
+        self.locate(pointer.checked_sub(base)?)
     }
 
     /// The range in the file from an RVA to the end of its section.
-    fn place(&self, address: u64) -> Option<Range<u64>> {
+    fn locate(&self, address: u64) -> Option<Range<u64>> {
         self.sections.iter().find_map(|section| {
             let inside = address.checked_sub(section.address)?;
-            let place = section.file.start.saturating_add(inside);
-            (place < section.file.end).then_some(place..section.file.end)
+            let start = section.file.start.saturating_add(inside);
+            (start < section.file.end).then_some(start..section.file.end)
         })
     }
 
@@ -193,7 +216,7 @@ impl<'a> Pe<'a> {
     fn wrappers(&self, section: &PeSection) -> Result<Vec<Wrapper>> {
         self.ensure_64_bits()?;
         let wrappers = wrapper::parse(".hipFatB", &self.file, &section.file, section.address)?;
-        if let Some(relocated) = self.relocated()? {
+        if let Some(relocated) = self.relocated_words()? {
             for Wrapper { address, .. } in &wrappers {
                 ensure!(
                     relocated.contains(&address.saturating_add(8)),
@@ -205,73 +228,78 @@ impl<'a> Pe<'a> {
     }
 
     /// For each wrapper, the offset in the section of the bundles to which it leads.
-    fn wrapped(&self, wrappers: &[Wrapper], code: &Range<u64>) -> Result<Vec<u64>> {
-        let targets = wrappers.iter().map(|Wrapper { target, address, .. }| {
-            let place = target.and_then(|target| self.locate(target));
-            let place = place.filter(|it| code.contains(&it.start));
-            let start = place.map(|it| it.start.saturating_sub(code.start));
-            start.with_context(|| format!("a wrapper that leads to no bundle: at {address:#x}"))
-        });
-        targets.collect()
+    fn wrapped_offsets(&self, wrappers: &[Wrapper], code: &Range<u64>) -> Result<Vec<u64>> {
+        let mut offsets = Vec::new();
+        for Wrapper { target, address, .. } in wrappers {
+            let bundle = target
+                .and_then(|target| self.locate_pointer(target))
+                .filter(|bundle| code.contains(&bundle.start))
+                .with_context(|| format!("a wrapper that leads to no bundle: at {address:#x}"))?;
+            offsets.push(bundle.start.saturating_sub(code.start));
+        }
+        Ok(offsets)
     }
 
     /// The addresses of the 64-bit words that the loader relocates; `None` for an image without
     /// base relocations, which is only loaded at its preferred address.
-    fn relocated(&self) -> Result<Option<BTreeSet<u64>>> {
+    fn relocated_words(&self) -> Result<Option<BTreeSet<u64>>> {
         /// `IMAGE_REL_BASED_DIR64`
-        const WHOLE: u64 = 10;
-        let Some((address, size)) = self.table(RELOCATIONS)? else {
+        const WORD: u64 = 10;
+        let Some(DataDirectory { address, size }) = self.directory(RELOCATIONS)? else {
             return Ok(None);
         };
         ensure!(size <= MOST_RELOCATIONS, "relocations of {size} bytes");
-        let place = self.place(address);
-        let place = place.context("relocations outside of the file")?;
-        let bytes = self.file.bytes("relocations", place.start, size)?;
+        let table = self.locate(address).context("relocations outside of the file")?;
+        let bytes = self.file.bytes("relocations", table.start, size)?;
         let mut rest = bytes.as_slice();
-        let mut places = BTreeSet::new();
+        let mut words = BTreeSet::new();
+        // Blocks, each for a page: its address, the length of the block, then entries of two bytes, each
+        // with a type (4 bits) and the offset in the page.
         while rest.len() >= 8 {
-            let (page, len) = (number(rest, 0, 4), number(rest, 4, 4));
-            let len = usize::try_from(len).unwrap_or(usize::MAX).max(8);
+            let page = number(rest, 0, 4);
+            // A length of less than the header would never end.
+            let len = usize::try_from(number(rest, 4, 4)).unwrap_or(usize::MAX).max(8);
             let block = rest.get(8..len).context("relocations that run over")?;
-            let entries = block.chunks_exact(2).map(|it| number(it, 0, 2));
-            let whole = entries.filter(|entry| entry >> 12 == WHOLE);
-            places.extend(whole.map(|entry| page.saturating_add(entry & 0xfff)));
+            let entries = block.chunks_exact(2).map(|entry| number(entry, 0, 2));
+            words.extend(
+                entries
+                    .filter(|entry| entry >> 12 == WORD)
+                    .map(|entry| page.saturating_add(entry & 0xfff)),
+            );
             rest = rest.get(len..).unwrap_or_default();
         }
-        Ok(Some(places))
+        Ok(Some(words))
     }
 
-    /// Adds the names of one table of libraries. Like the loader, it ignores the size of the table,
+    /// Adds the names of one table of libraries. Like the loader, this ignores the size of the table,
     /// and reads up to the entry without a name.
-    fn libraries(
-        &self,
-        (table, len, name): ImportTable,
-        names: &mut BTreeSet<String>,
-    ) -> Result<()> {
-        let Some((address, _)) = self.table(table)? else {
+    fn add_libraries(&self, table: &ImportTable, names: &mut BTreeSet<String>) -> Result<()> {
+        let Some(directory) = self.directory(table.directory)? else {
             return Ok(());
         };
         for index in 0..=MOST_LIBRARIES {
-            let place = self.place(address.saturating_add(index.saturating_mul(len)));
-            let place = place.context("a table of libraries that runs out of its section")?;
-            let entry = self.file.bytes("table of libraries", place.start, len)?;
-            match number(&entry, name, 4) {
+            let offset = index.saturating_mul(table.entry_len);
+            let place = self
+                .locate(directory.address.saturating_add(offset))
+                .context("a table of libraries that runs out of its section")?;
+            let entry = self.file.bytes("table of libraries", place.start, table.entry_len)?;
+            match number(&entry, table.name, 4) {
                 0 => return Ok(()),
-                name => names.insert(self.library(name)?),
+                address => names.insert(self.library_name(address)?),
             };
         }
         bail!("more than {MOST_LIBRARIES} libraries")
     }
 
-    fn library(&self, address: u64) -> Result<String> {
-        let place = self.place(address);
-        let place =
-            place.with_context(|| format!("a library whose name is nowhere: at {address:#x}"))?;
+    fn library_name(&self, address: u64) -> Result<String> {
+        let place = self
+            .locate(address)
+            .with_context(|| format!("a library whose name is nowhere: at {address:#x}"))?;
         let len = place.end.saturating_sub(place.start).min(LONGEST_NAME);
         let bytes = self.file.bytes("name of a library", place.start, len)?;
-        let name = CStr::from_bytes_until_nul(&bytes).ok();
-        let name =
-            name.with_context(|| format!("a library whose name has no end: at {address:#x}"))?;
+        let name = CStr::from_bytes_until_nul(&bytes)
+            .ok()
+            .with_context(|| format!("a library whose name has no end: at {address:#x}"))?;
         Ok(name.to_string_lossy().into_owned())
     }
 }

@@ -70,36 +70,36 @@ impl WrapperReference {
     }
 }
 
-/// The wrappers of a section that begins at this address and at this place in the file. They are as
-/// they are in the file, before relocation.
+/// Parses the wrappers of a section, which has the range `section` in the file and begins at `address` in
+/// memory. The wrappers are as they are in the file, before relocation.
 pub(super) fn parse(
     name: &str,
     file: &ByteRegion<'_>,
-    place: &Range<u64>,
+    section: &Range<u64>,
     address: u64,
 ) -> Result<Vec<Wrapper>> {
-    let size = place.end.saturating_sub(place.start);
+    let size = section.end.saturating_sub(section.start);
     ensure!(size <= MOST_WRAPPERS * WRAPPER, "`{name}` of {size} bytes");
     ensure!(
         size.is_multiple_of(WRAPPER),
         "`{name}` holds no whole number of wrappers: {size} bytes"
     );
-    let wrappers = file.part("wrappers", place.start, size)?.entries();
-    let wrappers = wrappers.map(|wrapper| {
-        let (inside, bytes) = wrapper?;
+    let mut wrappers = Vec::new();
+    for entry in file.part("wrappers", section.start, size)?.entries() {
+        let (inside, bytes) = entry?;
         let address = address.saturating_add(inside);
         ensure!(number(&bytes, 4, 4) == 1, "a wrapper of an unknown kind: at {address:#x}");
-        Ok(Wrapper {
-            offset: place.start.saturating_add(inside),
+        wrappers.push(Wrapper {
+            offset: section.start.saturating_add(inside),
             address,
             // The runtime uses only the lower 32 bits.
             bundle: usize::try_from(number(&bytes, 16, 4))?,
             magic: number(&bytes, 0, 4),
             target: Some(number(&bytes, 8, 8)),
             relocation: None,
-        })
-    });
-    wrappers.collect()
+        });
+    }
+    Ok(wrappers)
 }
 
 /// The marker and the bundle number of each wrapper. `locate` returns the range of the file from an
@@ -111,29 +111,29 @@ pub(super) fn references(
     locate: impl Fn(u64) -> Option<Range<u64>>,
 ) -> Result<Vec<WrapperReference>> {
     let mut markers: BTreeMap<u64, Arc<Marker>> = BTreeMap::new();
-    let mut total = 0_usize;
-    let references = wrappers.iter().map(|wrapper| {
+    let mut total_len = 0_usize;
+    let mut references = Vec::new();
+    for wrapper in wrappers {
         let address = wrapper.address;
         ensure!(wrapper.magic == SPLIT, "a wrapper that leads to no marker: at {address:#x}");
-        let target = wrapper.target;
-        let target = target.context("a wrapper that leads into another file")?;
+        let target = wrapper.target.context("a wrapper that leads into another file")?;
         let marker = match markers.entry(target) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(free) => {
-                let place = locate(target).with_context(|| {
+                let range = locate(target).with_context(|| {
                     format!("a wrapper that leads to no bytes: at {address:#x}")
                 })?;
                 // A marker has no length field, so the parser finds its end.
-                let rest = place.end.saturating_sub(place.start).min(MAX_LEN as u64);
-                let (marker, len) = Marker::parse(&file.bytes("marker", place.start, rest)?)?;
-                total = total.saturating_add(len);
-                ensure!(total <= MOST_BYTES, "markers of more than {MOST_BYTES} bytes");
+                let rest = range.end.saturating_sub(range.start).min(MAX_LEN as u64);
+                let (marker, len) = Marker::parse(&file.bytes("marker", range.start, rest)?)?;
+                total_len = total_len.saturating_add(len);
+                ensure!(total_len <= MOST_BYTES, "markers of more than {MOST_BYTES} bytes");
                 free.insert(Arc::new(marker))
             }
         };
-        Ok(WrapperReference { marker: Arc::clone(marker), index: wrapper.bundle })
-    });
-    references.collect()
+        references.push(WrapperReference { marker: Arc::clone(marker), index: wrapper.bundle });
+    }
+    Ok(references)
 }
 
 impl Wrapper {
@@ -143,15 +143,15 @@ impl Wrapper {
     /// fixed address there is no relocation, and with `DT_RELR` the loader adds the load address to
     /// the word in the file: zeros there would be a null pointer. A symbolic relocation becomes a
     /// relative one, as its symbol has moved.
-    pub(super) fn led_to_marker(&self, target: u64) -> Vec<Replacement> {
+    pub(super) fn point_to_marker(&self, target: u64) -> Vec<Replacement> {
         // The magic number, and version 1.
         let words = [SPLIT | 1 << 32, target, self.bundle as u64];
         let bytes = words.into_iter().flat_map(u64::to_le_bytes).collect();
         let mut replacements = vec![Replacement::bytes(self.offset, bytes)];
-        if let Some(at) = self.relocation {
-            // The `r_info` of a relative relocation is its type, and symbol 0.
-            let entry = [RELATIVE.to_le_bytes(), target.to_le_bytes()].concat();
-            replacements.push(Replacement::bytes(at.saturating_add(8), entry));
+        if let Some(relocation) = self.relocation {
+            // The `r_info` of a relative relocation is its type, and symbol 0. `r_offset`, before it, stays.
+            let fields = [RELATIVE.to_le_bytes(), target.to_le_bytes()].concat();
+            replacements.push(Replacement::bytes(relocation.saturating_add(8), fields));
         }
         replacements
     }

@@ -167,7 +167,7 @@ const START: u32 = 0x2000;
 /// The bytes of two tables, with the names behind them; where the second one begins.
 fn tables(at_start: &[&str], at_first_use: &[&str]) -> (Vec<u8>, usize) {
     let lens = [(at_start, AT_START), (at_first_use, AT_FIRST_USE)]
-        .map(|(names, (_, len, _))| (names.len() + 1) * usize::try_from(len).unwrap());
+        .map(|(names, table)| (names.len() + 1) * usize::try_from(table.entry_len).unwrap());
     let mut bytes = vec![0; lens[0] + lens[1]];
     let mut add = |at: usize, name: &str| {
         let address = START + u32::try_from(bytes.len()).unwrap();
