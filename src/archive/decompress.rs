@@ -27,15 +27,18 @@ pub struct Decompressor<R: Read> {
     decoder: Decoder<R>,
     /// Whether the source failed, to tell its I/O errors from errors of the decoder.
     source_failed: Arc<AtomicBool>,
+    /// Whether a byte was read.
     begun: bool,
     ended: bool,
+    /// Whether every frame or stream so far has a checksum.
     all_have_checksums: bool,
 }
 
 enum Decoder<R: Read> {
-    /// Decodes one frame after the other. The zstd crate can decode all of them as one stream, but
-    /// then does not tell which of them had a checksum.
+    /// Decodes one frame after the other. The zstd crate can decode all frames as one stream, but
+    /// then does not tell which frames had a checksum.
     Zstd {
+        /// The open frame; `None` before the first frame and after the last.
         frame: Option<ZstdDecoder<'static, FrameSource<R>>>,
         /// The source between two frames; `None` while a frame is open.
         rest: Option<BufReader<SourceErrors<R>>>,
@@ -83,17 +86,18 @@ impl<R: Read> Decompressor<R> {
         self.begun && self.all_have_checksums
     }
 
-    /// Turns an error of the decoder into one that says what is wrong with the data, and leaves I/O
-    /// errors of the source unchanged.
+    /// Turns an error of the decoder into an error that says what is wrong with the data, and leaves I/O
+    /// errors of the source unchanged. The kind of an error does not tell the two apart: both may be the
+    /// end of the file.
     fn explain(&self, error: io::Error) -> io::Error {
         if self.source_failed.load(Relaxed) {
             return error;
         }
-        let text = match &self.decoder {
+        let message = match &self.decoder {
             Decoder::Zstd { .. } => explain_zstd(&error, self.begun),
             Decoder::Xz(_) => explain_xz(&error),
         };
-        io::Error::new(io::ErrorKind::InvalidData, text)
+        io::Error::new(io::ErrorKind::InvalidData, message)
     }
 
     fn read_some(&mut self, buf: &mut [u8]) -> io::Result<usize> {
@@ -104,7 +108,9 @@ impl<R: Read> Decompressor<R> {
                 }
                 Decoder::Zstd { frame, .. } => frame.as_mut().map_or(Ok(0), |it| it.read(buf))?,
             };
-            if read > 0 || !self.next_frame()? {
+            // 0 bytes are the end of a frame. A frame may be empty, so the next frame is tried until one
+            // has bytes.
+            if read > 0 || !self.open_next_frame()? {
                 return Ok(read);
             }
         }
@@ -112,7 +118,12 @@ impl<R: Read> Decompressor<R> {
 
     /// Opens the next zstd frame; false at the end. An empty source is an error (truncated), not an
     /// empty archive.
-    fn next_frame(&mut self) -> io::Result<bool> {
+    ///
+    /// The decoder of a frame owns the source, and gives it back with the bytes behind the frame when the
+    /// frame is finished. The head of the next frame is read from there, to see whether the frame has a
+    /// checksum, and is put in front of the source again for its decoder. If the head cannot be read, the
+    /// source stays here, and the caller gets the error.
+    fn open_next_frame(&mut self) -> io::Result<bool> {
         let Decoder::Zstd { frame, rest } = &mut self.decoder else {
             return Ok(false);
         };
@@ -124,10 +135,10 @@ impl<R: Read> Decompressor<R> {
             return Ok(false);
         };
         let mut head = Vec::new();
-        let peeked = source.by_ref().take(FRAME_HEAD).read_to_end(&mut head);
-        if peeked.is_err() || (head.is_empty() && !is_first) {
+        let head_len = source.by_ref().take(FRAME_HEAD).read_to_end(&mut head);
+        if head_len.is_err() || (head.is_empty() && !is_first) {
             *rest = Some(source);
-            return peeked.map(|_| false);
+            return head_len.map(|_| false);
         }
         // RFC 8878, section 3.1.1: the frame header descriptor follows the magic number, and its
         // bit 2 is the content checksum flag. Skippable frames have other magic numbers, and no
@@ -135,10 +146,10 @@ impl<R: Read> Decompressor<R> {
         let is_skippable = matches!(head.as_slice(), [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..]);
         let has_checksum = head.get(4).is_some_and(|descriptor| descriptor & 4 != 0);
         self.all_have_checksums &= is_skippable || has_checksum;
-        let source = Cursor::new(head).chain(source);
-        let mut next = ZstdDecoder::with_buffer(source)?.single_frame();
-        next.window_log_max(ZSTD_WINDOW_LOG)?;
-        *frame = Some(next);
+        let frame_source = Cursor::new(head).chain(source);
+        let mut next_frame = ZstdDecoder::with_buffer(frame_source)?.single_frame();
+        next_frame.window_log_max(ZSTD_WINDOW_LOG)?;
+        *frame = Some(next_frame);
         Ok(true)
     }
 }
@@ -163,8 +174,11 @@ fn read_xz<R: BufRead>(
     loop {
         let before = decoder.total_out();
         let result = decoder.read(buf);
-        let cause = result.as_ref().err().and_then(io::Error::get_ref);
-        let cause = cause.and_then(|cause| cause.downcast_ref());
+        let cause = result
+            .as_ref()
+            .err()
+            .and_then(io::Error::get_ref)
+            .and_then(|cause| cause.downcast_ref());
         if !matches!(cause, Some(stream::Error::NoCheck)) {
             return result;
         }
@@ -199,13 +213,12 @@ fn explain_zstd(error: &io::Error, begun: bool) -> String {
             let most = 1 << (ZSTD_WINDOW_LOG - 20);
             format!("the zstd data needs more memory than {most} MiB to read")
         }
-        text => format!("the zstd data is damaged: {text}"),
+        reason => format!("the zstd data is damaged: {reason}"),
     }
 }
 
 fn explain_xz(error: &io::Error) -> String {
-    let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
-    match cause {
+    match error.get_ref().and_then(|cause| cause.downcast_ref()) {
         _ if error.kind() == io::ErrorKind::UnexpectedEof => "the xz data is cut off".to_owned(),
         Some(stream::Error::Format) => "this is not xz data".to_owned(),
         Some(stream::Error::MemLimit) => {

@@ -1,5 +1,5 @@
-//! Tar archives and their compression. Archives are checked while they are read, as they may be
-//! damaged or malicious, and the same input always gives the same bytes when they are written.
+//! Tar archives and their compression. Archives may be damaged or malicious, and are checked while they
+//! are read. When archives are written, the same input always gives the same bytes.
 
 mod decompress;
 mod read;
@@ -18,7 +18,7 @@ pub use write::{TarEntry, TarKind, TarPlan};
 /// Headers and contents are padded to multiples of this size.
 const BLOCK: usize = 512;
 
-/// The format of an archive, as told by its file extension.
+/// The format of an archive, which its file extension tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ArchiveFormat {
     TarZst,

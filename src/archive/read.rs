@@ -1,6 +1,6 @@
 //! Reads tar archives from untrusted sources. Each member is checked before it is returned.
 //!
-//! The `tar` crate parses the fields of headers. The loop over the members is our own, because that
+//! The `tar` crate parses the fields of headers. The loop over the members is written here, because the
 //! crate reads extension headers of any size into memory, and accepts a stream without an end mark
 //! as complete.
 
@@ -36,7 +36,7 @@ impl<R: Read> TarReader<R> {
         Self { source, max_len, at: 0, due: 0, ended: false }
     }
 
-    /// The next member, after skipping the rest of the current one.
+    /// The next member, after skipping the rest of the current member.
     ///
     /// Returns `None` only after a complete end mark with nothing but zeros behind it. A stream
     /// that just stops may have been cut off, and is an error.
@@ -48,13 +48,13 @@ impl<R: Read> TarReader<R> {
         self.skip_content()?;
         loop {
             let start = self.at;
-            let block = self.block()?;
+            let block = self.read_block()?;
             if block == [0; BLOCK] {
                 ensure!(
                     extension == Extension::default(),
                     "the tar announces a member and ends instead"
                 );
-                self.finish()?;
+                self.read_end()?;
                 return Ok(None);
             }
             let header = Header::from_byte_slice(&block);
@@ -62,6 +62,7 @@ impl<R: Read> TarReader<R> {
                 .take_header(header, &mut extension)
                 .with_context(|| format!("failed to read the tar header at byte {start}"))?;
             let Some(entry) = entry else { continue };
+            // Refused here, before a byte of the content is read and written.
             if let TarKind::File { len, .. } = entry.kind {
                 let end = self.at.checked_add(len);
                 ensure!(
@@ -83,11 +84,11 @@ impl<R: Read> TarReader<R> {
         header: &Header,
         extension: &mut Extension,
     ) -> Result<Option<TarEntry>> {
-        check_sum(header)?;
-        let len = size(header)?;
+        verify_checksum(header)?;
+        let len = parse_size(header)?;
         let kind = header.entry_type().as_byte();
         if !matches!(kind, b'x' | b'g' | b'L' | b'K') {
-            return member(header, len, std::mem::take(extension));
+            return parse_member(header, len, std::mem::take(extension));
         }
         ensure!(
             len <= MAX_EXTENSION,
@@ -101,6 +102,8 @@ impl<R: Read> TarReader<R> {
         Ok(None)
     }
 
+    /// Skips the rest of the content and its padding. Headers begin at multiples of a block, so the
+    /// padding follows from the offset in the stream, also if the content was read in part.
     fn skip_content(&mut self) -> Result<()> {
         let end = self.at.saturating_add(self.due);
         self.due = self.due.saturating_add(padding(end));
@@ -108,41 +111,43 @@ impl<R: Read> TarReader<R> {
         Ok(())
     }
 
-    fn block(&mut self) -> Result<[u8; BLOCK]> {
+    fn read_block(&mut self) -> Result<[u8; BLOCK]> {
         let mut block = [0; BLOCK];
         self.due = BLOCK as u64;
         self.read_exact(&mut block)?;
         Ok(block)
     }
 
-    /// Reads the rest after a block of zeros: a second one, and then only zeros. Other data could
-    /// be a second archive, which this reader would ignore and other readers would extract.
-    fn finish(&mut self) -> Result<()> {
+    /// Reads the rest after a block of zeros: a second block of zeros, and then only zeros. Other data
+    /// could be a second archive, which this reader would ignore and other readers would extract.
+    fn read_end(&mut self) -> Result<()> {
         ensure!(
-            self.block()? == [0; BLOCK],
+            self.read_block()? == [0; BLOCK],
             "half an end mark at byte {} of the tar",
             self.at - 2 * BLOCK as u64
         );
-        let mut step = vec![0; 64 * 1024];
+        let mut chunk = vec![0; 64 * 1024];
         loop {
-            let read = self.read_source(&mut step)?;
-            if read == 0 {
+            let count = self.read_source(&mut chunk)?;
+            if count == 0 {
                 self.ended = true;
                 return Ok(());
             }
-            let (step, _) = step.split_at(read);
-            ensure!(step.iter().all(|&byte| byte == 0), "something follows the end of the tar");
+            let is_zero = chunk.iter().take(count).all(|byte| *byte == 0);
+            ensure!(is_zero, "something follows the end of the tar");
         }
     }
 
     fn read_source(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let read = read_some(&mut self.source, buf)?;
-        self.at += read as u64;
+        let count = read_some(&mut self.source, buf)?;
+        self.at += count as u64;
+        // Every byte counts, also of padding and of the end: a small compressed archive may hold zeros
+        // without an end.
         if self.at > self.max_len {
-            let text = format!("the archive goes beyond {} bytes", self.max_len);
-            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+            let message = format!("the archive goes beyond {} bytes", self.max_len);
+            return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         }
-        Ok(read)
+        Ok(count)
     }
 }
 
@@ -153,32 +158,33 @@ impl<R: Read> Read for TarReader<R> {
         if most == 0 {
             return Ok(0);
         }
-        let (buf, _) = buf.split_at_mut(most);
-        let read = self.read_source(buf)?;
-        if read == 0 {
-            let text = format!("the tar is cut off at byte {}", self.at);
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
+        let count = self.read_source(&mut buf[..most])?;
+        if count == 0 {
+            let message = format!("the tar is cut off at byte {}", self.at);
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, message));
         }
-        self.due -= read as u64;
-        Ok(read)
+        self.due -= count as u64;
+        Ok(count)
     }
 }
 
-fn check_sum(header: &Header) -> Result<()> {
-    let bytes = header.as_bytes().iter().enumerate();
+fn verify_checksum(header: &Header) -> Result<()> {
     // The bytes of the checksum field itself count as spaces.
-    let sum: u32 = bytes
-        .map(|(at, &byte)| u32::from(if (148..156).contains(&at) { b' ' } else { byte }))
+    let sum: u32 = header
+        .as_bytes()
+        .iter()
+        .enumerate()
+        .map(|(at, byte)| u32::from(if (148..156).contains(&at) { b' ' } else { *byte }))
         .sum();
     let stated = header.cksum().ok().context("this is not a tar header")?;
     ensure!(sum == stated, "its checksum is {stated}, and should be {sum}");
     Ok(())
 }
 
-/// The size of a header. It may be stored in base 256, in eleven bytes. The `tar` crate reads only
-/// the last eight of them and would take 2^64 for 0. The content would then be parsed as headers,
+/// Parses the size in a header. It may be stored in base 256, in eleven bytes. The `tar` crate reads only
+/// the last eight bytes and would take 2^64 for 0. The content would then be parsed as headers,
 /// so that a file could smuggle members in.
-fn size(header: &Header) -> Result<u64> {
+fn parse_size(header: &Header) -> Result<u64> {
     let [first, high @ .., _, _, _, _, _, _, _, _] = &header.as_old().size;
     let is_binary = first & 0x80 != 0;
     ensure!(
@@ -190,10 +196,10 @@ fn size(header: &Header) -> Result<u64> {
 
 /// Builds the entry of a member. `None` for the root directory `./`, the first member of the
 /// archives that `tar -C DIR .` writes.
-fn member(header: &Header, len: u64, extension: Extension) -> Result<Option<TarEntry>> {
+fn parse_member(header: &Header, len: u64, extension: Extension) -> Result<Option<TarEntry>> {
     let name = match extension.path {
         Some(name) => name,
-        None => text(&header.path_bytes())?,
+        None => parse_name(&header.path_bytes())?,
     };
     let kind = header.entry_type().as_byte();
     let is_root = name.starts_with('.') && matches!(from_root(&name), "" | ".");
@@ -201,15 +207,16 @@ fn member(header: &Header, len: u64, extension: Extension) -> Result<Option<TarE
         ensure!(len == 0, "`{name}` is no file, and has {len} bytes");
         return Ok(None);
     }
-    let mut path = from_root(&name);
-    if kind == b'5' {
-        path = path.strip_suffix('/').unwrap_or(path);
-    }
-    let path: RelPath = path.parse()?;
-    let len = real_len(len, extension.size).with_context(|| format!("`{path}`"))?;
+    let below_root = from_root(&name);
+    // Archivers write a slash behind the names of directories only.
+    let path: RelPath = match kind {
+        b'5' => below_root.strip_suffix('/').unwrap_or(below_root).parse()?,
+        _ => below_root.parse()?,
+    };
+    let len = choose_len(len, extension.size).with_context(|| format!("`{path}`"))?;
     let link = || match extension.link {
         Some(link) => Ok(link),
-        None => text(&header.link_name_bytes().unwrap_or_default()),
+        None => parse_name(&header.link_name_bytes().unwrap_or_default()),
     };
     let kind = match kind {
         0 | b'0' => {
@@ -220,10 +227,10 @@ fn member(header: &Header, len: u64, extension: Extension) -> Result<Option<TarE
             from_root(&link()?).parse().with_context(|| format!("failed to hard link `{path}`"))?,
         ),
         b'2' => {
-            let text = link()?;
-            ensure!(!text.is_empty(), "link `{path}` has no target");
-            ensure!(!text.contains('\0'), "link `{path}` has a NUL: {text:?}");
-            TarKind::Symlink(text)
+            let target = link()?;
+            ensure!(!target.is_empty(), "link `{path}` has no target");
+            ensure!(!target.contains('\0'), "link `{path}` has a NUL: {target:?}");
+            TarKind::Symlink(target)
         }
         b'5' => TarKind::Directory,
         b'3' => bail!("`{path}` is a character device"),
@@ -233,6 +240,8 @@ fn member(header: &Header, len: u64, extension: Extension) -> Result<Option<TarE
         b'S' => bail!("`{path}` is a sparse file"),
         other => bail!("`{path}` is of an unknown kind: {:?}", char::from(other)),
     };
+    // Readers disagree whether content follows such a header. What one of them skips, another one would
+    // parse as the next members.
     if !matches!(kind, TarKind::File { .. }) {
         ensure!(len == 0, "`{path}` is no file, and has {len} bytes");
     }
@@ -244,23 +253,22 @@ fn from_root(name: &str) -> &str {
     name.trim_start_matches("./")
 }
 
-fn text(bytes: &[u8]) -> Result<String> {
+fn parse_name(bytes: &[u8]) -> Result<String> {
     ensure!(
         bytes.len() <= NAME_MAX,
         "a name of {} bytes, but at most {NAME_MAX} are allowed",
         bytes.len()
     );
-    let text = std::str::from_utf8(bytes).ok().map(str::to_owned);
-    text.with_context(|| {
-        let lossy = String::from_utf8_lossy(bytes);
-        format!("a name that is not UTF-8: {lossy:?}")
+    std::str::from_utf8(bytes).ok().map(str::to_owned).with_context(|| {
+        let shown = String::from_utf8_lossy(bytes);
+        format!("a name that is not UTF-8: {shown:?}")
     })
 }
 
-/// The size of a member whose pax header may have a size, too. The header's own field then has the
-/// same value, 0, or the largest value that it can hold; anything else is a contradiction, which
-/// other readers may resolve differently.
-fn real_len(plain: u64, extended: Option<u64>) -> Result<u64> {
+/// Chooses between the size in a header and the size in its pax header, if it has one. The field of the
+/// header then has the same value, 0, or the largest value that it can hold; anything else is a
+/// contradiction, which other readers may resolve differently.
+fn choose_len(plain: u64, extended: Option<u64>) -> Result<u64> {
     const MOST: u64 = 0o777_7777_7777;
     match extended {
         None => Ok(plain),
@@ -269,8 +277,8 @@ fn real_len(plain: u64, extended: Option<u64>) -> Result<u64> {
     }
 }
 
-/// Values of extension headers, pax records and GNU long names, that override those of the next
-/// member's header.
+/// Values of extension headers (pax records and GNU long names), which override the values in the header
+/// of the next member.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Extension {
     path: Option<String>,
@@ -280,17 +288,17 @@ struct Extension {
 
 impl Extension {
     fn add(&mut self, kind: u8, content: &[u8]) -> Result<()> {
-        let long_name = || text(content.strip_suffix(b"\0").unwrap_or(content));
+        let long_name = || parse_name(content.strip_suffix(b"\0").unwrap_or(content));
         match kind {
-            b'L' => return set(&mut self.path, "path", long_name()),
-            b'K' => return set(&mut self.link, "linkpath", long_name()),
+            b'L' => return set_once(&mut self.path, "path", long_name()),
+            b'K' => return set_once(&mut self.link, "linkpath", long_name()),
             _ => {}
         }
-        let mut rest = content;
-        while !rest.is_empty() {
-            let record = next_record(rest).context("not a list of pax records")?;
-            self.add_record(kind == b'g', record.0, record.1)?;
-            rest = record.2;
+        let mut records = content;
+        while !records.is_empty() {
+            let record = next_record(records).context("not a list of pax records")?;
+            self.add_record(kind == b'g', record.key, record.value)?;
+            records = record.rest;
         }
         Ok(())
     }
@@ -302,43 +310,51 @@ impl Extension {
         ensure!(!is_global || !decides, "a global header with `{}`", String::from_utf8_lossy(key));
         ensure!(!is_sparse, "the next member is a sparse file");
         match key {
-            b"path" => set(&mut self.path, "path", text(value)),
-            b"linkpath" => set(&mut self.link, "linkpath", text(value)),
-            b"size" => set(&mut self.size, "size", number(value)),
+            b"path" => set_once(&mut self.path, "path", parse_name(value)),
+            b"linkpath" => set_once(&mut self.link, "linkpath", parse_name(value)),
+            b"size" => set_once(&mut self.size, "size", parse_number(value)),
             // Owners, times and attributes are not kept.
             _ => Ok(()),
         }
     }
 }
 
-/// Sets a value once. Of two values, some readers take the first and others the last. A checked
-/// archive must not look different to another reader, so the second one is an error.
-fn set<T>(slot: &mut Option<T>, key: &str, value: Result<T>) -> Result<()> {
+/// Sets a value that is not set yet. If a key has two values, some readers take the first and others the
+/// last. A checked archive must not look different to another reader, so the second value is an error.
+fn set_once<T>(slot: &mut Option<T>, key: &str, value: Result<T>) -> Result<()> {
     ensure!(slot.is_none(), "two values for `{key}`");
     *slot = Some(value?);
     Ok(())
 }
 
-fn number(value: &[u8]) -> Result<u64> {
-    let digits = std::str::from_utf8(value).ok();
-    digits
+fn parse_number(value: &[u8]) -> Result<u64> {
+    // Only digits: `parse` would take a sign too, and other readers need not.
+    std::str::from_utf8(value)
+        .ok()
         .filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
         .and_then(|digits| digits.parse().ok())
         .with_context(|| format!("not a size: {:?}", String::from_utf8_lossy(value)))
 }
 
-/// The key and the value of the first `LENGTH KEY=VALUE\n` record, and the records behind it.
+/// A pax record, and the records behind it.
+struct PaxRecord<'a> {
+    key: &'a [u8],
+    value: &'a [u8],
+    rest: &'a [u8],
+}
+
+/// The first `LENGTH KEY=VALUE\n` record.
 ///
 /// Records are split by their lengths and not at line feeds, because a value may contain line
 /// feeds.
-fn next_record(content: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
-    let digits = content.iter().position(|&byte| byte == b' ')?;
-    let len = std::str::from_utf8(content.get(..digits)?).ok()?;
-    let (record, rest) = content.split_at_checked(len.parse().ok()?)?;
-    let record = record.get(digits + 1..)?.strip_suffix(b"\n")?;
-    let equals = record.iter().position(|&byte| byte == b'=')?;
-    let (key, value) = record.split_at_checked(equals)?;
-    Some((key, value.get(1..)?, rest))
+fn next_record(records: &[u8]) -> Option<PaxRecord<'_>> {
+    let digits = records.iter().position(|byte| *byte == b' ')?;
+    let len = std::str::from_utf8(records.get(..digits)?).ok()?.parse().ok()?;
+    let (record, rest) = records.split_at_checked(len)?;
+    let pair = record.get(digits + 1..)?.strip_suffix(b"\n")?;
+    let equals = pair.iter().position(|byte| *byte == b'=')?;
+    let (key, value) = pair.split_at_checked(equals)?;
+    Some(PaxRecord { key, value: value.get(1..)?, rest })
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use crate::{
     relpath::RelPath,
 };
 
-/// The most bytes that an sdist may unpack to. Ours have 40 files of text.
+/// The most bytes that an sdist may unpack to. The sdists of this program have 40 files of text.
 const LONGEST: u64 = 256 << 20;
 
 /// The files of an sdist.
@@ -31,17 +31,19 @@ pub struct SdistFiles {
 /// [`write_sdist`] could not write again.
 pub fn read_sdist(source: impl Read, top: &RelPath) -> Result<SdistFiles> {
     let mut plain = GzDecoder::new(source);
+    // `TarReader` does not keep times, so the first header is read here, and again by the reader.
     let mut first = [0; BLOCK];
     plain.read_exact(&mut first)?;
     let time = Header::from_byte_slice(&first).mtime()?;
     let mut tar = TarReader::new(first.as_slice().chain(plain), LONGEST);
     let mut files = Vec::new();
     while let Some(TarEntry { path, kind }) = tar.next_entry()? {
+        // `write_sdist` makes the directories of its files.
         if kind == TarKind::Directory {
             continue;
         }
-        let below = path.strip_prefix(top);
-        let below = below.with_context(|| format!("`{path}` is not below `{top}`"))?;
+        let below =
+            path.strip_prefix(top).with_context(|| format!("`{path}` is not below `{top}`"))?;
         let TarKind::File { executable, .. } = kind else {
             bail!("a link, which no sdist of ours has: `{path}`");
         };
@@ -64,9 +66,12 @@ pub fn write_sdist(
     files: &[(RelPath, impl AsRef<[u8]>)],
     epoch: u64,
 ) -> Result<()> {
-    let (mut members, mut made) = (Vec::new(), HashSet::new());
+    let mut entries = Vec::new();
+    let mut contents = Vec::new();
+    let mut made = HashSet::new();
     for (path, content) in files {
-        let (path, content) = (top.join(path), content.as_ref());
+        let path = top.join(path);
+        let content = content.as_ref();
         // Implementations of tar do not agree on names with line breaks.
         ensure!(
             !path.as_str().contains(char::is_control),
@@ -75,16 +80,17 @@ pub fn write_sdist(
         );
         for directory in path.ancestors() {
             if made.insert(directory.clone()) {
-                members.push((directory, TarKind::Directory, &[][..]));
+                entries.push(TarEntry { path: directory, kind: TarKind::Directory });
+                // One content for each entry: `stream` asks for contents by the index of the entry.
+                contents.push(&[][..]);
             }
         }
         ensure!(made.insert(path.clone()), "two members of one name: `{path}`");
-        let (len, executable) = (content.len() as u64, false);
-        members.push((path, TarKind::File { len, executable }, content));
+        let kind = TarKind::File { len: content.len() as u64, executable: false };
+        entries.push(TarEntry { path, kind });
+        contents.push(content);
     }
-    let members = members.into_iter();
-    let members = members.map(|(path, kind, content)| (TarEntry { path, kind }, content));
-    let (entries, contents): (Vec<_>, Vec<&[u8]>) = members.unzip();
+    // 255 is an unknown system.
     let mut gzip = GzBuilder::new().mtime(0).operating_system(255).write(out, Compression::best());
     let plan = TarPlan::new(entries, epoch)?;
     io::copy(&mut plan.stream(|index| Ok(contents[index])), &mut gzip)?;

@@ -60,25 +60,23 @@ impl TarPlan {
     /// All members get the modification time `mtime`, in seconds since the Unix epoch.
     pub fn new(entries: Vec<TarEntry>, mtime: u64) -> Result<Self> {
         ensure!(mtime <= OCTAL_MAX, "a time that no tar header can hold: {mtime}");
+        // The sizes of two members may add up to more than 2^64.
         let mut len = END as u128;
         for entry in &entries {
-            if let TarKind::Symlink(text) = &entry.kind {
+            if let TarKind::Symlink(target) = &entry.kind {
                 ensure!(
-                    !text.is_empty() && !text.contains('\0'),
-                    "link `{}` leads nowhere: {text:?}",
+                    !target.is_empty() && !target.contains('\0'),
+                    "link `{}` leads nowhere: {target:?}",
                     entry.path
                 );
             }
             let content = content_len(entry);
-            len += head(entry, mtime).len() as u128;
+            len += render_headers(entry, mtime).len() as u128;
             len += u128::from(content) + u128::from(padding(content));
         }
-        let len = u64::try_from(len);
-        Ok(Self {
-            len: len.context("the members of the archive add up to more than a tar can hold")?,
-            entries: entries.into(),
-            mtime,
-        })
+        let len = u64::try_from(len)
+            .context("the members of the archive add up to more than a tar can hold")?;
+        Ok(Self { len, entries: entries.into(), mtime })
     }
 
     pub fn entries(&self) -> &[TarEntry] {
@@ -108,7 +106,7 @@ struct TarStream<O, R> {
 
 impl<R: Read, O: FnMut(usize) -> Result<R>> TarStream<O, R> {
     /// Writes the next header to `ready`, and opens the file that follows it.
-    fn begin(&mut self) -> io::Result<()> {
+    fn begin_entry(&mut self) -> io::Result<()> {
         self.ready = io::Cursor::new(match self.plan.entries.get(self.next) {
             None => vec![0; END],
             Some(entry) => {
@@ -118,17 +116,18 @@ impl<R: Read, O: FnMut(usize) -> Result<R>> TarStream<O, R> {
                         .map_err(io::Error::other)?;
                     self.file = Some(content.take(len));
                 }
-                head(entry, self.plan.mtime)
+                render_headers(entry, self.plan.mtime)
             }
         });
         self.next += 1;
         Ok(())
     }
 
-    /// Checks that the file ends after all planned bytes, and pads it.
-    fn end(&mut self, file: io::Take<R>) -> io::Result<()> {
+    /// Checks that the file ends after all planned bytes, and pads it. The header with the planned length
+    /// is written already, so a file that has changed cannot be written any more.
+    fn end_file(&mut self, file: io::Take<R>) -> io::Result<()> {
         let entry = &self.plan.entries[self.next - 1];
-        let (path, len) = (&entry.path, content_len(entry));
+        let len = content_len(entry);
         let missing = file.limit();
         let how = match read_some(&mut file.into_inner(), &mut [0])? {
             0 if missing == 0 => {
@@ -139,26 +138,27 @@ impl<R: Read, O: FnMut(usize) -> Result<R>> TarStream<O, R> {
             0 => "fewer",
             _ => "more",
         };
-        let text = format!("`{path}` has {how} bytes than planned: {len}");
-        Err(io::Error::new(io::ErrorKind::InvalidData, text))
+        let message = format!("`{}` has {how} bytes than planned: {len}", entry.path);
+        Err(io::Error::new(io::ErrorKind::InvalidData, message))
     }
 }
 
 impl<R: Read, O: FnMut(usize) -> Result<R>> Read for TarStream<O, R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         loop {
-            let mut read = self.ready.read(buf)?;
-            if read == 0
+            // The header of a file stands in `ready` while the file is open, so it comes first.
+            let mut count = self.ready.read(buf)?;
+            if count == 0
                 && let Some(file) = &mut self.file
             {
-                read = read_some(file, buf)?;
+                count = read_some(file, buf)?;
             }
-            if read > 0 || buf.is_empty() {
-                return Ok(read);
+            if count > 0 || buf.is_empty() {
+                return Ok(count);
             }
             match self.file.take() {
-                Some(file) => self.end(file)?,
-                None if self.next <= self.plan.entries.len() => self.begin()?,
+                Some(file) => self.end_file(file)?,
+                None if self.next <= self.plan.entries.len() => self.begin_entry()?,
                 None => return Ok(0),
             }
         }
@@ -172,41 +172,42 @@ fn content_len(entry: &TarEntry) -> u64 {
     }
 }
 
-/// The header of an entry. If its fields cannot hold a name or the size, a pax header comes first.
-fn head(entry: &TarEntry, mtime: u64) -> Vec<u8> {
+/// Renders the header of an entry. If its fields cannot hold a name or the size, a pax header comes
+/// first.
+fn render_headers(entry: &TarEntry, mtime: u64) -> Vec<u8> {
     let (kind, mode, len, link) = match &entry.kind {
         TarKind::Directory => (EntryType::Directory, 0o755, 0, ""),
         TarKind::File { len, executable } => {
             let mode = if *executable { 0o755 } else { 0o644 };
             (EntryType::Regular, mode, *len, "")
         }
-        TarKind::Symlink(text) => (EntryType::Symlink, 0o777, 0, text.as_str()),
+        TarKind::Symlink(target) => (EntryType::Symlink, 0o777, 0, target.as_str()),
         TarKind::Hardlink(path) => (EntryType::Link, 0o644, 0, path.as_str()),
     };
     let slash = if kind.is_dir() { "/" } else { "" };
     let name = format!("{}{slash}", entry.path);
 
     let mut records: Vec<u8> = [
-        ("path", name.clone(), !fits(&name)),
-        ("linkpath", link.to_owned(), !fits(link)),
+        ("path", name.clone(), !fits_field(&name)),
+        ("linkpath", link.to_owned(), !fits_field(link)),
         ("size", len.to_string(), len > OCTAL_MAX),
     ]
     .into_iter()
     .filter(|(_, _, is_needed)| *is_needed)
-    .flat_map(|(key, value, _)| record(key, &value).into_bytes())
+    .flat_map(|(key, value, _)| render_record(key, &value).into_bytes())
     .collect();
 
-    // A pax header is a member of its own: a header block, and the records padded to full blocks.
+    // A pax header is a separate member: a header block, and the records padded to full blocks.
     // It overrides fields of the next header only.
     let mut out = Vec::new();
     if !records.is_empty() {
-        let len = records.len() as u64;
-        let pax = header(EntryType::XHeader, 0o644, len, mtime, "././@PaxHeader", "");
+        let records_len = records.len() as u64;
+        let pax = header(EntryType::XHeader, 0o644, records_len, mtime, "././@PaxHeader", "");
         out.extend_from_slice(pax.as_bytes());
         out.append(&mut records);
         out.resize(out.len().next_multiple_of(BLOCK), 0);
     }
-    // The size field cannot hold this value, and the pax record overrides it. With 0 there, a
+    // If the size field cannot hold the size, the pax record overrides the field. With 0 in the field, a
     // reader without pax support sees an empty file.
     let plain_len = if len > OCTAL_MAX { 0 } else { len };
     out.extend_from_slice(header(kind, mode, plain_len, mtime, &name, link).as_bytes());
@@ -221,26 +222,27 @@ fn header(kind: EntryType, mode: u32, len: u64, mtime: u64, name: &str, link: &s
     header.set_gid(0);
     header.set_size(len);
     header.set_mtime(mtime);
-    fill(&mut header.as_old_mut().name, name);
-    fill(&mut header.as_old_mut().linkname, link);
+    fill_field(&mut header.as_old_mut().name, name);
+    fill_field(&mut header.as_old_mut().linkname, link);
+    // Last, because it is the sum of all other fields.
     header.set_cksum();
     header
 }
 
-fn fits(text: &str) -> bool {
-    text.len() <= NAME_MAX && text.is_ascii()
+fn fits_field(name: &str) -> bool {
+    name.len() <= NAME_MAX && name.is_ascii()
 }
 
 /// Writes as much of a name as fits. A pax record has the full name.
-fn fill(field: &mut [u8; NAME_MAX], text: &str) {
-    for (byte, char) in field.iter_mut().zip(text.chars()) {
+fn fill_field(field: &mut [u8; NAME_MAX], name: &str) {
+    for (byte, char) in field.iter_mut().zip(name.chars()) {
         *byte = u8::try_from(char).ok().filter(u8::is_ascii).unwrap_or(b'?');
     }
 }
 
-/// A pax record such as `30 path=…\n`. The number is the length of the whole record, including its
-/// own digits, so it is found by iteration.
-fn record(key: &str, value: &str) -> String {
+/// Renders a pax record such as `30 path=…\n`. The number is the length of the whole record, with the
+/// digits of the number, so it is found by iteration.
+fn render_record(key: &str, value: &str) -> String {
     let rest = format!(" {key}={value}\n");
     let mut len = rest.len() + 1;
     while len.to_string().len() + rest.len() != len {

@@ -163,7 +163,7 @@ fn what_no_tar_can_hold_is_refused() {
 #[test]
 fn a_record_counts_its_own_digits() {
     for len in 1..1_200 {
-        let record = record("path", &"x".repeat(len));
+        let record = render_record("path", &"x".repeat(len));
         let digits = record.split(' ').next().unwrap();
         assert_eq!(digits, record.len().to_string());
     }
