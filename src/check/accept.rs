@@ -85,20 +85,22 @@ impl AcceptList {
         today: &str,
         is_asked: impl Fn(&Rule) -> bool,
     ) -> (Vec<AcceptedFinding>, Vec<String>) {
-        let (mut accepted, mut unused) = (Vec::new(), Vec::new());
-        let mut used = vec![false; self.accept.len()];
+        let mut accepted = Vec::new();
+        let mut unused = Vec::new();
+        let mut is_used = vec![false; self.accept.len()];
         findings.retain(|finding| {
-            let mut entries = self.accept.iter().zip(&mut used);
-            let entry = entries.find(|(it, _)| !it.has_expired(today) && it.matches(finding));
-            let Some((entry, used)) = entry else {
+            let mut entries = self.accept.iter().zip(&mut is_used);
+            let matching =
+                entries.find(|(entry, _)| !entry.has_expired(today) && entry.matches(finding));
+            let Some((entry, is_used)) = matching else {
                 return true;
             };
-            *used = true;
+            *is_used = true;
             accepted
                 .push(AcceptedFinding { finding: finding.clone(), reason: entry.reason.clone() });
             false
         });
-        for (entry, _) in self.accept.iter().zip(used).filter(|(_, used)| !used) {
+        for (entry, _) in self.accept.iter().zip(is_used).filter(|(_, is_used)| !is_used) {
             if entry.has_expired(today) {
                 unused.push(format!("{entry} was accepted until {}", entry.until));
             } else if RULES.iter().any(|rule| entry.rule.fits(rule) && is_asked(rule)) {
@@ -109,7 +111,7 @@ impl AcceptList {
     }
 
     /// A list that accepts all of these findings until a day: the entries of this list that are
-    /// still used, and a new one for each new rule, package and fact.
+    /// still used, and a new entry for each new rule, package and fact.
     pub fn renewed(
         mut self,
         accepted: &[AcceptedFinding],
@@ -118,8 +120,7 @@ impl AcceptList {
     ) -> Result<String> {
         self.accept.retain(|entry| accepted.iter().any(|it| entry.matches(&it.finding)));
         let mut groups: BTreeMap<_, Vec<String>> = BTreeMap::new();
-        let counted = findings.iter();
-        for finding in counted {
+        for finding in findings {
             // An entry with paths does not match a finding about the whole package.
             let has_path = finding.member.is_some();
             let key = (finding.rule.id, package_of(finding), &finding.fact, has_path);
@@ -148,14 +149,17 @@ impl AcceptEntry {
 
     fn matches(&self, finding: &Finding) -> bool {
         // A path may itself contain `*` or `[`. It must match itself.
-        let is = |pattern: &str, text: &str| pattern == text || Glob::new(pattern).matches(text);
+        let matches =
+            |pattern: &str, text: &str| pattern == text || Glob::new(pattern).matches(text);
         let package = package_of(finding);
-        let is_package = |wanted: &String| package.as_ref().is_some_and(|it| is(wanted, it));
+        let matches_package =
+            |pattern: &String| package.as_ref().is_some_and(|package| matches(pattern, package));
         let member = finding.member.as_ref();
-        let is_path = |wanted: &String| member.is_some_and(|it| is(wanted, it));
+        let matches_member =
+            |pattern: &String| member.is_some_and(|member| matches(pattern, member));
         self.rule.fits(finding.rule)
-            && self.package.as_ref().is_none_or(is_package)
-            && (self.paths.is_empty() || self.paths.iter().any(is_path))
+            && self.package.as_ref().is_none_or(matches_package)
+            && (self.paths.is_empty() || self.paths.iter().any(matches_member))
             && finding.fact.contains(&self.says)
     }
 }

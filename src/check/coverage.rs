@@ -217,8 +217,8 @@ fn named(path: &str) -> BTreeSet<Target> {
     path_facts::covered(path.split_once('/').map_or("", |(_, inside)| inside))
 }
 
-/// Whether a file of a device wheel belongs to a library. Not `.dist-info`, the list of links, or
-/// the `__init__.py` at the top, which device wheels of other builders share.
+/// Whether a file of a device wheel belongs to a library. `.dist-info`, the list of links, and the
+/// `__init__.py` at the top, which device wheels of other builders share, belong to none.
 pub(super) fn is_device_file(path: &str) -> bool {
     let (top, inside) = path.split_once('/').unwrap_or((path, ""));
     let is_list = inside.starts_with(".devel_links/");
@@ -229,8 +229,8 @@ pub(super) fn is_device_file(path: &str) -> bool {
 /// names `gfx1250-strict` is not for `gfx1250`, and the other way round.
 fn names_no_other(path: &str, target: &Target) -> bool {
     let named = path_facts::targets(path);
-    let shares = |it: &Target| it.packaged() == target.packaged();
-    named.contains(target) || !named.iter().any(shares)
+    let shares_wheel = |other: &Target| other.packaged() == target.packaged();
+    named.contains(target) || !named.iter().any(shares_wheel)
 }
 
 /// SPIR-V, which is compiled for a device when it is loaded.
@@ -255,9 +255,11 @@ pub(super) fn targets(set: &SetFacts) -> BTreeSet<Target> {
     if !devices.is_empty() {
         return devices.into_keys().collect();
     }
-    let promised = set.wheels.iter().flat_map(|it| promised(it));
-    let carried = fat(set).flat_map(|(.., carried)| carried.keys());
-    promised.chain(carried.filter_map(|it| it.base().target())).collect()
+    let promised = set.wheels.iter().flat_map(|wheel| promised(wheel));
+    let carried = fat(set)
+        .flat_map(|(.., carried)| carried.keys())
+        .filter_map(|code_target| code_target.base().target());
+    promised.chain(carried).collect()
 }
 
 /// Whether it is a legacy set: no device wheels, and libraries for families.
@@ -273,15 +275,13 @@ pub(super) fn promised(wheel: &WheelFile) -> Vec<Target> {
         return Vec::new();
     };
     let family = table.families().find(|family| family.as_str().eq_ignore_ascii_case(name));
-    let targets = family.into_iter().flat_map(|it| table.targets(it));
-    targets.cloned().collect()
+    family.into_iter().flat_map(|family| table.targets(family)).cloned().collect()
 }
 
 /// Whether some of the code runs on a target with XNACK off.
 pub(super) fn serves(carried: &BTreeMap<CodeTarget, Cell>, target: &Target) -> bool {
     let accepted = accepted(target);
-    let serves = |it: &CodeTarget| it.runs_with_xnack_off() && accepted.contains(&it.base());
-    carried.keys().any(serves)
+    carried.keys().any(|code| code.runs_with_xnack_off() && accepted.contains(&code.base()))
 }
 
 /// The targets whose code in a library runs on `target` without features.
@@ -297,11 +297,11 @@ pub(super) fn found_for(target: &Target) -> BTreeSet<CodeTarget> {
 /// Whether a set has any code for a target.
 pub(super) fn covers(set: &SetFacts, target: &Target) -> bool {
     let has_code = |wheel: &&WheelFile| {
-        let files = wheel.members.iter().filter(|it| is_device_file(&it.path));
-        files.into_iter().any(|it| names_no_other(&it.path, target))
+        let mut files = wheel.members.iter().filter(|member| is_device_file(&member.path));
+        files.any(|member| names_no_other(&member.path, target))
     };
     set.device_targets().get(target).is_some_and(has_code)
-        || fat(set).any(|(.., it)| serves(it, target))
+        || fat(set).any(|(.., carried)| serves(carried, target))
 }
 
 #[cfg(test)]

@@ -7,46 +7,53 @@ use crate::target::{Target, TargetTable, generic};
 
 /// The known targets in a path, without features: `gfx942` in `Kernels_gfx942-xnack+.hsaco`.
 pub(super) fn targets(path: &str) -> BTreeSet<Target> {
-    let mut found = BTreeSet::new();
+    let mut targets = BTreeSet::new();
     for (at, _) in path.match_indices("gfx") {
         let (before, rest) = path.split_at(at);
+        // The end of another word.
         if before.ends_with(|c: char| c.is_ascii_alphanumeric()) {
             continue;
         }
         let is_end = |c: char| !c.is_ascii_lowercase() && !c.is_ascii_digit();
-        let name = rest.split(is_end).next().unwrap_or_default();
-        let strict = format!("{name}-strict");
-        let is_strict = rest.starts_with(&strict);
-        let name = if is_strict { &strict } else { name };
-        let target = name.parse::<Target>().ok();
-        found.extend(target.filter(|it| TargetTable::builtin().product(&it.packaged()).is_some()));
+        let processor = rest.split(is_end).next().unwrap_or_default();
+        let strict = format!("{processor}-strict");
+        let name = if rest.starts_with(&strict) { &strict } else { processor };
+        // A name may look like a target without being a target of any product.
+        let is_known =
+            |target: &Target| TargetTable::builtin().product(&target.packaged()).is_some();
+        targets.extend(name.parse::<Target>().ok().filter(is_known));
     }
-    found
+    targets
 }
 
 /// The known targets that a path is for, as the name of a target, of a family (`gfx94X`), of a
 /// generic target (`gfx11-generic`), of a group in `AOTriton` (`gfx11xx`), or of a device in the
 /// databases of `MIOpen`, which append the number of compute units (`gfx90a68`).
 pub(super) fn covered(path: &str) -> BTreeSet<Target> {
-    let mut found = targets(path);
-    let with_units = path.contains("miopen/db");
+    let mut targets = targets(path);
+    let is_database = path.contains("miopen/db");
     for (at, _) in path.match_indices("gfx") {
         let (_, rest) = path.split_at(at);
         let is_end = |c: char| !c.is_ascii_alphanumeric() && c != '-';
         let name = rest.split(is_end).next().unwrap_or_default();
         let word = name.split('-').next().unwrap_or_default();
         let known = TargetTable::builtin().known();
-        found.extend(known.filter(|it| speaks_of(name, word, it)).cloned());
-        if with_units {
-            let known = TargetTable::builtin().known();
-            let named = known.filter(|it| has_units(word, it.as_str()));
-            found.extend(named.max_by_key(|it| it.as_str().len()).cloned());
+        targets.extend(known.filter(|target| names_group_of(name, word, target)).cloned());
+        if is_database {
+            // The longest name: `gfx90a68` is `gfx90a` with 0x68 units, and not `gfx90` with 0xa68.
+            let device = TargetTable::builtin()
+                .known()
+                .filter(|target| has_units(word, target.as_str()))
+                .max_by_key(|target| target.as_str().len());
+            targets.extend(device.cloned());
         }
     }
-    found
+    targets
 }
 
-fn speaks_of(name: &str, word: &str, target: &Target) -> bool {
+/// Whether a name is a family, a group or a generic target that has this target. `word` is the name up to
+/// its first hyphen.
+fn names_group_of(name: &str, word: &str, target: &Target) -> bool {
     let text = target.as_str();
     let stem = word.trim_end_matches(['x', 'X']);
     let is_group = stem.len() > "gfx".len() && stem.len() < word.len();
@@ -54,6 +61,7 @@ fn speaks_of(name: &str, word: &str, target: &Target) -> bool {
         || generic(text).is_some_and(|generic| name.starts_with(generic))
 }
 
+/// Whether a word is a target followed by a number of compute units.
 fn has_units(word: &str, target: &str) -> bool {
     let units = word.strip_prefix(target).unwrap_or_default();
     !units.is_empty() && units.bytes().all(|byte| byte.is_ascii_hexdigit())
@@ -73,14 +81,14 @@ pub(super) fn has_extension(path: &str, extension: &str) -> bool {
 pub fn is_library(path: &str) -> bool {
     let name = file_name(path);
     let version = name.rsplit_once(".so").map(|(_, version)| version);
-    let is_version = |it: &str| {
-        it.is_empty()
-            || it.starts_with('.') && it.bytes().all(|it| it == b'.' || it.is_ascii_digit())
+    let is_version = |text: &str| {
+        text.is_empty()
+            || text.starts_with('.') && text.bytes().all(|it| it == b'.' || it.is_ascii_digit())
     };
     version.is_some_and(is_version) || has_extension(name, "dll")
 }
 
-/// The path without features: that of the file for the plain target.
+/// The path without features, which is the path of the file for the plain target.
 pub(super) fn without_features(path: &str) -> String {
     let mut plain = path.to_owned();
     for feature in ["xnack+", "xnack-", "sramecc+", "sramecc-"] {

@@ -1,12 +1,12 @@
-//! [`PythonModules`]: the Python files of a package or an sdist, and which names their lines give a meaning.
-//! They are not parsed: their builders test that.
+//! [`PythonModules`]: the Python files of a package or an sdist, and which names their lines bind.
+//! The files are not parsed: their builders test that they can be.
 
 use std::collections::BTreeMap;
 
-/// The Python files by their paths, with their bytes if those were kept.
+/// The Python files by their paths, with their bytes if the bytes were kept.
 pub(super) type PythonModules<'a> = BTreeMap<&'a str, Option<&'a [u8]>>;
 
-/// Why the entry point `a.b:c` cannot be resolved below the directory `top`. `None` if nothing speaks against it.
+/// Why the entry point `a.b:c` cannot be resolved below the directory `top`. `None` if it can, or may.
 pub(super) fn unresolved(modules: &PythonModules<'_>, top: &str, call: &str) -> Option<String> {
     let (module, function) = call.split_once(':').unwrap_or((call, ""));
     let module = module.trim();
@@ -16,23 +16,22 @@ pub(super) fn unresolved(modules: &PythonModules<'_>, top: &str, call: &str) -> 
         return Some(format!("there is no module `{module}`"));
     };
     // The object may be followed by extras: `main [extra]`.
-    let function = function.split(['[', '.']).next().unwrap_or_default().trim();
-    let is_missing = !function.is_empty() && source.is_some_and(|it| !binds(it, function));
-    is_missing.then(|| format!("`{module}` has no `{function}`"))
+    let object = function.split(['[', '.']).next().unwrap_or_default().trim();
+    let is_missing = !object.is_empty() && source.is_some_and(|it| !may_bind(it, object));
+    is_missing.then(|| format!("`{module}` has no `{object}`"))
 }
 
-/// Whether a line may bind a name: one that defines, imports or assigns it, at any depth. A line of a text may
-/// look like one; then nothing is found, and never something that is not so.
-fn binds(source: &[u8], name: &str) -> bool {
-    let text = String::from_utf8_lossy(source);
+/// Whether a line may bind a name: the line defines, imports or assigns the name, at any depth. A line of a
+/// string may look like such a line. A missing name is then overlooked, but no name is reported that is
+/// there.
+fn may_bind(source: &[u8], name: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
-    let has_name = |text: &str| text.split(|c| !is_part(c)).any(|word| word == name);
-    text.lines().map(str::trim).any(|line| {
+    let has_name = |code: &str| code.split(|c| !is_part(c)).any(|word| word == name);
+    String::from_utf8_lossy(source).lines().map(str::trim).any(|line| {
         let mut keywords = ["def ", "async def ", "class "].into_iter();
-        let defined = keywords.find_map(|keyword| line.strip_prefix(keyword));
-        if let Some(defined) = defined {
+        if let Some(definition) = keywords.find_map(|keyword| line.strip_prefix(keyword)) {
+            let defined = definition.trim_start().split(|c| !is_part(c)).next().unwrap_or_default();
             // With `__getattr__` a module has every name.
-            let defined = defined.trim_start().split(|c| !is_part(c)).next().unwrap_or_default();
             return defined == name || defined == "__getattr__";
         }
         let is_import = line.split_whitespace().any(|word| word == "import");

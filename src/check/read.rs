@@ -44,28 +44,42 @@ pub fn facts_of(
     jobs: NonZeroUsize,
     world: &World,
 ) -> Result<SetFacts> {
-    let found = place::find(place, look)?;
-    if let Some(version) = &found.chosen {
+    let listed = place::find(place, look)?;
+    if let Some(version) = &listed.chosen {
         world.console.note(format!(
             "the index has several versions, and {version} is the newest: the others are ignored"
         ));
     }
-    // A wheel of which only the members count is read in portions, by several threads. Its digest
-    // is needed too if pages tell of it. A wheel in a store is then read in one stream.
-    let is_hashed = found.published.is_some();
-    let is_split = !is_hashed || place.local().is_some();
-    let unread = unread_packages(place, &found.packages)?;
-    let mut set = read(place, &found.packages, (is_hashed, is_split), jobs, world)?;
+    // Pages may have the digest of a wheel, so the wheel is hashed too. In a store, hashing beside the
+    // portions would download each byte twice.
+    let way = match &listed.published {
+        None => WheelReading::Portions,
+        Some(_) if place.local().is_some() => WheelReading::PortionsAndHash,
+        Some(_) => WheelReading::OneStream,
+    };
+    let unread = unread_packages(place, &listed.packages)?;
+    let mut set = read_packages(place, &listed.packages, way, jobs, world)?;
     set.read = set.known_packages(&unread);
-    if let Some(published) = found.published {
+    if let Some(published) = listed.published {
         set.unshipped.clone_from(&published.unshipped);
         set.published = Some(Arc::new(published));
     }
     Ok(set)
 }
 
-/// The packages on this disk before they are read, by name. Without those that have just changed: they may change
-/// again without another identity, so the next step reads them itself.
+/// How the wheels of a place are read.
+#[derive(Clone, Copy)]
+enum WheelReading {
+    /// In portions, by several threads. Only the members are hashed.
+    Portions,
+    /// In portions, and once more to hash the whole wheel.
+    PortionsAndHash,
+    /// From end to end, which hashes the whole wheel too.
+    OneStream,
+}
+
+/// The packages on this disk before they are read, by name. A package that has just changed is left out: it
+/// may change again without another identity, so the next step reads it itself.
 fn unread_packages(
     place: &SetPlace,
     packages: &[StoredPackage],
@@ -84,11 +98,11 @@ fn unread_packages(
     Ok(unread)
 }
 
-/// The facts of all packages, in the order of `packages` for any number of threads.
-fn read(
+/// Reads the facts of all packages, in the order of `packages` for any number of threads.
+fn read_packages(
     place: &SetPlace,
     packages: &[StoredPackage],
-    (is_hashed, is_split): (bool, bool),
+    way: WheelReading,
     jobs: NonZeroUsize,
     world: &World,
 ) -> Result<SetFacts> {
@@ -100,43 +114,48 @@ fn read(
         progress: &|bytes| progress.inc(bytes),
     };
     let (wheels, sdists): (Vec<_>, Vec<_>) = packages.iter().partition(|it| it.is_wheel());
-    let outlines = outlines(&wheels, jobs, world)?;
+    let outlines = read_outlines(&wheels, jobs, world)?;
     let mut work: Vec<(usize, Portion)> = Vec::new();
     for (index, outline) in outlines.iter().enumerate() {
         let portions = if is_of_others(&wheels[index].name) && place.local().is_none() {
-            // One of them may have gigabytes, and it was read from end to end before it was published.
+            // Such a wheel may have gigabytes, and it was read from end to end before it was published.
             outline.descriptions()
-        } else if is_split {
-            outline.portions(is_hashed)
         } else {
-            vec![outline.whole()]
+            match way {
+                WheelReading::Portions => outline.portions(false),
+                WheelReading::PortionsAndHash => outline.portions(true),
+                WheelReading::OneStream => vec![outline.whole()],
+            }
         };
-        work.extend(portions.into_iter().map(|it| (index, it)));
+        work.extend(portions.into_iter().map(|portion| (index, portion)));
     }
     // The longest work first. If it started last, all other threads would wait for it.
     work.sort_by_key(|(_, portion)| Reverse(portion.weight()));
-    let read = parallel::map(&work, jobs, &world.stop, |(index, portion)| {
+    let facts = parallel::map(&work, jobs, &world.stop, |(index, portion)| {
         Ok(outlines[*index].read_portion(wheels[*index], portion, watch)?)
     })?;
     let mut sdists = parallel::map(&sdists, jobs, &world.stop, |package| {
         let stream = package.stream(0..package.size)?;
         Ok(Arc::new(read_sdist(&package.name, stream, watch)?))
     })?;
+    // A reader of a wheel takes a failed transfer for a damaged wheel. The package knows which it was.
     for package in packages {
         package.outcome()?;
     }
     sdists.sort_by(|one, other| one.package.file.cmp(&other.package.file));
-    let read = work.iter().map(|(index, _)| *index).zip(read);
-    let mut portions = read.into_group_map();
+    let mut portions = work.iter().map(|(index, _)| *index).zip(facts).into_group_map();
     let wheels = outlines.into_iter().enumerate().map(|(index, outline)| {
-        let portions = portions.remove(&index).unwrap_or_default();
-        Arc::new(outline.finish(portions))
+        Arc::new(outline.finish(portions.remove(&index).unwrap_or_default()))
     });
     Ok(SetFacts { wheels: wheels.collect(), sdists, ..SetFacts::default() })
 }
 
 /// Reads the directory at the end of each wheel.
-fn outlines(wheels: &[&StoredPackage], jobs: NonZeroUsize, world: &World) -> Result<Vec<Outline>> {
+fn read_outlines(
+    wheels: &[&StoredPackage],
+    jobs: NonZeroUsize,
+    world: &World,
+) -> Result<Vec<Outline>> {
     let read = |package: &&StoredPackage| Ok(Outline::read(&package.name, *package));
     let outlines = parallel::map(wheels, jobs, &world.stop, read)?;
     for package in wheels {

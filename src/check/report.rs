@@ -42,16 +42,13 @@ fn is_zero(count: &usize) -> bool {
 }
 
 impl Report {
-    /// `(packages, others)`: the numbers of our packages and of those of other projects.
+    /// `(packages, others)`: the numbers of our packages and of the packages of other projects.
     pub fn new(
         (packages, others): (usize, usize),
         findings: Vec<Finding>,
         coverage: Coverage,
     ) -> Self {
-        let count = |severity| {
-            let all = findings.iter().map(|it| it.rule.severity);
-            all.filter(|own| *own == severity).count()
-        };
+        let count = |severity| findings.iter().filter(|it| it.rule.severity == severity).count();
         Self {
             schema: SCHEMA.to_owned(),
             packages,
@@ -67,12 +64,12 @@ impl Report {
 
     /// Parses the output of `check --format json`. Fields that later versions add are ignored.
     pub fn parse(text: &str) -> Result<Self> {
-        let read = || -> Result<Self> {
-            let form: serde_json::Value = serde_json::from_str(text)?;
-            ensure!(form["schema"] == SCHEMA, "its schema is {}", form["schema"]);
-            Ok(serde_json::from_value(form)?)
+        let parse = || -> Result<Self> {
+            let document: serde_json::Value = serde_json::from_str(text)?;
+            ensure!(document["schema"] == SCHEMA, "its schema is {}", document["schema"]);
+            Ok(serde_json::from_value(document)?)
         };
-        read()
+        parse()
             .context("failed to read what `check` found")
             .hint("write it with `rocwheel check --format json`")
     }
@@ -84,37 +81,39 @@ impl Report {
 
     /// The findings by rule, sorted by severity, then by number of findings.
     pub fn by_rule(&self) -> Vec<(&'static Rule, Vec<&Finding>)> {
-        let findings = self.findings.iter().map(|it| (it.rule.id, it));
-        let rules = findings.into_group_map().into_values();
-        let rules = rules.filter_map(|found| Some((found.first()?.rule, found)));
-        rules
-            .sorted_by_key(|(rule, found)| (Reverse((rule.severity, found.len())), rule.id))
+        self.findings
+            .iter()
+            .into_group_map_by(|finding| finding.rule.id)
+            .into_values()
+            .filter_map(|findings| Some((findings.first()?.rule, findings)))
+            .sorted_by_key(|(rule, findings)| (Reverse((rule.severity, findings.len())), rule.id))
             .collect()
     }
 
     /// The number of findings of at least this severity.
     pub fn count_from(&self, least: Severity) -> usize {
-        let severities = self.findings.iter().map(|it| it.rule.severity);
-        severities.filter(|own| *own >= least).count()
+        self.findings.iter().filter(|finding| finding.rule.severity >= least).count()
     }
 }
 
 /// `1 error, 2 warnings, 3 accepted, 4 findings skipped`
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let counts = [(self.errors, "error"), (self.warnings, "warning")];
-        let counts = counts.into_iter().filter(|(count, _)| *count > 0);
-        let mut counts: Vec<String> = counts.map(|(count, noun)| many(count, noun)).collect();
-        if counts.is_empty() {
-            counts.push("OK, no problems".to_owned());
+        let mut parts: Vec<String> = [(self.errors, "error"), (self.warnings, "warning")]
+            .into_iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, noun)| many(count, noun))
+            .collect();
+        if parts.is_empty() {
+            parts.push("OK, no problems".to_owned());
         }
         if !self.accepted.is_empty() {
-            counts.push(format!("{} accepted", self.accepted.len()));
+            parts.push(format!("{} accepted", self.accepted.len()));
         }
         if self.skipped > 0 {
-            counts.push(format!("{} skipped", many(self.skipped, "finding")));
+            parts.push(format!("{} skipped", many(self.skipped, "finding")));
         }
-        f.write_str(&counts.join(", "))
+        f.write_str(&parts.join(", "))
     }
 }
 
@@ -125,17 +124,20 @@ const MOST_PLACES: usize = 5;
 
 /// One annotation for each rule, the gravest first, as many as GitHub shows.
 pub fn annotations(report: &Report) -> Vec<Annotation> {
-    let rules = report.by_rule();
-    let shown = rules.iter().take(MOST_ANNOTATIONS);
-    shown.map(|(rule, all)| annotation(rule, all)).collect()
+    report
+        .by_rule()
+        .iter()
+        .take(MOST_ANNOTATIONS)
+        .map(|(rule, findings)| annotation(rule, findings))
+        .collect()
 }
 
 fn annotation(rule: &Rule, findings: &[&Finding]) -> Annotation {
-    let shown = findings.iter().take(MOST_PLACES).map(|finding| {
-        let place = finding.file.iter().chain(&finding.member);
-        place.chain([&finding.fact]).join(": ")
-    });
-    let mut lines: Vec<String> = shown.collect();
+    let mut lines: Vec<String> = findings
+        .iter()
+        .take(MOST_PLACES)
+        .map(|finding| finding.file.iter().chain(&finding.member).chain([&finding.fact]).join(": "))
+        .collect();
     let rest = findings.len().saturating_sub(MOST_PLACES);
     if rest > 0 {
         lines.push(format!("and {rest} more in the log"));

@@ -27,8 +27,17 @@ pub struct SparseFile {
     len: u64,
     /// All kept parts, one after the other. An archive has many, most of them of four bytes.
     bytes: Spool,
-    /// Where each kept part begins: in the file, and among the kept bytes.
-    parts: Vec<(u64, u64)>,
+    /// The kept parts, in the order of the file.
+    parts: Vec<KeptPart>,
+}
+
+/// Where a kept part begins. It ends where the next part begins among the kept bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct KeptPart {
+    /// The offset in the file.
+    start: u64,
+    /// The offset among the kept bytes.
+    kept_at: u64,
 }
 
 /// Something asked for a part of a [`SparseFile`] that was not kept.
@@ -38,9 +47,10 @@ pub(super) struct NotKept;
 
 impl NotKept {
     pub(super) fn is_cause_of(error: &Error) -> bool {
-        let error = error.downcast_ref::<io::Error>();
-        let inner = error.and_then(io::Error::get_ref);
-        inner.is_some_and(|inner| inner.downcast_ref::<Self>().is_some())
+        error
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::get_ref)
+            .is_some_and(|cause| cause.downcast_ref::<Self>().is_some())
     }
 }
 
@@ -109,12 +119,14 @@ impl SparseFile {
         let mut this = Self::new(memory);
         loop {
             let ready = source.0.fill_buf()?;
-            let past = usize::try_from(this.len % PAGE as u64).unwrap_or(0);
-            let page = past.next_multiple_of(PAGE) - past;
-            let mut pages = (page..ready.len()).step_by(PAGE);
+            let page_offset = usize::try_from(this.len % PAGE as u64).unwrap_or(0);
+            let first_page = page_offset.next_multiple_of(PAGE) - page_offset;
+            let mut pages = (first_page..ready.len()).step_by(PAGE);
             let bundle = pages.find(|page| bundle::is_begin(&ready[*page..]));
             match bundle.unwrap_or(ready.len()) {
                 0 if ready.is_empty() => return Ok(this),
+                // A page that begins like a bundle is the next in the stream. If its header cannot be read,
+                // the page is something else, and nothing is skipped.
                 0 => {
                     let mut begin = [0; PAGE];
                     let count = read_full(source, &mut begin)?;
@@ -137,31 +149,35 @@ impl SparseFile {
     pub(super) fn archive(source: &mut impl Forward) -> io::Result<Self> {
         let mut this = Self::new(usize::MAX);
         this.keep(source, HEADER)?;
-        let mut contents = [0; 8];
-        let is_there = this.bytes.read_at(8, &mut contents)? == contents.len();
-        let contents = if is_there { u64::from_le_bytes(contents) } else { 0 };
-        let mut left = 0;
-        if this.len + 4 <= contents {
-            left = this.length(source)?.unwrap_or(0).min(MOST_FRAMES);
+        // The header says where the table of contents begins. In a file that is cut off before, it begins
+        // at 0, and so everything is kept.
+        let mut field = [0; 8];
+        let has_field = this.bytes.read_at(8, &mut field)? == field.len();
+        let contents_at = if has_field { u64::from_le_bytes(field) } else { 0 };
+        let mut frames_left = 0;
+        if this.len + 4 <= contents_at {
+            frames_left = this.keep_number(source)?.unwrap_or(0).min(MOST_FRAMES);
         }
-        while left > 0 && this.len + 4 <= contents {
-            let Some(frame) = this.length(source)? else {
+        while frames_left > 0 && this.len + 4 <= contents_at {
+            let Some(frame_len) = this.keep_number(source)? else {
                 break;
             };
-            this.skip(source, u64::from(frame).min(contents - this.len))?;
-            left -= 1;
+            // A length that is not true must not skip the table of contents.
+            this.skip(source, u64::from(frame_len).min(contents_at - this.len))?;
+            frames_left -= 1;
         }
-        this.skip(source, contents.saturating_sub(this.len))?;
+        this.skip(source, contents_at.saturating_sub(this.len))?;
         this.keep(source, LONGEST_CONTENTS)?;
         this.skip(source, u64::MAX)?;
         Ok(this)
     }
 
     fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let place = self.bytes.size();
-        let is_next = |(start, from): &(u64, u64)| self.len - start == place - from;
-        if !self.parts.last().is_some_and(is_next) {
-            self.parts.push((self.len, place));
+        let kept_at = self.bytes.size();
+        // Nothing was skipped since the last part began: the bytes belong to it.
+        let continues = |last: &KeptPart| self.len - last.start == kept_at - last.kept_at;
+        if !self.parts.last().is_some_and(continues) {
+            self.parts.push(KeptPart { start: self.len, kept_at });
         }
         self.len = self.len.saturating_add(bytes.len() as u64);
         self.bytes.push(bytes)
@@ -177,7 +193,7 @@ impl SparseFile {
     }
 
     /// Keeps a number of four bytes. `None` at the end of the file.
-    fn length(&mut self, source: &mut impl Read) -> io::Result<Option<u32>> {
+    fn keep_number(&mut self, source: &mut impl Read) -> io::Result<Option<u32>> {
         let mut number = [0; 4];
         let count = read_full(source, &mut number)?;
         self.push(&number[..count])?;
@@ -204,11 +220,14 @@ impl ReadAt for SparseFile {
         if offset >= self.len || buffer.is_empty() {
             return Ok(0);
         }
-        let next = self.parts.partition_point(|(start, _)| *start <= offset);
-        let end = self.parts.get(next).map_or(self.bytes.size(), |it| it.1);
-        let part = next.checked_sub(1).and_then(|it| self.parts.get(it));
-        let at = part.map(|(start, place)| place + (offset - start));
-        let Some(at) = at.filter(|at| *at < end) else {
+        let next = self.parts.partition_point(|part| part.start <= offset);
+        let end = self.parts.get(next).map_or(self.bytes.size(), |part| part.kept_at);
+        let at = next
+            .checked_sub(1)
+            .and_then(|index| self.parts.get(index))
+            .map(|part| part.kept_at + (offset - part.start))
+            .filter(|at| *at < end);
+        let Some(at) = at else {
             return Err(io::Error::other(NotKept));
         };
         let count = usize::try_from(end - at).map_or(buffer.len(), |rest| rest.min(buffer.len()));
