@@ -16,7 +16,7 @@ use octocrab::{
 use reqwest::{Client, redirect::Policy};
 
 use super::{
-    failure::{ApiFailureKind, one_short_line, without_answer},
+    failure::{ApiFailureKind, one_short_line},
     waits::{WaitPolicy, Waits},
 };
 use crate::{
@@ -54,13 +54,13 @@ impl GitHub {
         stop: Stop,
         announce: impl Fn(&str) + Send + Sync + 'static,
     ) -> Result<Self> {
-        let crab =
-            octocrab(&settings, Arc::new(announce)).context("failed to prepare to ask GitHub")?;
+        let crab = build_octocrab(&settings, Arc::new(announce))
+            .context("failed to prepare to ask GitHub")?;
         Ok(Self { settings, crab, stop })
     }
 
-    /// The same connection for a question that may stay unanswered: it is asked once, without a
-    /// wait and without a word to the user.
+    /// A connection with the same settings for a question that may stay unanswered: the question is asked
+    /// once, without a wait and without a word to the user.
     pub fn single_attempt(&self) -> Result<Self> {
         let mut settings = self.settings.clone();
         settings.waits.backoff.attempts = 1;
@@ -71,25 +71,27 @@ impl GitHub {
     /// that it still answers within this hour, if it has a limit.
     pub fn remaining_requests(&self) -> Result<Option<u64>> {
         self.wait(async {
-            let answer = async { octocrab::map_github_error(self.crab._get("/").await?).await };
-            let answer = answer.await.map_err(|error| failed("/", &error))?;
-            // A server that is no API answers with a page, such as the one to sign in.
-            let kind = answer.headers().get(CONTENT_TYPE).and_then(|it| it.to_str().ok());
-            let kind = kind.unwrap_or("no type");
-            if !kind.contains("json") {
-                let cause = format!("it answered with `{kind}`");
+            let request = async { octocrab::map_github_error(self.crab._get("/").await?).await };
+            let answer = request.await.map_err(|error| api_error("/", &error))?;
+            // A server that is no API answers with a page, such as the page to sign in.
+            let content_type = answer
+                .headers()
+                .get(CONTENT_TYPE)
+                .and_then(|value| value.to_str().ok())
+                .unwrap_or("no type");
+            if !content_type.contains("json") {
+                let cause = format!("it answered with `{content_type}`");
                 return Err(ApiFailureKind::Unexpected.error("/", &cause));
             }
             let remaining = answer.headers().get("x-ratelimit-remaining");
-            Ok(remaining.and_then(|it| it.to_str().ok()?.parse().ok()))
+            Ok(remaining.and_then(|count| count.to_str().ok()?.parse().ok()))
         })
     }
 
     /// Requests a JSON document.
     pub(super) fn get<T: FromResponse>(&self, route: &str) -> Result<T> {
         self.wait(async {
-            let answer = self.crab.get(route, None::<&()>).await;
-            answer.map_err(|error| failed(route, &error))
+            self.crab.get(route, None::<&()>).await.map_err(|error| api_error(route, &error))
         })
     }
 
@@ -97,16 +99,17 @@ impl GitHub {
     /// secret.
     pub async fn locate_artifact(&self, repository: &Repository, id: u64) -> Result<Secret> {
         let route = &format!("/repos/{repository}/actions/artifacts/{id}/zip");
-        let failed = |error: octocrab::Error| failed(route, &error);
-        let answer = self.crab._get(route).await.map_err(failed)?;
+        let to_error = |error: octocrab::Error| api_error(route, &error);
+        let answer = self.crab._get(route).await.map_err(to_error)?;
+        // An API that uses TLS must not lead to an address without TLS. A test server uses none.
         let is_safe = |url: &&str| {
             url.starts_with("https:")
                 || url.starts_with("http:") && !self.settings.api.as_str().starts_with("https:")
         };
         if answer.status() != StatusCode::FOUND {
-            octocrab::map_github_error(answer).await.map_err(failed)?;
-        } else if let Some(place) = answer.headers().get(LOCATION)
-            && let Some(url) = place.to_str().ok().filter(is_safe)
+            octocrab::map_github_error(answer).await.map_err(to_error)?;
+        } else if let Some(target) = answer.headers().get(LOCATION)
+            && let Some(url) = target.to_str().ok().filter(is_safe)
         {
             return Ok(Secret::new(url));
         }
@@ -129,17 +132,22 @@ impl GitHub {
     }
 }
 
-fn failed(route: &str, error: &octocrab::Error) -> Error {
+/// The error for a request that failed in all its attempts.
+fn api_error(route: &str, error: &octocrab::Error) -> Error {
     let octocrab::Error::GitHub { source, .. } = error else {
-        return without_answer(error).error(route, &last_cause(error));
+        return ApiFailureKind::without_answer(error).error(route, &last_cause(error));
     };
-    let (status, headers) = (source.status_code.as_u16(), source.headers.clone());
-    let kind = ApiFailureKind::of_answer(status, &headers.unwrap_or_default(), &source.message);
-    let kind = kind.unwrap_or(ApiFailureKind::Unexpected);
-    kind.error(route, &one_short_line(&source.message))
+    let status = source.status_code.as_u16();
+    let headers = source.headers.clone().unwrap_or_default();
+    ApiFailureKind::of_answer(status, &headers, &source.message)
+        .unwrap_or(ApiFailureKind::Unexpected)
+        .error(route, &one_short_line(&source.message))
 }
 
-fn octocrab(settings: &ApiSettings, announce: Arc<dyn Fn(&str) + Send + Sync>) -> Result<Octocrab> {
+fn build_octocrab(
+    settings: &ApiSettings,
+    announce: Arc<dyn Fn(&str) + Send + Sync>,
+) -> Result<Octocrab> {
     let client = Client::builder()
         .user_agent(AGENT)
         .connect_timeout(CONNECT)
@@ -148,10 +156,10 @@ fn octocrab(settings: &ApiSettings, announce: Arc<dyn Fn(&str) + Send + Sync>) -
             // Follow a renamed repository, as long as it stays on this server. Do not follow the
             // redirect of an artifact (302): its target is the answer, and another host must not
             // be asked.
-            let from = attempt.previous().last().map(reqwest::Url::origin);
-            let is_same = from == Some(attempt.url().origin());
-            let is_short = attempt.previous().len() <= MOST_REDIRECTS;
-            if is_same && is_short && attempt.status() != StatusCode::FOUND {
+            let last_origin = attempt.previous().last().map(reqwest::Url::origin);
+            let is_same_server = last_origin == Some(attempt.url().origin());
+            let may_go_on = attempt.previous().len() <= MOST_REDIRECTS;
+            if is_same_server && may_go_on && attempt.status() != StatusCode::FOUND {
                 attempt.follow()
             } else {
                 attempt.stop()

@@ -12,12 +12,12 @@ use crate::error::{Error, anyhow, hinted};
 /// Longer error messages of GitHub are cut.
 const MOST_OF_A_MESSAGE: usize = 200;
 /// How long GitHub asks clients to wait if a response names no time.
-const UNNAMED: Duration = Duration::from_mins(1);
+const DEFAULT_WAIT: Duration = Duration::from_mins(1);
 
 /// The classes of API errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ApiFailureKind {
-    /// The token is not valid, or it, or an anonymous user, lacks a permission.
+    /// The token is not valid, or lacks a permission. Without a token, an anonymous user lacks it.
     #[error("GitHub denies access")]
     Denied,
     /// It does not exist, or is private.
@@ -26,7 +26,7 @@ pub(super) enum ApiFailureKind {
     /// It existed, but has expired.
     #[error("GitHub does not have it any more")]
     Gone,
-    /// The rate limit is exceeded; with the time until it is lifted.
+    /// The rate limit is exceeded. The duration is the time until it is lifted.
     #[error("GitHub's rate limit is spent for {} min", .0.as_secs().div_ceil(60))]
     Limited(Duration),
     /// No usable response, even after retries.
@@ -44,15 +44,18 @@ impl ApiFailureKind {
     /// `None` if the answer is a success, or the redirect that was asked for.
     pub(super) fn of_answer(status: u16, headers: &HeaderMap, message: &str) -> Option<Self> {
         let number = |name: &str| headers.get(name)?.to_str().ok()?.parse().ok();
+        // GitHub answers 403 both to a spent limit and to a missing permission. The headers tell the primary
+        // limit, and only the message tells some secondary limits.
         let retry_after = number("retry-after").map(Duration::from_secs);
         let is_spent = number("x-ratelimit-remaining") == Some(0);
-        let is_told = message.to_ascii_lowercase().contains("rate limit");
-        let is_limited = status == 429 || is_spent || is_told || retry_after.is_some();
+        let names_limit = message.to_ascii_lowercase().contains("rate limit");
+        let is_limited = status == 429 || is_spent || names_limit || retry_after.is_some();
         Some(match status {
             200..300 | 302 => return None,
             403 | 429 if is_limited => {
+                // The reset of a limit that is not spent says nothing about this answer.
                 let reset = number("x-ratelimit-reset").filter(|_| is_spent);
-                Self::Limited(retry_after.or_else(|| until(reset?)).unwrap_or(UNNAMED))
+                Self::Limited(retry_after.or_else(|| time_until(reset?)).unwrap_or(DEFAULT_WAIT))
             }
             401 | 403 => Self::Denied,
             // 422: not a commit; 409: the repository is empty.
@@ -61,6 +64,17 @@ impl ApiFailureKind {
             408 | 500.. => Self::Unavailable,
             _ => Self::Unexpected,
         })
+    }
+
+    /// The kind of a failure without a usable answer.
+    pub(super) fn without_answer(error: &(dyn StdError + 'static)) -> Self {
+        let mut causes = anyhow::Chain::new(error);
+        match causes.find_map(|cause| cause.downcast_ref::<reqwest::Error>()) {
+            Some(error) if error.is_connect() => Self::Unreachable,
+            Some(_) => Self::Unavailable,
+            // The server answered, but not what the API promises.
+            None => Self::Unexpected,
+        }
     }
 
     /// The error for a request, with the cause that was told and a hint.
@@ -96,21 +110,10 @@ impl ApiFailureKind {
 }
 
 /// The time until a second since the Unix epoch, and one second more, because GitHub rounds it down.
-fn until(second: u64) -> Option<Duration> {
+fn time_until(second: u64) -> Option<Duration> {
     let time = UNIX_EPOCH.checked_add(Duration::from_secs(second))?;
     let left = time.duration_since(SystemTime::now()).unwrap_or_default();
     Some(left + Duration::from_secs(1))
-}
-
-/// The kind of an error without a usable answer.
-pub(super) fn without_answer(error: &(dyn StdError + 'static)) -> ApiFailureKind {
-    let mut causes = anyhow::Chain::new(error);
-    match causes.find_map(|it| it.downcast_ref::<reqwest::Error>()) {
-        Some(error) if error.is_connect() => ApiFailureKind::Unreachable,
-        Some(_) => ApiFailureKind::Unavailable,
-        // It was answered, with something else than the API promises.
-        None => ApiFailureKind::Unexpected,
-    }
 }
 
 /// The message of an answer as one short line.

@@ -1,5 +1,5 @@
-//! Looks up workflow runs, their artifacts, commits, pull requests and branches. Of GitHub's
-//! answers, fields that it may omit are optional.
+//! Looks up workflow runs, their artifacts, commits, pull requests and branches. The fields that GitHub
+//! may omit are optional.
 
 use std::{cmp::Reverse, hash::Hash};
 
@@ -27,9 +27,9 @@ const LONGEST_PAGE: usize = 100;
 /// A run of a workflow.
 #[derive(Clone, Debug, Deserialize)]
 pub struct WorkflowRun {
-    #[serde(deserialize_with = "run_id")]
+    #[serde(deserialize_with = "read_run_id")]
     pub id: RunId,
-    /// The head commit: of a pull request, the newest one of its branch.
+    /// The head commit. For a pull request, it is the newest commit of its branch.
     #[serde(rename = "head_sha")]
     pub commit: String,
     pub status: Option<String>,
@@ -57,14 +57,13 @@ struct HeadRepository {
     full_name: Option<String>,
 }
 
-fn run_id<'de, D: Deserializer<'de>>(from: D) -> Result<RunId, D::Error> {
-    let id = u64::deserialize(from)?.to_string();
-    id.parse().map_err(D::Error::custom)
+fn read_run_id<'de, D: Deserializer<'de>>(from: D) -> Result<RunId, D::Error> {
+    u64::deserialize(from)?.to_string().parse().map_err(D::Error::custom)
 }
 
 impl WorkflowRun {
-    /// The conclusion of a run that has ended, such as `success`. While another attempt is running,
-    /// GitHub still returns the conclusion of the one before.
+    /// The conclusion of a run that has ended, such as `success`. `None` while another attempt is running,
+    /// although GitHub then still returns the conclusion of the attempt before.
     pub fn conclusion(&self) -> Option<&str> {
         let has_ended = self.status.as_deref() == Some("completed");
         has_ended.then(|| self.conclusion.as_deref().unwrap_or_default())
@@ -72,8 +71,7 @@ impl WorkflowRun {
 
     /// Its conclusion, or its status, such as `in_progress`, if it has not ended.
     pub fn state(&self) -> &str {
-        let status = || self.status.as_deref().unwrap_or_default();
-        self.conclusion().unwrap_or_else(status)
+        self.conclusion().unwrap_or_else(|| self.status.as_deref().unwrap_or_default())
     }
 
     /// The repository whose code the run built, unless it was deleted.
@@ -81,7 +79,7 @@ impl WorkflowRun {
         self.head_repository.as_ref()?.full_name.as_deref()
     }
 
-    /// What the place of its outputs depends on. `repository` is that of the run.
+    /// What the place of its outputs depends on. `repository` is the repository in which the run ran.
     pub fn facts(&self, repository: &Repository) -> RunFacts {
         RunFacts::new(repository, self.head_repository(), self.updated_at.clone())
     }
@@ -109,18 +107,22 @@ pub struct RunArtifact {
     pub name: String,
     #[serde(rename = "size_in_bytes")]
     pub size: u64,
-    /// Of the bytes as they are downloaded. Older uploads have none.
-    #[serde(default, rename = "digest", deserialize_with = "sha256")]
+    /// The digest of the bytes as they are downloaded. Older uploads have none.
+    #[serde(default, rename = "digest", deserialize_with = "read_sha256")]
     pub sha256: Option<Sha256>,
     /// Whether it cannot be downloaded any more.
     pub expired: bool,
 }
 
 /// Reads `sha256:...`. A digest of another algorithm is ignored.
-fn sha256<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Sha256>, D::Error> {
+fn read_sha256<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Sha256>, D::Error> {
     let digest: Option<String> = Deserialize::deserialize(from)?;
-    let digits = digest.as_deref().and_then(|it| it.strip_prefix("sha256:"));
-    digits.map(str::parse).transpose().map_err(D::Error::custom)
+    digest
+        .as_deref()
+        .and_then(|digest| digest.strip_prefix("sha256:"))
+        .map(str::parse)
+        .transpose()
+        .map_err(D::Error::custom)
 }
 
 /// Which runs of a workflow are looked for.
@@ -142,25 +144,22 @@ impl GitHub {
 
     /// The full hash of a commit, from a short hash, a branch or a tag.
     pub fn commit(&self, repository: &Repository, name: &str) -> Result<String> {
-        let commit = percent_encode(name);
-        let commit: Result<Commit> = self.get(&format!("/repos/{repository}/commits/{commit}"));
-        let commit =
-            commit.with_context(|| format!("failed to look up commit `{name}` of `{repository}`"));
-        Ok(commit?.sha)
+        self.get(&format!("/repos/{repository}/commits/{}", percent_encode(name)))
+            .map(|commit: Commit| commit.sha)
+            .with_context(|| format!("failed to look up commit `{name}` of `{repository}`"))
     }
 
     /// The newest commit of the branch of a pull request.
     pub fn head_of_pull(&self, repository: &Repository, number: u64) -> Result<String> {
-        let pull: Result<PullRequest> = self.get(&format!("/repos/{repository}/pulls/{number}"));
-        let pull = pull
-            .with_context(|| format!("failed to look up pull request {number} of `{repository}`"));
-        Ok(pull?.head.sha)
+        self.get(&format!("/repos/{repository}/pulls/{number}"))
+            .map(|pull: PullRequest| pull.head.sha)
+            .with_context(|| format!("failed to look up pull request {number} of `{repository}`"))
     }
 
     pub fn default_branch(&self, repository: &Repository) -> Result<String> {
-        let answer: Result<DefaultBranch> = self.get(&format!("/repos/{repository}"));
-        let answer = answer.with_context(|| format!("failed to look up `{repository}`"));
-        Ok(answer?.default_branch)
+        self.get(&format!("/repos/{repository}"))
+            .map(|repository: DefaultBranch| repository.default_branch)
+            .with_context(|| format!("failed to look up `{repository}`"))
     }
 
     /// The newest runs of a workflow, newest first. Runs of a branch with the same name in a fork are
@@ -172,23 +171,26 @@ impl GitHub {
         of: RunsOf<'_>,
         most: usize,
     ) -> Result<Vec<WorkflowRun>> {
-        let (filter, page) = match of {
+        let (filter, page_length) = match of {
             RunsOf::Branch(name) => (format!("branch={}", percent_encode(name)), most),
+            // A commit has few runs: the longest page mostly has all of them.
             RunsOf::Commit(hash) => (format!("head_sha={}", percent_encode(hash)), LONGEST_PAGE),
         };
+        // A hash names the code itself, so a run for it may be in a fork.
         let is_wanted = |run: &WorkflowRun| {
             matches!(of, RunsOf::Commit(_)) || run.facts(repository).origin == RunOrigin::Own
         };
         let is_enough = |runs: &[WorkflowRun]| {
-            runs.len() >= MOST_RUNS || runs.iter().filter(|it| is_wanted(it)).count() >= most
+            runs.len() >= MOST_RUNS || runs.iter().filter(|run| is_wanted(run)).count() >= most
         };
         let route = format!(
             "/repos/{repository}/actions/workflows/{workflow}/runs?{filter}&per_page={}",
-            page.min(LONGEST_PAGE)
+            page_length.min(LONGEST_PAGE)
         );
-        let runs = self.list(&route, |run: &WorkflowRun| run.id.clone(), is_enough);
-        let (mut runs, _) =
-            runs.with_context(|| format!("failed to list the runs of `{workflow}` {of}"))?;
+        let mut runs = self
+            .list(&route, |run: &WorkflowRun| run.id.clone(), is_enough)
+            .with_context(|| format!("failed to list the runs of `{workflow}` {of}"))?
+            .elements;
         runs.retain(is_wanted);
         runs.sort_by_cached_key(|run| {
             let id: Option<u64> = run.id.as_str().parse().ok();
@@ -199,46 +201,57 @@ impl GitHub {
     }
 
     /// The artifacts that the jobs of a run have uploaded with `actions/upload-artifact`, sorted by
-    /// name. If several attempts uploaded one name, the last upload.
+    /// name. If several attempts uploaded an artifact of one name, only the last upload is listed.
     pub fn artifacts(&self, repository: &Repository, id: &RunId) -> Result<Vec<RunArtifact>> {
         let route = format!("/repos/{repository}/actions/runs/{id}/artifacts?per_page=100");
         let failed = || format!("failed to list the artifacts of run `{id}` of `{repository}`");
-        let list = self.list(&route, |it: &RunArtifact| it.id, |_| false);
-        let (mut artifacts, promised) = list.with_context(failed)?;
-        let found = artifacts.len() as u64;
-        if found < promised {
-            let error = anyhow!("GitHub listed {found} of {promised} artifacts");
+        let List { elements: mut artifacts, total } = self
+            .list(&route, |artifact: &RunArtifact| artifact.id, |_| false)
+            .with_context(failed)?;
+        let listed = artifacts.len() as u64;
+        // A set that is built from some of the artifacts would lack files without a word.
+        if listed < total {
+            let error = anyhow!("GitHub listed {listed} of {total} artifacts");
             return Err(error.context(failed()));
         }
-        artifacts.sort_by(|one, other| (&one.name, other.id).cmp(&(&other.name, one.id)));
-        artifacts.dedup_by(|one, other| one.name == other.name);
+        // Ids grow, so the last upload of a name comes first, and the others are removed.
+        artifacts.sort_by(|a, b| (&a.name, b.id).cmp(&(&b.name, a.id)));
+        artifacts.dedup_by(|a, b| a.name == b.name);
         Ok(artifacts)
     }
 
-    /// The elements of a list, until those that were read are enough, and how many there are in all.
+    /// Reads the pages of a list until `is_enough`. `route` has a query.
     ///
-    /// A page with fewer elements than were asked for need not be the last one, and a run that starts
-    /// between two requests shifts others to the next page, so that they appear twice. So pages are
-    /// requested until all promised elements were there, or until one has nothing new.
+    /// A page with fewer elements than were asked for need not be the last page, and a run that starts
+    /// between two requests shifts other runs to the next page, so that they appear twice. So pages are
+    /// requested until all elements that GitHub counts were listed, or until a page has no new element.
     fn list<K: Eq + Hash, T: DeserializeOwned>(
         &self,
-        first: &str,
+        route: &str,
         id: impl Fn(&T) -> K,
         is_enough: impl Fn(&[T]) -> bool,
-    ) -> Result<(Vec<T>, u64)> {
-        let mut found: Vec<T> = Vec::new();
+    ) -> Result<List<T>> {
+        let mut elements: Vec<T> = Vec::new();
         let mut number = 0;
         loop {
             number += 1;
-            let page: Page<T> = self.get(&format!("{first}&page={number}"))?;
-            let (promised, known) = (page.total_count, found.len());
-            found = found.into_iter().chain(page).unique_by(&id).collect();
-            let is_all = promised.is_some_and(|promised| found.len() as u64 >= promised);
-            if is_all || found.len() == known || is_enough(&found) {
-                return Ok((found, promised.unwrap_or_default()));
+            let page: Page<T> = self.get(&format!("{route}&page={number}"))?;
+            let total = page.total_count;
+            let count_before = elements.len();
+            elements = elements.into_iter().chain(page).unique_by(&id).collect();
+            let is_complete = total.is_some_and(|total| elements.len() as u64 >= total);
+            if is_complete || elements.len() == count_before || is_enough(&elements) {
+                return Ok(List { elements, total: total.unwrap_or_default() });
             }
         }
     }
+}
+
+/// The elements of a list that were read.
+struct List<T> {
+    elements: Vec<T>,
+    /// How many elements GitHub counts. 0 if it does not say.
+    total: u64,
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use http_body_util::{BodyExt as _, Full};
 use octocrab::{OctoBody, service::middleware::reqwest_connector::ReqwestConnector};
 use tower::Service;
 
-use super::failure::{ApiFailureKind, without_answer};
+use super::failure::ApiFailureKind;
 use crate::retry::{Backoff, Failures};
 
 /// How long and how often to wait for GitHub.
@@ -24,7 +24,7 @@ pub struct WaitPolicy {
     pub backoff: Backoff,
     /// How long a storage server may send nothing before the request is repeated.
     pub silence: Duration,
-    /// The longest wait for a rate limit. A longer one is an error at once.
+    /// The longest wait for a rate limit. A limit that lasts longer is an error at once.
     pub longest: Duration,
 }
 
@@ -38,8 +38,8 @@ impl Default for WaitPolicy {
     }
 }
 
-/// Sends requests without a body, until one is answered or there were too many attempts. Answers of
-/// the API are small, so each is read completely: one that breaks off is requested again.
+/// Sends a request without a body, until it is answered or there were too many attempts. Answers of the API
+/// are small, so each answer is read completely, and an answer that breaks off is requested again.
 #[derive(Clone)]
 pub(super) struct Waits {
     pub(super) server: ReqwestConnector,
@@ -64,20 +64,28 @@ impl Service<Request<OctoBody>> for Waits {
             let mut failures = Failures::default();
             loop {
                 let request = Request::from_parts(parts.clone(), OctoBody::empty());
-                let answer = waits.once(request).await;
-                let Some((wait, why)) = waits.wait(&answer, &mut failures) else {
-                    return answer.map(|it| it.map(Full::new));
+                let answer = waits.send_once(request).await;
+                let Some(Wait { duration, reason }) = waits.decide_wait(&answer, &mut failures)
+                else {
+                    return answer.map(|response| response.map(Full::new));
                 };
-                let seconds = wait.as_secs_f32().ceil();
-                (waits.announce)(&format!("asking GitHub again in {seconds} s: {why}"));
-                tokio::time::sleep(wait).await;
+                let seconds = duration.as_secs_f32().ceil();
+                (waits.announce)(&format!("asking GitHub again in {seconds} s: {reason}"));
+                tokio::time::sleep(duration).await;
             }
         })
     }
 }
 
+/// A wait before the next attempt.
+struct Wait {
+    duration: Duration,
+    /// What the user reads.
+    reason: &'static str,
+}
+
 impl Waits {
-    async fn once(
+    async fn send_once(
         &mut self,
         request: Request<OctoBody>,
     ) -> Result<Response<Bytes>, octocrab::Error> {
@@ -86,20 +94,19 @@ impl Waits {
         Ok(Response::from_parts(parts, body))
     }
 
-    /// How long to wait before the next attempt, and why. `None` if there is none.
-    fn wait(
+    /// Decides how long to wait before the next attempt. `None` if the answer is final.
+    fn decide_wait(
         &self,
         answer: &Result<Response<Bytes>, octocrab::Error>,
         failures: &mut Failures,
-    ) -> Option<(Duration, &'static str)> {
+    ) -> Option<Wait> {
         let mut backoff = self.policy.backoff;
         let kind = match answer {
             Ok(answer) => {
-                let (status, headers) = (answer.status().as_u16(), answer.headers());
                 let body = String::from_utf8_lossy(answer.body());
-                ApiFailureKind::of_answer(status, headers, &body)?
+                ApiFailureKind::of_answer(answer.status().as_u16(), answer.headers(), &body)?
             }
-            Err(error) => without_answer(error),
+            Err(error) => ApiFailureKind::without_answer(error),
         };
         if kind == ApiFailureKind::Unreachable {
             // Mostly there is no network, or the name of the host is wrong, and that lasts.
@@ -107,11 +114,11 @@ impl Waits {
         }
         let pause = failures.pause(&backoff)?;
         match kind {
-            ApiFailureKind::Limited(wait) if wait <= self.policy.longest => {
-                Some((wait, "its rate limit is spent"))
+            ApiFailureKind::Limited(duration) if duration <= self.policy.longest => {
+                Some(Wait { duration, reason: "its rate limit is spent" })
             }
             ApiFailureKind::Unavailable | ApiFailureKind::Unreachable => {
-                Some((pause, "it does not answer"))
+                Some(Wait { duration: pause, reason: "it does not answer" })
             }
             _ => None,
         }
