@@ -16,7 +16,7 @@ use super::{
     installer::{self, CommandLine, Installer, words},
     origin::InstallOrigin,
     plan::Plan,
-    requirements::Requirements,
+    requirements::{Pinned, Requirements},
     runtime::RuntimeVariables,
     site_packages::SitePackages,
 };
@@ -51,11 +51,15 @@ impl fmt::Display for Report<'_> {
     }
 }
 
-/// The size of all files of an environment. A file with several names, which uv links from its cache, counts.
-fn size_of(environment: &Path) -> u64 {
-    let entries = WalkDir::new(environment).into_iter().flatten();
-    let files = entries.filter(|entry| entry.file_type().is_file());
-    files.filter_map(|entry| Some(entry.metadata().ok()?.len())).sum()
+/// Adds up the sizes of all files of an environment. A file with several names, which uv links from its
+/// cache, counts.
+fn measure(environment: &Path) -> u64 {
+    WalkDir::new(environment)
+        .into_iter()
+        .flatten()
+        .filter(|entry| entry.file_type().is_file())
+        .filter_map(|entry| Some(entry.metadata().ok()?.len()))
+        .sum()
 }
 
 /// A form of pins.
@@ -79,22 +83,23 @@ impl Plan {
         if let Err(error) = self.install(&mut change, lock, world) {
             return Err(change.undo(error));
         }
+        // From here on the packages are installed, so the environment stays even if the rest fails.
         self.ensure_whole(lock, world)?;
         let earlier = InstallOrigin::read(&self.environment);
         self.origin.clone().with_earlier(earlier).write(&self.environment)?;
         if self.action == Action::Update {
-            // It may have had other packages before.
+            // The environment may have had other packages before. They may not fit the new packages, which the
+            // user may want all the same, so this is only a warning.
             let line = self.verb("check");
-            let what = "the packages of the environment do not fit together";
-            if let Err(error) = self.run(line, what, Some(lock), world) {
+            let failure = "the packages of the environment do not fit together";
+            if let Err(error) = self.run(line, failure, Some(lock), world) {
                 world.console.warn(message(&error));
             }
         }
-        let what = self.summary();
         let root = environment.root();
-        let used = size(size_of(root));
-        let installed = format!("{what} in `{}` ({used})", root.display());
-        world.console.status("Installed", installed);
+        let installed = self.summary();
+        let used = size(measure(root));
+        world.console.status("Installed", format!("{installed} in `{}` ({used})", root.display()));
         Ok(Report {
             schema: "rocwheel-install-v1",
             environment: &self.environment,
@@ -109,33 +114,30 @@ impl Plan {
     fn install(&self, change: &mut Change, lock: &Lock, world: &World) -> Result<()> {
         let work = tempfile::tempdir()?;
         if self.action == Action::Create {
-            let python = self.python.as_deref();
-            let line = self.installer.create(&self.environment, python);
-            let created = self.run(line, "failed to create the environment", Some(lock), world);
-            // It is no answer about the packages.
-            created.map_err(|error| match Exit::of(&error) {
-                Exit::No => anyhow!(message(&error)),
-                _ => error,
-            })?;
+            let line = self.installer.create(&self.environment, self.python.as_deref());
+            self.run(line, "failed to create the environment", Some(lock), world).map_err(
+                // A failure here says nothing about the packages, and `Exit::No` would say that they are bad.
+                |error| match Exit::of(&error) {
+                    Exit::No => anyhow!(message(&error)),
+                    _ => error,
+                },
+            )?;
             change.created();
         }
         let requirements = if let Some(exact) = &self.exact {
             exact.clone()
         } else {
-            let (form, python) = (Emit::Requirements, self.own_python.to_string_lossy());
-            let text = self.resolve(work.path(), Some(&python), form, Some(lock), world)?;
-            self.read(&text)?
+            let python = self.own_python.to_string_lossy();
+            let resolved =
+                self.resolve(work.path(), Some(&python), Emit::Requirements, Some(lock), world)?;
+            self.read_resolved(&resolved)?
         };
-        change.installs(requirements.packages.iter().map(|it| &it.project));
-        let file = work.path().join("requirements.txt");
-        fs::write(&file, requirements.to_string())?;
+        // `Change::undo` has to know the names of the packages before their first file is written.
+        change.installs(requirements.packages.iter().map(|package| &package.project));
         let mut line = self.verb("install");
-        line.extend(self.reinstall(&requirements));
-        let has_digests = requirements.has_digests();
-        line.extend(has_digests.then(|| "--require-hashes".to_owned()));
-        line.extend(["--requirement".into(), file.to_string_lossy().into_owned()]);
-        let installed = self.run(line, "nothing was installed", Some(lock), world);
-        installed.map_err(|error| match Exit::of(&error) {
+        line.extend(self.reinstall_flags(&requirements));
+        line.extend(write_requirements(&requirements, work.path())?);
+        self.run(line, "nothing was installed", Some(lock), world).map_err(|error| match Exit::of(&error) {
             Exit::No => {
                 let check = format!("`rocwheel check {}`", shell_word(&self.source));
                 let error = hinted(error, format!("{check} says whether the set is complete"));
@@ -155,8 +157,9 @@ impl Plan {
     /// Looks at what was installed. uv links packages from its cache, where another environment may have changed
     /// them since they were verified: then they are downloaded and verified again.
     fn ensure_whole(&self, lock: &Lock, world: &World) -> Result<()> {
-        let wanted = |it: &DistName| self.files.iter().any(|file| file.project == *it);
-        let broken = || -> Result<Vec<DistName>> {
+        let is_installed =
+            |project: &DistName| self.files.iter().any(|file| file.project == *project);
+        let find_broken = || -> Result<Vec<DistName>> {
             let site = SitePackages::read(
                 &self.environment,
                 &RuntimeVariables::default(),
@@ -165,41 +168,40 @@ impl Plan {
             );
             world.stop.check()?;
             // What cannot be read of an environment is the subject of `doctor`.
-            Ok(site.iter().flat_map(diagnosis::broken).filter(wanted).collect())
+            Ok(site.iter().flat_map(diagnosis::broken).filter(is_installed).collect())
         };
-        let damaged = broken()?;
+        let damaged = find_broken()?;
         if damaged.is_empty() {
             return Ok(());
         }
+        // pip copies the files of its cache, so for pip the files are damaged in the set itself. Without exact
+        // requirements, the packages of others would be chosen once more, maybe in other versions.
         if let (Installer::Uv, Some(exact)) = (self.installer, &self.exact) {
-            let names = few(damaged.iter().map(|it| format!("`{it}`")));
+            let names = few(damaged.iter().map(|project| format!("`{project}`")));
             world
                 .console
                 .warn(format!("the cache of uv has damaged files of {names}: they are read again"));
             let work = tempfile::tempdir()?;
-            let file = work.path().join("requirements.txt");
-            fs::write(&file, exact.to_string())?;
             let mut line = self.verb("install");
             line.push("--no-cache".to_owned());
-            line.extend(exact.has_digests().then(|| "--require-hashes".to_owned()));
-            line.extend(
-                damaged.iter().flat_map(|it| ["--reinstall-package".to_owned(), it.to_string()]),
-            );
-            line.extend(["--requirement".into(), file.to_string_lossy().into_owned()]);
+            for project in &damaged {
+                line.extend(["--reinstall-package".to_owned(), project.to_string()]);
+            }
+            line.extend(write_requirements(exact, work.path())?);
             self.run(line, "damaged packages were not replaced", Some(lock), world)?;
         }
-        let left = few(broken()?.iter().map(|it| format!("`{it}`")));
-        if left.is_empty() {
+        let still_broken = few(find_broken()?.iter().map(|project| format!("`{project}`")));
+        if still_broken.is_empty() {
             return Ok(());
         }
-        let text = format!("packages are not as they were built: {left}");
+        let refusal = format!("packages are not as they were built: {still_broken}");
         let check = format!("`rocwheel check {}`", shell_word(&self.source));
-        Err(anyhow!(No(text))).hint(format!("{check} says whether the set is whole"))
+        Err(anyhow!(No(refusal))).hint(format!("{check} says whether the set is whole"))
     }
 
-    /// The flags that make an installer replace packages of a right version: all of them, or those that are stubs or
-    /// damaged.
-    fn reinstall(&self, requirements: &Requirements) -> Vec<String> {
+    /// The flags that make an installer replace packages of a right version: all packages, or the packages that
+    /// are stubs or damaged.
+    fn reinstall_flags(&self, requirements: &Requirements) -> Vec<String> {
         if self.reinstalls_all {
             let flag = match self.installer {
                 Installer::Uv => "--reinstall",
@@ -207,16 +209,18 @@ impl Plan {
             };
             return vec![flag.to_owned()];
         }
-        let packages = requirements.packages.iter().map(|it| &it.project);
-        let broken = packages.filter(|it| self.reinstalled.contains(it));
+        let mut broken = requirements
+            .packages
+            .iter()
+            .map(|package| &package.project)
+            .filter(|project| self.reinstalled.contains(project));
         match self.installer {
-            Installer::Uv => {
-                let flags =
-                    broken.flat_map(|it| ["--reinstall-package".to_owned(), it.to_string()]);
-                flags.collect()
-            }
-            // It knows no flag for single packages.
-            Installer::Pip => broken.take(1).map(|_| "--force-reinstall".to_owned()).collect(),
+            Installer::Uv => broken
+                .flat_map(|project| ["--reinstall-package".to_owned(), project.to_string()])
+                .collect(),
+            // pip knows no flag for single packages, so one broken package makes it replace all.
+            Installer::Pip if broken.next().is_some() => vec!["--force-reinstall".to_owned()],
+            Installer::Pip => Vec::new(),
         }
     }
 
@@ -228,10 +232,10 @@ impl Plan {
             (None, _) => {}
         }
         let work = tempfile::tempdir()?;
-        let text = self.resolve(work.path(), self.python.as_deref(), form, None, world)?;
+        let resolved = self.resolve(work.path(), self.python.as_deref(), form, None, world)?;
         match form {
-            Emit::Requirements => Ok(self.read(&text)?.to_string()),
-            Emit::Pylock => Ok(text),
+            Emit::Requirements => Ok(self.read_resolved(&resolved)?.to_string()),
+            Emit::Pylock => Ok(resolved),
         }
     }
 
@@ -239,21 +243,23 @@ impl Plan {
     fn pylock(&self, exact: &Requirements) -> Result<String> {
         let mut text = String::from("lock-version = \"1.0\"\ncreated-by = \"rocwheel\"\n");
         for package in &exact.packages {
-            let (project, version) = (&package.project, &package.version);
+            let Pinned { project, version, .. } = package;
             writeln!(text, "\n[[packages]]\nname = \"{project}\"\nversion = \"{version}\"")?;
-            let (mut sdist, mut wheels) = (String::new(), String::new());
-            for file in self.files.iter().filter(|it| it.project == *project) {
-                let (name, url) = (&file.name, &file.url);
+            let mut sdist = String::new();
+            let mut wheels = String::new();
+            for file in self.files.iter().filter(|file| file.project == *project) {
+                let name = &file.name;
+                let url = &file.url;
                 let Some(sha256) = file.sha256 else {
                     let source = &self.source;
-                    let text = format!("`{source}` does not say the SHA-256 of `{name}`");
-                    return Err(anyhow!(No(text)))
+                    let refusal = format!("`{source}` does not say the SHA-256 of `{name}`");
+                    return Err(anyhow!(No(refusal)))
                         .hint("pass `--emit requirements`, or a set with a `set.json`");
                 };
                 let row = format!(
                     "{{ name = \"{name}\", url = \"{url}\", hashes = {{ sha256 = \"{sha256}\" }} }}"
                 );
-                if Path::new(name).extension().is_some_and(|it| it == "whl") {
+                if Path::new(name).extension().is_some_and(|extension| extension == "whl") {
                     writeln!(wheels, "    {row},")?;
                 } else {
                     sdist = format!("sdist = {row}\n");
@@ -267,15 +273,17 @@ impl Plan {
         Ok(text)
     }
 
-    /// Runs a command of the plan. While it runs, it holds the lock of the environment.
+    /// Runs a command of the plan. While the command runs, it holds the lock of the environment, also if this
+    /// program is killed. `failure` says what the user reads if the command fails.
     fn run(
         &self,
         mut line: CommandLine,
-        what: &str,
+        failure: &str,
         lock: Option<&Lock>,
         world: &World,
     ) -> Result<()> {
-        let is_venv = line.iter().any(|it| it == "venv") && self.installer == Installer::Pip;
+        // `python -m venv` knows no `--quiet`, and prints nothing.
+        let is_venv = line.iter().any(|word| word == "venv") && self.installer == Installer::Pip;
         if world.console.is_quiet() && !is_venv {
             line.push("--quiet".to_owned());
         }
@@ -286,7 +294,7 @@ impl Plan {
         if let Some(lock) = lock {
             command.stdin(lock.as_stdin());
         }
-        installer::run(&mut command, what, world)
+        installer::run(&mut command, failure, world)
     }
 
     /// Asks the installer what it would install, with the digest of each file.
@@ -299,52 +307,66 @@ impl Plan {
         world: &World,
     ) -> Result<String> {
         let file = |name: &str| work.join(name).to_string_lossy().into_owned();
-        let (pins, wanted) = (file("pins.txt"), file("wanted.in"));
+        let pins = file("pins.txt");
+        let wanted = file("wanted.in");
         fs::write(&pins, self.pins.iter().join("\n") + "\n")?;
         fs::write(&wanted, self.requirements.join("\n") + "\n")?;
-        let (verb, flags, answer) = match self.installer {
+        let answer;
+        let mut line;
+        match self.installer {
             Installer::Uv => {
-                let flags = "--generate-hashes --no-header --no-annotate --quiet --format";
-                let name = match form {
+                let format = match form {
                     Emit::Requirements => "requirements.txt",
                     Emit::Pylock => "pylock.toml",
                 };
-                let flags = format!("{flags} {name} --output-file");
-                ("compile", flags, file(name))
+                answer = file(format);
+                line = self.installer.verb("compile", python);
+                line.extend(words("--generate-hashes --no-header --no-annotate --quiet"));
+                line.extend(["--format", format, "--output-file"].map(str::to_owned));
             }
             Installer::Pip if form == Emit::Pylock => {
-                let text = "only uv writes a `pylock.toml` with packages of others";
-                return Err(anyhow!(text)).hint("install uv, or pass `--emit requirements`");
+                return Err(anyhow!("only uv writes a `pylock.toml` with packages of others"))
+                    .hint("install uv, or pass `--emit requirements`");
             }
             Installer::Pip => {
-                let flags = "--dry-run --ignore-installed --quiet --report";
-                ("install", flags.to_owned(), file("report.json"))
+                answer = file("report.json");
+                line = self.installer.verb("install", python);
+                line.extend(words("--dry-run --ignore-installed --quiet --report"));
             }
-        };
-        let mut line = self.installer.verb(verb, python);
-        line.extend(words(&flags));
+        }
         line.push(answer.clone());
         line.extend(self.sources.iter().cloned());
         line.extend(["--constraint".to_owned(), pins]);
         line.extend((self.installer == Installer::Pip).then(|| "--requirement".to_owned()));
         line.push(wanted);
-        let mut run = self.run(line, "nothing was installed", lock, world);
+        let mut outcome = self.run(line, "nothing was installed", lock, world);
         if self.installer == Installer::Pip {
-            run = run.hint("pip says what other packages need from version 22.2 on");
+            outcome = outcome.hint("pip says what other packages need from version 22.2 on");
         }
-        run.hint("what the set does not have comes from the index that `--deps` names")?;
+        outcome.hint("what the set does not have comes from the index that `--deps` names")?;
         Ok(fs::read_to_string(&answer)?)
     }
 
     /// Reads what an installer resolved, and compares it with what the source promises.
-    fn read(&self, text: &str) -> Result<Requirements> {
-        let found = match self.installer {
-            Installer::Uv => Requirements::parse(text),
-            Installer::Pip => Requirements::of_report(text),
-        };
-        let mut found = found.context("failed to read what the installer resolved")?;
-        found.sources.clone_from(&self.sources);
-        found.agree(&self.pins)?;
-        Ok(found)
+    fn read_resolved(&self, resolved: &str) -> Result<Requirements> {
+        let mut requirements = match self.installer {
+            Installer::Uv => Requirements::parse(resolved),
+            Installer::Pip => Requirements::of_report(resolved),
+        }
+        .context("failed to read what the installer resolved")?;
+        requirements.sources.clone_from(&self.sources);
+        requirements.compare_with_source(&self.pins)?;
+        Ok(requirements)
     }
+}
+
+/// Writes a requirements file. Returns the arguments that make an installer read it.
+fn write_requirements(requirements: &Requirements, directory: &Path) -> Result<CommandLine> {
+    let file = directory.join("requirements.txt");
+    fs::write(&file, requirements.to_string())?;
+    let mut arguments = CommandLine::new();
+    // With this flag, a package without a digest is an error. A source may not say all digests.
+    arguments.extend(requirements.has_digests().then(|| "--require-hashes".to_owned()));
+    arguments.extend(["--requirement".to_owned(), file.to_string_lossy().into_owned()]);
+    Ok(arguments)
 }

@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// The beginnings of what `python -m venv` and `uv venv` make: in the environment itself, in the directory of its
-/// programs, and in `site-packages`. Everything else that is there came from somebody else.
+/// programs, and in `site-packages`. Every other file came from somebody else.
 const MADE_BY_VENV: [&str; 4] = [".gitignore", ".lock", "CACHEDIR.TAG", "pyvenv.cfg"];
 const PROGRAMS_OF_VENV: [&str; 7] =
     ["Activate", "activate", "deactivate", "pip", "pydoc", "python", "wheel"];
@@ -44,7 +44,7 @@ const PACKAGES_OF_VENV: [&str; 6] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, strum::Display)]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
-    /// There is nothing at its path, or an empty directory.
+    /// Its path does not exist, or is an empty directory.
     #[strum(to_string = "create")]
     Create,
     #[strum(to_string = "install into the existing")]
@@ -58,7 +58,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Symlinks in the path are resolved, and the directory above must be known by name.
+    /// Takes a path of a user. Symlinks in the path are resolved, and the directory must have a name.
     pub fn at(path: &Path) -> Result<Self> {
         let text = path.to_str().context("a path that is not Unicode")?;
         if text.contains(['\n', '\r']) {
@@ -80,9 +80,9 @@ impl Environment {
         &self.root
     }
 
-    /// Locks the environment, which is created as an empty directory if there is none: so two installs into
-    /// one environment exclude each other, and installs beside each other do not. Without an install, the lock
-    /// removes such a directory again.
+    /// Locks the environment, and creates its directory if the directory does not exist: so two installs into
+    /// one environment exclude each other, and installs beside each other do not. If nothing is installed, the
+    /// lock removes a directory that it created.
     pub fn lock(&self) -> Result<Lock> {
         Lock::to_write(&self.root, LockPurpose::Install)
     }
@@ -115,10 +115,13 @@ impl Environment {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Action::Create),
             entries => entries?,
         };
-        let names: Vec<_> = entries.map(|it| Ok(it?.file_name())).collect::<io::Result<_>>()?;
-        let is_empty = names.iter().all(|it| *it == *LockPurpose::Install.file_name());
+        let names: Vec<_> =
+            entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<_>>()?;
+        // The lock of this install is in the directory already.
+        let is_empty = names.iter().all(|name| *name == *LockPurpose::Install.file_name());
         let shown = self.root.display();
-        let (python, has_settings) = (self.python(), self.root.join("pyvenv.cfg").is_file());
+        let python = self.python();
+        let has_settings = self.root.join("pyvenv.cfg").is_file();
         if has_settings && fs::symlink_metadata(&python).is_ok() {
             Ok(Action::Update)
         } else if is_empty {
@@ -135,7 +138,7 @@ impl Environment {
         }
     }
 
-    /// Begins to change the environment. Fails if it is not any more what it was when `action` was decided.
+    /// Begins to change the environment. Fails if the directory has changed since `action` was decided.
     ///
     /// **Contract:** the caller holds the lock of the environment, and calls [`Change::undo`] if the install fails.
     pub fn change(&self, action: Action, lock: &Lock) -> Result<Change> {
@@ -156,9 +159,12 @@ impl Environment {
 
     /// The files below the environment.
     fn files(&self) -> BTreeSet<PathBuf> {
-        let entries = WalkDir::new(&self.root).into_iter().flatten();
-        let files = entries.filter(|it| !it.file_type().is_dir());
-        files.map(walkdir::DirEntry::into_path).collect()
+        WalkDir::new(&self.root)
+            .into_iter()
+            .flatten()
+            .filter(|entry| !entry.file_type().is_dir())
+            .map(walkdir::DirEntry::into_path)
+            .collect()
     }
 }
 
@@ -176,18 +182,22 @@ pub struct Change {
 }
 
 impl Change {
-    /// Remembers what a new environment has before the first package.
+    /// Remembers what a new environment has before the first package. A file that another program has put there
+    /// meanwhile is not among these files.
     pub fn created(&mut self) {
         let root = &self.environment.root;
         let programs = self.environment.programs();
-        let begins = |name: &str, known: &[&str]| known.iter().any(|it| name.starts_with(it));
+        let begins =
+            |name: &str, beginnings: &[&str]| beginnings.iter().any(|it| name.starts_with(it));
         let mut files = self.environment.files();
         files.retain(|file| {
-            let below = file.strip_prefix(root).unwrap_or(file);
-            let parts: Vec<&str> = below.iter().filter_map(|it| it.to_str()).collect();
+            let path = file.strip_prefix(root).unwrap_or(file);
+            let parts: Vec<&str> = path.iter().filter_map(|part| part.to_str()).collect();
             let name = parts.last().copied().unwrap_or_default();
-            match parts.iter().position(|it| *it == "site-packages") {
-                Some(at) => parts.get(at + 1).is_some_and(|it| begins(it, &PACKAGES_OF_VENV)),
+            match parts.iter().position(|part| *part == "site-packages") {
+                Some(at) => {
+                    parts.get(at + 1).is_some_and(|package| begins(package, &PACKAGES_OF_VENV))
+                }
                 None if file.parent() == Some(&programs) => begins(name, &PROGRAMS_OF_VENV),
                 None => parts == ["lib64"] || parts.len() == 1 && MADE_BY_VENV.contains(&name),
             }
@@ -207,20 +217,21 @@ impl Change {
             return error;
         }
         let root = &self.environment.root;
-        if let Some(file) = self.file_of_others() {
+        if let Some(file) = self.find_file_of_others() {
             let file = file.strip_prefix(root).unwrap_or(&file).display();
-            let text = format!(
+            let hint = format!(
                 "`{}` is not complete, and stays because of `{file}`, which this install has not made: keep what \
                  you need, and remove the rest",
                 root.display()
             );
-            return hinted(error, text);
+            return hinted(error, hint);
         }
-        // There is no better answer to a second failure than the first one, which is being reported.
+        // If files cannot be removed, the user still has to read the first error, and not this one.
         if self.removes_root {
             let _ = fs::remove_dir_all(root);
             return error;
         }
+        // The user made the directory, maybe with a mode that matters. So it stays, and only becomes empty.
         let lock = LockPurpose::Install.file_name();
         for entry in fs::read_dir(root).into_iter().flatten().flatten() {
             if entry.file_name() != *lock {
@@ -230,21 +241,21 @@ impl Change {
         error
     }
 
-    /// A file of a new environment that did not come from this install, as far as that can be told.
+    /// Finds a file of a new environment that did not come from this install.
     ///
     /// An installer that was stopped has written files that no RECORD names yet. So a file counts as installed if
-    /// it lies in a directory that a package of ROCm or one with such a RECORD has, or is a program that runs
-    /// this environment's Python.
-    fn file_of_others(&self) -> Option<PathBuf> {
+    /// it lies in a directory of a package of ROCm, or in a directory that the RECORD of an installed package
+    /// names, or if it is a program that runs the Python of this environment.
+    fn find_file_of_others(&self) -> Option<PathBuf> {
         let root = &self.environment.root;
         let lock = root.join(LockPurpose::Install.file_name());
         let programs = self.environment.programs();
         // uv locks an environment by a file in it.
         let lock_of_uv = root.join(".lock");
-        let recorded = self.recorded();
+        let recorded = self.find_recorded();
         let is_known = |file: &PathBuf| {
-            // Python compiles what it imports, also of what the environment began with.
-            let is_compiled = file.extension().is_some_and(|it| it == "pyc");
+            // Python compiles what it imports, also the packages that the environment began with.
+            let is_compiled = file.extension().is_some_and(|extension| extension == "pyc");
             if is_compiled || self.files.contains(file) || [&lock, &lock_of_uv].contains(&file) {
                 return true;
             }
@@ -252,52 +263,58 @@ impl Change {
                 return runs_python_of(file, root);
             }
             let parts: Vec<_> = file.strip_prefix(root).unwrap_or(file).iter().collect();
-            let Some(at) = parts.iter().position(|it| *it == "site-packages") else {
+            let Some(at) = parts.iter().position(|part| *part == "site-packages") else {
                 return false;
             };
-            let top = parts.get(at + 1).and_then(|it| it.to_str()).unwrap_or_default();
+            let top = parts.get(at + 1).and_then(|part| part.to_str()).unwrap_or_default();
             self.is_of_installed(top) || recorded.contains(top)
         };
         self.environment.files().into_iter().find(|file| !is_known(file))
     }
 
-    /// Whether a name in `site-packages` is that of a package of ROCm, or of the metadata of a package that is
-    /// installed.
+    /// Whether a name in `site-packages` belongs to a package of ROCm or to a package that is installed, as its
+    /// import name (`_rocm_sdk_core`) or as the name of its metadata (`rocm_sdk_core-7.13.0.dist-info`).
     fn is_of_installed(&self, name: &str) -> bool {
         let (stem, extension) = name.rsplit_once('.').unwrap_or((name, ""));
-        let import = stem.trim_start_matches('_');
-        let project = if extension == "dist-info" {
+        let project_name = if extension == "dist-info" {
             stem.split('-').next().unwrap_or_default()
         } else {
-            import
+            stem.trim_start_matches('_')
         };
-        let project: Option<DistName> = project.parse().ok();
-        project.is_some_and(|it| is_ours(&it) || self.projects.contains(&it))
+        project_name
+            .parse()
+            .is_ok_and(|project: DistName| is_ours(&project) || self.projects.contains(&project))
     }
 
-    /// The names in `site-packages` that the RECORD of an installed package has.
-    fn recorded(&self) -> BTreeSet<String> {
-        let files = self.environment.files();
-        let records = files.iter().filter(|file| {
-            let info = file.parent().and_then(|it| it.file_name()?.to_str());
-            file.ends_with("RECORD") && info.is_some_and(|it| self.is_of_installed(it))
-        });
-        let texts = records.filter_map(|file| fs::read_to_string(file).ok());
-        let tops = texts.flat_map(|text| {
-            let rows = text.lines().map(|row| row.split(['/', ',']).next().unwrap_or_default());
-            rows.map(str::to_owned).collect::<Vec<_>>()
-        });
-        tops.filter(|it| it != "..").collect()
+    /// Finds the names in `site-packages` that the RECORD of an installed package has.
+    fn find_recorded(&self) -> BTreeSet<String> {
+        let mut names = BTreeSet::new();
+        for file in self.environment.files() {
+            let directory = file.parent().and_then(|directory| directory.file_name()?.to_str());
+            let is_record = file.ends_with("RECORD")
+                && directory.is_some_and(|directory| self.is_of_installed(directory));
+            if !is_record {
+                continue;
+            }
+            // A record that is half written names fewer files. Then the environment stays.
+            let Ok(record) = fs::read_to_string(&file) else {
+                continue;
+            };
+            let tops = record.lines().map(|row| row.split(['/', ',']).next().unwrap_or_default());
+            // `../../../bin/rocm-sdk` is a program, which `runs_python_of` judges.
+            names.extend(tops.filter(|top| *top != "..").map(str::to_owned));
+        }
+        names
     }
 }
 
 /// Whether a file is a script for the Python of an environment.
 fn runs_python_of(file: &Path, root: &Path) -> bool {
-    let mut start = Vec::new();
-    let read = fs::File::open(file).and_then(|it| it.take(4096).read_to_end(&mut start));
-    let text = String::from_utf8_lossy(&start);
+    let mut bytes = Vec::new();
+    let read = fs::File::open(file).and_then(|file| file.take(4096).read_to_end(&mut bytes));
+    let beginning = String::from_utf8_lossy(&bytes);
     // uv and pip write `#!/bin/sh` and the path in the second line if the path is long.
-    read.is_ok() && text.starts_with("#!") && text.contains(&*root.to_string_lossy())
+    read.is_ok() && beginning.starts_with("#!") && beginning.contains(&*root.to_string_lossy())
 }
 
 #[cfg(test)]

@@ -20,9 +20,9 @@ use crate::{
 /// How often a running program is asked whether it has ended.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The variables that uv, pip and the build code of an sdist get; `*` stands for any end. They get no other one: the
-/// secrets of a job are in variables, and most of `PIP_*`, `UV_*` and `PYTHON*` would choose other packages than
-/// those that were decided. docs/install.md has the same list.
+/// The variables that uv, pip and the build code of an sdist get; `*` stands for any end. They get no other
+/// variable: the secrets of a job are in variables, and most of `PIP_*`, `UV_*` and `PYTHON*` would choose other
+/// packages than the plan. docs/install.md has the same list.
 const KEPT: [&str; 6] = [
     // Programs and directories.
     "PATH HOME USER LOGNAME TMPDIR TMP TEMP XDG_* LD_LIBRARY_PATH DYLD_* UV_CACHE_DIR UV_NO_CACHE UV_LINK_MODE \
@@ -63,15 +63,15 @@ pub(super) fn words(text: &str) -> CommandLine {
 }
 
 impl Installer {
-    /// The installer that the user wants, if it is here; else uv if it is here.
+    /// Finds the installer: the program that the user wants, or else uv if this machine has it, or else pip.
     pub fn find(wanted: Option<Self>) -> Result<Self> {
         if wanted == Some(Self::Pip) {
             return Ok(Self::Pip);
         }
         match ask(command("uv".as_ref()).arg("--version")) {
             Err(_) if wanted.is_none() => Ok(Self::Pip),
-            found => {
-                found.hint("install uv, or pass `--installer pip`")?;
+            answer => {
+                answer.hint("install uv, or pass `--installer pip`")?;
                 Ok(Self::Uv)
             }
         }
@@ -108,13 +108,12 @@ impl Installer {
     }
 }
 
-/// How uv is told which Python is meant.
+/// The arguments that tell uv which Python to use.
 fn python_flag(python: Option<&str>) -> impl Iterator<Item = String> {
-    let words = python.into_iter().flat_map(|it| ["--python", it]);
-    words.map(str::to_owned)
+    python.into_iter().flat_map(|python| ["--python", python]).map(str::to_owned)
 }
 
-/// The program of a Python that is named by its version or its path, or the usual one.
+/// The program of a Python that is named by its version or its path, or the usual program.
 fn program(python: Option<&str>) -> String {
     match python {
         Some(version) if is_version(version) => format!("python{version}"),
@@ -130,55 +129,55 @@ fn is_version(python: &str) -> bool {
 
 /// Fails if an environment has another Python than the user asks for.
 pub fn ensure_python(environment: &Path, wanted: &str) -> Result<()> {
-    let version = |program: &Path| {
-        // Neither the user's directory nor the current one may change what it says, and it needs no
-        // packages for that.
+    let ask_version = |program: &Path| {
+        // `-I`: no file in the directory of the user or in the current directory may change the answer.
+        // `-S`: the answer needs no packages.
         let code = "print('%d.%d.%d' % __import__('sys').version_info[:3])";
         ask(command(program).args(["-I", "-S", "-c", code]))
     };
-    let own = version(environment)?;
-    let own = own.trim_end();
-    // No other Python has to be installed, to compare with the number of a version.
+    let answer = ask_version(environment)?;
+    let version = answer.trim_end();
+    // The user may name a version for which this machine has no other Python than the environment.
     let is_same = if is_version(wanted) {
-        own == wanted || own.starts_with(&format!("{wanted}."))
+        version == wanted || version.starts_with(&format!("{wanted}."))
     } else {
-        let minor = |text: &str| text.rsplit_once('.').map(|it| it.0.to_owned());
-        minor(&version(wanted.as_ref())?) == minor(own)
+        let minor = |version: &str| version.rsplit_once('.').map(|(minor, _)| minor.to_owned());
+        minor(&ask_version(wanted.as_ref())?) == minor(version)
     };
     if is_same {
         return Ok(());
     }
-    Err(anyhow!("the environment has Python {own}, and not `{wanted}`"))
+    Err(anyhow!("the environment has Python {version}, and not `{wanted}`"))
         .hint("name another directory, or remove this one first")
 }
 
 /// Fails if an environment has no pip: uv makes environments without one.
 pub fn ensure_pip(environment: &Path) -> Result<()> {
-    let asked = ask(command(environment).args(["-m", "pip", "--version"]));
     let shown = shell_word(&environment.to_string_lossy());
-    asked
+    ask(command(environment).args(["-m", "pip", "--version"]))
         .map(drop)
         .with_context(|| format!("the environment of {shown} has no pip that runs"))
         .hint(format!("pass `--installer uv`, or add pip with `{shown} -m ensurepip`"))
 }
 
-/// Where an installer looks for packages, and nowhere else.
+/// The arguments that say where an installer looks for packages. It looks nowhere else.
 ///
-/// uv takes a package from the first index that has it, and `--extra-index-url` is before
-/// `--index-url`. pip takes the highest version from all of them, so that it depends on the pins.
+/// uv takes a package from the first index that has it, and asks `--extra-index-url` before `--index-url`.
+/// pip takes the highest version of all indexes, so only the pins keep it from a package of the base index.
 pub(super) fn source_arguments(sources: &[PackageSource], base: Option<&str>) -> CommandLine {
     let index = sources.iter().find_map(PackageSource::index);
     let mut line = match (base, index) {
         (Some(base), Some(index)) => vec!["--index-url", base, "--extra-index-url", index],
         (None, None) => vec!["--no-index"],
-        (base, index) => base.or(index).into_iter().flat_map(|it| ["--index-url", it]).collect(),
+        (Some(only), None) | (None, Some(only)) => vec!["--index-url", only],
     };
-    let links = sources.iter().filter_map(PackageSource::links);
-    line.extend(links.flat_map(|it| ["--find-links", it]));
+    for page in sources.iter().filter_map(PackageSource::links) {
+        line.extend(["--find-links", page]);
+    }
     line.into_iter().map(str::to_owned).collect()
 }
 
-/// A program that sees no variable but those of [`KEPT`], and no settings of pip.
+/// A program that sees no variables but [`KEPT`], and no settings of pip.
 pub fn command(program: &Path) -> Command {
     let mut command = Command::new(program);
     let variables = env::vars_os();
@@ -193,28 +192,29 @@ pub fn command(program: &Path) -> Command {
 /// Whether an installer gets a variable. `http_proxy` is as usual as `HTTP_PROXY`, and Windows has `Path`.
 fn is_kept(variable: &str) -> bool {
     let name = variable.to_uppercase();
-    let mut kept = KEPT.iter().flat_map(|it| it.split_whitespace());
-    kept.any(|kept| match kept.strip_suffix('*') {
-        Some(start) => name.starts_with(start),
-        None => name == kept,
+    KEPT.iter().flat_map(|names| names.split_whitespace()).any(|kept| {
+        match kept.strip_suffix('*') {
+            Some(start) => name.starts_with(start),
+            None => name == kept,
+        }
     })
 }
 
-/// What a program prints. Fails if it fails.
+/// Runs a program and returns what it prints. Fails if the program fails.
 fn ask(command: &mut Command) -> Result<String> {
     let name = command.get_program().display().to_string();
-    let running = || format!("failed to run `{name}`");
-    let output = command.stderr(Stdio::null()).output();
-    let output = output.with_context(running)?;
+    let failed = || format!("failed to run `{name}`");
+    let output = command.stderr(Stdio::null()).output().with_context(failed)?;
     if !output.status.success() {
-        return Err(anyhow!("it ended with {}", output.status)).with_context(running);
+        return Err(anyhow!("it ended with {}", output.status)).with_context(failed);
     }
-    String::from_utf8(output.stdout).with_context(running)
+    String::from_utf8(output.stdout).with_context(failed)
 }
 
-/// Runs a program to its end. The user sees what it says while it works, bars included. If the user
-/// interrupts, the program ends first: it must not write into an environment that is being removed.
-pub fn run(command: &mut Command, what: &str, world: &World) -> Result<()> {
+/// Runs a program to its end. The user sees what the program says while it works, bars included. If the user
+/// interrupts, the program ends first: it must not write into an environment that is being removed. If the
+/// program fails, the answer is no, and `failure` says what that means.
+pub fn run(command: &mut Command, failure: &str, world: &World) -> Result<()> {
     let name = command.get_program().display().to_string();
     world.console.lend(command);
     let mut child = command
@@ -222,7 +222,8 @@ pub fn run(command: &mut Command, what: &str, world: &World) -> Result<()> {
         .with_context(|| format!("failed to run `{name}`"))
         .hint("`--installer` and `--python` name another program")?;
     loop {
-        // First, because Ctrl-C in a terminal ends the program too.
+        // This is asked first, because Ctrl-C in a terminal ends the program too. Its exit code would then be
+        // reported as a failure.
         if let Err(stopped) = world.stop.check() {
             let _ = child.kill();
             child.wait()?;
@@ -232,7 +233,7 @@ pub fn run(command: &mut Command, what: &str, world: &World) -> Result<()> {
             None => sleep(PAUSE),
             Some(status) if status.success() => return Ok(()),
             Some(status) => {
-                return Err(anyhow!(No(format!("{what}: `{name}` ended with {status}"))));
+                return Err(anyhow!(No(format!("{failure}: `{name}` ended with {status}"))));
             }
         }
     }

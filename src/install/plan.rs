@@ -29,7 +29,7 @@ use crate::{
 /// Where most people get all other packages, and where a stranger may have uploaded any name.
 const REGISTRY: &str = "pypi.org";
 
-/// What was observed before a decision.
+/// What was observed before the decision.
 #[derive(Debug)]
 pub struct Facts<'a> {
     pub offered: &'a OfferedSet,
@@ -77,7 +77,7 @@ pub struct Plan {
     /// The packages that are installed again although the environment has them, because they are stubs or
     /// damaged.
     pub(super) reinstalled: Vec<DistName>,
-    /// Whether all packages are.
+    /// Whether all packages are installed again.
     pub(super) reinstalls_all: bool,
     /// What is written into the environment.
     pub origin: InstallOrigin,
@@ -92,50 +92,54 @@ pub struct Plan {
 /// Decides what an install does.
 pub fn plan(request: &Request, facts: Facts<'_>) -> Result<Plan> {
     let offered = facts.offered;
-    let rocm = facts.rocm.as_ref().map(|it| &it.0);
-    let selection = facts.rocm.as_ref().map(|it| it.1.clone());
-    let selection = selection.unwrap_or_default();
+    let rocm = facts.rocm.as_ref().map(|(metadata, _)| metadata);
+    let selection = facts.rocm.as_ref().map(|(_, selection)| selection.clone()).unwrap_or_default();
     let family = selection.family.as_ref();
     let pins = select::pins(offered, family, rocm, &request.packages);
     let mut projects = selection.projects.clone();
-    projects.extend(rocm.map(|it| it.name.clone()));
-    let requirements = requirements(request, &facts, &selection, &pins)?;
+    projects.extend(rocm.map(|rocm| rocm.name.clone()));
+    let requirements = plan_requirements(request, &facts, &selection, &pins)?;
     ensure_fits(&facts, &projects, &pins)?;
-    let exact = pins.iter().filter(|it| projects.contains(&it.project));
-    let exact = exact.map(|it| {
-        let is_rocm = rocm.is_some_and(|rocm| rocm.name == it.project);
-        let extras = is_rocm.then(|| selection.extras.join(","));
-        Pinned { extras: extras.unwrap_or_default(), ..it.clone() }
-    });
-    let exact: Vec<Pinned> = exact.collect();
-    let files = rocm.into_iter().flat_map(|rocm| {
-        let of = |it| select::files_of(offered, family, it, &rocm.version);
-        projects.iter().flat_map(of)
-    });
+    let mut exact = Vec::new();
+    for pin in pins.iter().filter(|pin| projects.contains(&pin.project)) {
+        let is_rocm = rocm.is_some_and(|rocm| rocm.name == pin.project);
+        let extras = if is_rocm { selection.extras.join(",") } else { String::new() };
+        exact.push(Pinned { extras, ..pin.clone() });
+    }
+    let mut files: Vec<OfferedFile> = Vec::new();
+    if let Some(rocm) = rocm {
+        for project in &projects {
+            files.extend(select::files_of(offered, family, project, &rocm.version).cloned());
+        }
+    }
+    files.sort_by(|a, b| a.name.cmp(&b.name));
     let places = offered.sources(family);
-    let is_device = |it: &&String| !it.starts_with(select::DEVICE);
+    // The targets stand for the extras of device code, and are written beside the other extras.
+    let is_other_extra = |extra: &&String| !extra.starts_with(select::DEVICE);
     let origin = InstallOrigin {
         targets: match &selection.family {
             Some(family) => vec![family.to_string()],
             None => selection.targets.iter().map(Target::to_string).collect(),
         },
-        extras: selection.extras.iter().filter(is_device).cloned().collect(),
+        extras: selection.extras.iter().filter(is_other_extra).cloned().collect(),
         packages: request.packages.iter().map(Requirement::to_string).collect(),
         dependencies: request.dependencies.clone(),
         no_check: request.no_check,
         ..InstallOrigin::new(facts.source, rocm.map(|it| it.version.clone()))
     };
-    // What is no package of ROCm, such as setuptools, is one that only an installer can choose.
-    let is_all = request.packages.is_empty() && exact.len() == projects.len();
-    // With a digest of each package, only what builds one, such as setuptools, can come from the other index.
-    let has_digests = exact.iter().all(|it| !it.digests.is_empty());
+    // The version of a package of others, such as setuptools, is chosen by the installer. Without such a package
+    // no installer has to be asked.
+    let is_all_pinned = request.packages.is_empty() && exact.len() == projects.len();
+    // With a digest of each package, the other index can only supply what builds an sdist, such as setuptools.
+    // Without digests it could supply a package of ROCm, so it is left out.
+    let has_digests = exact.iter().all(|pin| !pin.digests.is_empty());
     let base = request.dependencies.as_deref().filter(|_| has_digests);
     Ok(Plan {
         schema: "rocwheel-install-plan-v3",
         source: offered.place.clone(),
         version: rocm.map(|it| it.version.clone()),
-        files: files.sorted_by(|a, b| a.name.cmp(&b.name)).cloned().collect(),
-        exact: is_all
+        files,
+        exact: is_all_pinned
             .then(|| Requirements { sources: source_arguments(&places, base), packages: exact }),
         sources: source_arguments(&places, request.dependencies.as_deref()),
         environment: facts.environment.root().to_owned(),
@@ -153,59 +157,63 @@ pub fn plan(request: &Request, facts: Facts<'_>) -> Result<Plan> {
     })
 }
 
-/// Fails if a package of an existing environment stays, and is one of another version of ROCm, or needs
+/// Fails if a package of an existing environment stays, and is a package of another version of ROCm, or needs
 /// another version of a package that is installed now, as a framework that is tied to ROCm does.
 fn ensure_fits(facts: &Facts<'_>, projects: &BTreeSet<DistName>, pins: &[Pinned]) -> Result<()> {
     let is_named = |name: &DistName| facts.packages.iter().any(|(wish, _)| wish.name == *name);
     let is_new = |name: &DistName| projects.contains(name) || is_named(name);
-    let rocm = facts.rocm.as_ref().map(|it| &it.0);
+    let rocm = facts.rocm.as_ref().map(|(metadata, _)| metadata);
     let parts = rocm.map(select::parts).unwrap_or_default();
-    let conflict = |installed: &Metadata| {
-        let rocm = rocm.filter(|_| parts.contains(&installed.name));
-        if let Some(rocm) = rocm.filter(|it| it.version != installed.version) {
+    let find_conflict = |installed: &Metadata| {
+        if let Some(rocm) = rocm
+            && parts.contains(&installed.name)
+            && rocm.version != installed.version
+        {
             return Some(format!("and this is ROCm {}", rocm.version));
         }
-        let needed = |it: &Requirement| !it.marker.needs_extra() && is_new(&it.name);
-        installed.requirements().filter(needed).find_map(|requirement| {
-            let Pinned { project, version, .. } =
-                pins.iter().find(|it| it.project == requirement.name)?;
-            let needs = requirement.specifier();
-            let is_refused = requirement.allows(version) == Some(false);
-            is_refused.then(|| format!("which needs `{project}` {needs}, and not {version}"))
-        })
+        installed
+            .requirements()
+            .filter(|requirement| !requirement.marker.needs_extra() && is_new(&requirement.name))
+            .find_map(|requirement| {
+                let Pinned { project, version, .. } =
+                    pins.iter().find(|pin| pin.project == requirement.name)?;
+                let needs = requirement.specifier();
+                let is_refused = requirement.allows(version) == Some(false);
+                is_refused.then(|| format!("which needs `{project}` {needs}, and not {version}"))
+            })
     };
-    let staying = facts.installed.iter().filter(|it| !is_new(&it.name));
-    let mut conflicts = staying.filter_map(|it| Some((it, conflict(it)?)));
-    let Some((installed, why)) = conflicts.next() else {
-        return Ok(());
-    };
-    let (name, version) = (&installed.name, &installed.version);
-    let root = facts.environment.root().display();
-    Err(no(
-        format!("`{root}` has `{name}` {version}, {why}"),
-        "ask for that package too, with `--extras`, `--target` or `--package`, uninstall it, or name another \
-         directory",
-    ))
+    for installed in facts.installed.iter().filter(|installed| !is_new(&installed.name)) {
+        if let Some(conflict) = find_conflict(installed) {
+            let Metadata { name, version, .. } = installed;
+            let root = facts.environment.root().display();
+            return Err(no(
+                format!("`{root}` has `{name}` {version}, {conflict}"),
+                "ask for that package too, with `--extras`, `--target` or `--package`, uninstall it, or name \
+                 another directory",
+            ));
+        }
+    }
+    Ok(())
 }
 
-/// The requirements that stand for what the user asks for.
-fn requirements(
+/// Plans the requirements that stand for what the user asks for.
+fn plan_requirements(
     request: &Request,
     facts: &Facts<'_>,
     selection: &RocmSelection,
     pins: &[Pinned],
 ) -> Result<Vec<String>> {
     let mut requirements = Vec::new();
-    let rocm = facts.rocm.as_ref().map(|it| &it.0);
+    let rocm = facts.rocm.as_ref().map(|(metadata, _)| metadata);
     if let Some(rocm) = rocm {
         let extras = selection.extras.join(",");
-        let brackets = if extras.is_empty() { extras } else { format!("[{extras}]") };
+        let brackets = if extras.is_empty() { String::new() } else { format!("[{extras}]") };
         requirements.push(format!("{}{brackets}=={}", rocm.name, rocm.version));
     }
     for (wish, metadata) in &facts.packages {
         let pin = pins.iter().find(|pin| pin.project == wish.name);
         let Some((pin, metadata)) = pin.zip(metadata.as_ref()) else {
-            requirements.push(elsewhere(request, facts.offered, wish)?);
+            requirements.push(require_from_base_index(request, facts.offered, wish)?);
             continue;
         };
         if let Some(rocm) = rocm {
@@ -214,17 +222,26 @@ fn requirements(
         requirements.push(select::with_device_code(wish, metadata, &selection.targets));
     }
     if requirements.is_empty() {
-        let (place, rocm) = (&facts.offered.place, &DistNames::built_in().selector);
         return Err(no(
-            format!("`{place}` has no package `{rocm}`"),
+            format!(
+                "`{}` has no package `{}`",
+                facts.offered.place,
+                DistNames::built_in().selector
+            ),
             "name what to install from there with `--package`",
         ));
     }
     Ok(requirements)
 }
 
-/// A package that the source does not offer. It has to come from the base index.
-fn elsewhere(request: &Request, offered: &OfferedSet, wish: &Requirement) -> Result<String> {
+/// The requirement for a package that the source does not offer. It has to come from the base index.
+///
+/// Fails where the package of the base index may be a package of a stranger.
+fn require_from_base_index(
+    request: &Request,
+    offered: &OfferedSet,
+    wish: &Requirement,
+) -> Result<String> {
     let place = &offered.place;
     let Some(base) = &request.dependencies else {
         return Err(no(
@@ -253,25 +270,27 @@ fn elsewhere(request: &Request, offered: &OfferedSet, wish: &Requirement) -> Res
     Ok(wish.to_string())
 }
 
-/// Whether an address is that of the public registry, by one of its names.
+/// Whether an address leads to the public registry, by one of its names.
 fn is_public(address: &str) -> bool {
-    let host = address.split_once("://").map_or(address, |it| it.1);
-    let host = host.split(['/', ':']).next().unwrap_or_default();
-    let host = host.rsplit('@').next().unwrap_or_default().to_ascii_lowercase();
+    let without_scheme = address.split_once("://").map_or(address, |(_, rest)| rest);
+    let user_and_host = without_scheme.split(['/', ':']).next().unwrap_or_default();
+    let host = user_and_host.rsplit('@').next().unwrap_or_default().to_ascii_lowercase();
     host == REGISTRY || host.ends_with(&format!(".{REGISTRY}")) || host == "pypi.python.org"
 }
 
 impl Plan {
     /// What is installed: `ROCm 7.13.0 for gfx942`.
     pub(super) fn summary(&self) -> String {
-        let version = self.version.as_ref().map(|it| format!("ROCm {it}"));
-        let what = version.unwrap_or_else(|| "packages".to_owned());
+        let packages = match &self.version {
+            Some(version) => format!("ROCm {version}"),
+            None => "packages".to_owned(),
+        };
         if let Some(family) = &self.family {
-            format!("{what} for {family}")
+            format!("{packages} for {family}")
         } else if self.targets.is_empty() {
-            format!("{what} without device code")
+            format!("{packages} without device code")
         } else {
-            format!("{what} for {}", self.targets.iter().format(", "))
+            format!("{packages} for {}", self.targets.iter().format(", "))
         }
     }
 
@@ -285,8 +304,8 @@ impl Plan {
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}, from {}", self.summary(), self.source)?;
-        let (environment, installer) = (self.environment.display(), self.installer);
-        writeln!(f, "{} `{environment}` with {installer}", self.action)?;
+        let environment = self.environment.display();
+        writeln!(f, "{} `{environment}` with {}", self.action, self.installer)?;
         if self.reinstalls_all {
             writeln!(f, "each package again, also what is there")?;
         }

@@ -30,77 +30,88 @@ pub struct Pinned {
     /// `libraries,device-gfx942`. The packages that they ask for are listed too.
     pub(super) extras: String,
     pub version: Version,
-    /// Those of all files that may be installed. Empty if the source does not say.
+    /// The digests of all files that may be installed. Empty if the source does not say them.
     pub(super) digests: Vec<Sha256>,
 }
 
 impl Requirements {
     /// Reads a file that `uv pip compile --generate-hashes` has written.
     pub(super) fn parse(text: &str) -> Result<Self> {
-        let mut found = Self::default();
-        let text = text.replace("\\\r\n", " ").replace("\\\n", " ");
-        let lines = text.lines().map(str::trim);
-        for line in lines.filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let mut packages = Vec::new();
+        // A backslash joins a line and the next line.
+        let joined = text.replace("\\\r\n", " ").replace("\\\n", " ");
+        for line in joined.lines().map(str::trim) {
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
             let mut words = line.split_whitespace();
-            let first = words.next().unwrap_or_default();
-            let (project, version) = first.split_once("==").with_context(|| {
+            let pin = words.next().unwrap_or_default();
+            let (name, version) = pin.split_once("==").with_context(|| {
                 format!("expected `project==version --hash=sha256:…`: {line:?}")
             })?;
-            let (project, extras) = project.split_once('[').unwrap_or((project, ""));
-            let digests = words.filter_map(|word| word.strip_prefix("--hash=sha256:"));
-            let digests: Vec<Sha256> = digests.map(str::parse).try_collect()?;
-            found.packages.push(Pinned {
+            let (project, extras) = name.split_once('[').unwrap_or((name, ""));
+            packages.push(Pinned {
                 project: project.parse()?,
                 extras: extras.trim_end_matches(']').to_owned(),
                 version: version.trim_end_matches(';').parse()?,
-                digests,
+                digests: words
+                    .filter_map(|word| word.strip_prefix("--hash=sha256:"))
+                    .map(str::parse)
+                    .try_collect()?,
             });
         }
-        ensure!(!found.packages.is_empty(), "no package in it");
-        found.packages.sort();
-        Ok(found)
+        ensure!(!packages.is_empty(), "no package in it");
+        packages.sort();
+        Ok(Self { sources: Vec::new(), packages })
     }
 
     /// Reads what `pip install --report` has written.
     pub(super) fn of_report(text: &str) -> Result<Self> {
         let report: Value = serde_json::from_str(text)?;
-        let items = report["install"].as_array().into_iter().flatten();
-        let package = |item: &Value| -> Result<Pinned> {
+        let mut packages = Vec::new();
+        for item in report["install"].as_array().into_iter().flatten() {
             let field = |path: &str| {
-                let text = item.pointer(path).and_then(Value::as_str);
-                text.with_context(|| format!("no `{path}` in {item}"))
+                item.pointer(path)
+                    .and_then(Value::as_str)
+                    .with_context(|| format!("no `{path}` in {item}"))
             };
-            Ok(Pinned {
+            packages.push(Pinned {
                 project: field("/metadata/name")?.parse()?,
                 extras: String::new(),
                 version: field("/metadata/version")?.parse()?,
                 digests: vec![field("/download_info/archive_info/hashes/sha256")?.parse()?],
-            })
-        };
-        let packages: Vec<Pinned> = items.map(package).try_collect()?;
-        Ok(Self { sources: Vec::new(), packages: packages.into_iter().sorted().collect() })
+            });
+        }
+        packages.sort();
+        Ok(Self { sources: Vec::new(), packages })
     }
 
-    /// Fails if a file is not one of those that the source has under this name and version. Takes the digests of
-    /// the source where the installer told none: uv does so for a package of a find-links page whose version has
-    /// a local part.
-    pub(super) fn agree(&mut self, offered: &[Pinned]) -> Result<()> {
+    /// Fails if a file is not one of the files that the source has under this name and version. Takes the digests
+    /// of the source for a package without digests: uv tells none for a package of a find-links page whose
+    /// version has a local part.
+    pub(super) fn compare_with_source(&mut self, offered: &[Pinned]) -> Result<()> {
         for package in &mut self.packages {
-            let (project, version) = (&package.project, &package.version);
-            let told = offered.iter();
-            let told = told.filter(|it| it.project == *project && it.version == *version);
-            let told: Vec<Sha256> = told.flat_map(|it| it.digests.iter().copied()).collect();
+            let project = &package.project;
+            let version = &package.version;
+            let promised: Vec<Sha256> = offered
+                .iter()
+                .filter(|pinned| pinned.project == *project && pinned.version == *version)
+                .flat_map(|pinned| pinned.digests.iter().copied())
+                .collect();
             if package.digests.is_empty() {
-                ensure!(!told.is_empty(), "no digest for `{project}` {version}");
-                package.digests.clone_from(&told);
+                ensure!(!promised.is_empty(), "no digest for `{project}` {version}");
+                package.digests.clone_from(&promised);
             }
-            let other = package.digests.iter().find(|it| !told.contains(it));
-            if let Some(other) = other.filter(|_| !told.is_empty()) {
+            // A package of another index has no promised digest. Its digest is what the installer read now.
+            if promised.is_empty() {
+                continue;
+            }
+            if let Some(other) = package.digests.iter().find(|digest| !promised.contains(digest)) {
                 return Err(no(
                     format!(
                         "`{project}` {version} has the SHA-256 {other}, and the source says {}: this is \
                          not the file that was built",
-                        told.iter().join(" or ")
+                        promised.iter().join(" or ")
                     ),
                     "`rocwheel check` names what else is wrong with the set; if `--deps` names an index, \
                      it may have another file of this name",
@@ -112,7 +123,7 @@ impl Requirements {
 
     /// Whether the file decides alone, because it has a digest of each package.
     pub(super) fn has_digests(&self) -> bool {
-        self.packages.iter().all(|it| !it.digests.is_empty())
+        self.packages.iter().all(|package| !package.digests.is_empty())
     }
 }
 
@@ -134,12 +145,14 @@ impl Serialize for Pinned {
 
 impl fmt::Display for Requirements {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut line = String::new();
+        // Each flag begins a line, and its value is on the same line.
+        let mut source_lines = String::new();
         for word in &self.sources {
             let space = if word.starts_with("--") { "\n" } else { " " };
-            write!(line, "{space}{word}")?;
+            write!(source_lines, "{space}{word}")?;
         }
-        writeln!(f, "{}", line.trim_start())?;
+        writeln!(f, "{}", source_lines.trim_start())?;
+        // One digest in the file makes pip demand a digest of every package.
         let has_digests = self.has_digests();
         for package in &self.packages {
             write!(f, "{package}")?;

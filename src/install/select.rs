@@ -8,6 +8,7 @@ use itertools::Itertools as _;
 
 use super::{Request, requirements::Pinned};
 use crate::{
+    digest::Sha256,
     error::{Error, No, Result, anyhow, hinted},
     gpu::UNDETECTED,
     index::is_ours,
@@ -27,7 +28,7 @@ const MOST_LISTED: usize = 8;
 /// Which targets the user wants device code for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TargetWish {
-    /// Those of the GPUs of this machine.
+    /// The targets of the GPUs of this machine.
     Detected(Vec<Target>),
     /// What the user named. With no names, only the code for the CPU.
     Named(TargetPattern),
@@ -38,15 +39,15 @@ pub enum TargetWish {
 pub struct RocmSelection {
     pub targets: Vec<Target>,
     pub extras: Vec<String>,
-    /// The family whose index has the packages, in a set with one for each.
+    /// The family whose index has the packages, in a set with an index for each family.
     pub family: Option<ArtifactGroup>,
-    /// The projects that `rocm` needs with these extras, and those that they need: the development
-    /// files need the libraries, whose extra need not be asked for.
+    /// The projects that `rocm` needs with these extras, and the projects that these projects need: the
+    /// development files need the libraries, whose extra need not be asked for.
     pub projects: BTreeSet<DistName>,
 }
 
 impl RocmSelection {
-    /// Adds projects, and returns those that are new.
+    /// Adds projects, and returns the projects that are new.
     pub fn add(&mut self, projects: BTreeSet<DistName>) -> BTreeSet<DistName> {
         let new = &projects - &self.projects;
         self.projects.extend(projects);
@@ -64,14 +65,17 @@ pub fn file_of<'a>(
     files_of(offered, selection.family.as_ref(), project, version).next()
 }
 
-/// What a package needs on a platform without any extra of its own.
+/// What a package needs on a platform without any of its extras.
 pub fn needed_by(metadata: &Metadata, platform: Platform) -> BTreeSet<DistName> {
     let platform = platform.sys_platform();
-    let needed = metadata.requirements().filter(|it| it.marker.may_hold_with(platform, &[]));
-    needed.map(|it| it.name).collect()
+    metadata
+        .requirements()
+        .filter(|requirement| requirement.marker.may_hold_with(platform, &[]))
+        .map(|requirement| requirement.name)
+        .collect()
 }
 
-/// The version of `rocm` that was asked for, or all that the source offers, the newest first. Empty
+/// The version of `rocm` that was asked for, or all versions that the source offers, the newest first. Empty
 /// for a source with packages of others only.
 pub fn versions(request: &Request, offered: &OfferedSet) -> Result<Vec<Version>> {
     let versions = versions_of(offered, request.stream);
@@ -83,14 +87,15 @@ pub fn versions(request: &Request, offered: &OfferedSet) -> Result<Vec<Version>>
 }
 
 /// The versions of `rocm` that a source offers, the newest first. With a stream, only its versions:
-/// a place may have those of several.
+/// a place may have the versions of several streams.
 pub fn versions_of(offered: &OfferedSet, stream: Option<ReleaseStream>) -> Vec<Version> {
     let selector = &DistNames::built_in().selector;
-    let files = offered.files.iter();
-    files
-        .filter(|it| it.project.normalized() == selector)
-        .map(|it| &it.version)
-        .filter(|it| stream.is_none_or(|stream| it.stream() == stream))
+    offered
+        .files
+        .iter()
+        .filter(|file| file.project.normalized() == selector)
+        .map(|file| &file.version)
+        .filter(|version| stream.is_none_or(|stream| version.stream() == stream))
         .sorted()
         .rev()
         .dedup()
@@ -101,25 +106,26 @@ pub fn versions_of(offered: &OfferedSet, stream: Option<ReleaseStream>) -> Vec<V
 /// The refusal of a version that a place does not have.
 pub fn lacks(place: &str, wanted: &Version, versions: &[Version]) -> Error {
     let newest = versions.iter().take(MOST_LISTED).join(", ");
-    let newest = if newest.is_empty() { "none" } else { &newest };
+    let shown = if newest.is_empty() { "none" } else { &newest };
     no(
         format!("{place} does not have ROCm {wanted}"),
-        format!("the newest versions there are: {newest}"),
+        format!("the newest versions there are: {shown}"),
     )
 }
 
-/// Fails if the source lacks a package that `rocm` asks for with these extras. A published set may
-/// be without some, and an installer would find that out after downloading the others.
+/// Fails if the source lacks a package that `rocm` asks for with these extras. A published set may lack
+/// packages, and an installer would find that out after it has downloaded the others.
 pub fn ensure_has_all(
     offered: &OfferedSet,
     version: &Version,
     selection: &RocmSelection,
 ) -> Result<()> {
-    let projects = selection.projects.iter();
-    // What is no package of ROCm, such as setuptools, comes from the base index.
-    let missing = projects
-        .filter(|it| is_ours(it) && !offered.has(it.normalized(), version))
-        .map(|it| format!("`{it}`"))
+    // A package of others, such as setuptools, comes from the base index.
+    let missing = selection
+        .projects
+        .iter()
+        .filter(|project| is_ours(project) && !offered.has(project.normalized(), version))
+        .map(|project| format!("`{project}`"))
         .join(", ");
     if missing.is_empty() {
         return Ok(());
@@ -140,25 +146,29 @@ pub fn select(
     let names = DistNames::built_in();
     if !metadata.requirements().any(|it| it.name.normalized() == names.core) {
         // The public registry has a `rocm` that is empty.
-        let (version, place, core) = (&metadata.version, &offered.place, &names.core);
+        let version = &metadata.version;
+        let place = &offered.place;
+        let core = &names.core;
         return Err(no(
             format!("`rocm` {version} of `{place}` is a placeholder: it does not require `{core}`"),
             "name an index of ROCm, or a version with `--version`",
         ));
     }
     let known = extras_of(metadata);
-    let target_of = |extra: &String| extra.strip_prefix(DEVICE)?.parse().ok();
-    let device: Vec<Target> = known.iter().filter_map(target_of).collect();
+    let targets_with_extra: Vec<Target> =
+        known.iter().filter_map(|extra| extra.strip_prefix(DEVICE)?.parse().ok()).collect();
     let mut family = None;
     let mut targets = Vec::new();
-    if device.is_empty() {
+    // Without extras for device code, the code is inside the libraries, so a GPU chooses a family, if it chooses
+    // anything.
+    if targets_with_extra.is_empty() {
         family = chosen_family(request, offered)?;
         ensure_for_family(request, metadata)?;
     } else {
-        targets = wanted_targets(request, &device, metadata)?;
+        targets = wanted_targets(request, &targets_with_extra, metadata)?;
     }
-    // The same as in the lines that `index`, `summary` and `pipeline` print.
-    let usual = || {
+    // The lines that `index`, `summary` and `pipeline` print have the same extras.
+    let usual_extras = || {
         extras_that_bring(metadata, |name| {
             let is_devel = name.normalized() == names.devel;
             names.has_libraries(name)
@@ -168,13 +178,17 @@ pub fn select(
     let extras: Vec<String> = request
         .extras
         .clone()
-        .unwrap_or_else(usual)
+        .unwrap_or_else(usual_extras)
         .into_iter()
         .chain(targets.iter().map(|target| format!("{DEVICE}{target}")))
         .unique()
         .collect();
-    let unknown = extras.iter().filter(|it| !known.contains(it));
-    let unknown = unknown.map(|it| format!("`{it}`")).join(", ");
+    // Installers only warn about an extra that does not exist.
+    let unknown = extras
+        .iter()
+        .filter(|extra| !known.contains(extra))
+        .map(|extra| format!("`{extra}`"))
+        .join(", ");
     if !unknown.is_empty() {
         return Err(no(
             format!("`rocm` {} does not have the extra {unknown}", metadata.version),
@@ -182,52 +196,66 @@ pub fn select(
         ));
     }
     let platform = request.platform.sys_platform();
-    let asked = extras.iter().map(String::as_str).collect_vec();
-    let needed = metadata.requirements().filter(|it| it.marker.may_hold_with(platform, &asked));
-    Ok(RocmSelection { projects: needed.map(|it| it.name).collect(), targets, family, extras })
+    let extra_names = extras.iter().map(String::as_str).collect_vec();
+    let projects = metadata
+        .requirements()
+        .filter(|requirement| requirement.marker.may_hold_with(platform, &extra_names))
+        .map(|requirement| requirement.name)
+        .collect();
+    Ok(RocmSelection { targets, extras, family, projects })
 }
 
 /// The extras of a package, in order.
 fn extras_of(metadata: &Metadata) -> Vec<String> {
-    let named = metadata.provides_extra.iter().cloned();
-    named.chain(extras_that_bring(metadata, |_| true)).unique().collect()
+    metadata
+        .provides_extra
+        .iter()
+        .cloned()
+        .chain(extras_that_bring(metadata, |_| true))
+        .unique()
+        .collect()
 }
 
 /// The extras of a package that bring one of these projects, in order.
 fn extras_that_bring(metadata: &Metadata, is_meant: impl Fn(&DistName) -> bool) -> Vec<String> {
-    let requirements = metadata.requirements().filter(|it| is_meant(&it.name)).collect_vec();
-    let extras = requirements.iter().flat_map(|it| it.marker.extras());
-    extras.map(str::to_owned).collect()
+    let mut extras = Vec::new();
+    for requirement in metadata.requirements() {
+        if is_meant(&requirement.name) {
+            extras.extend(requirement.marker.extras().into_iter().map(str::to_owned));
+        }
+    }
+    extras
 }
 
-/// The targets to install for, of those that have an extra.
+/// The targets to install for. `offered` are the targets that have an extra.
 fn wanted_targets(
     request: &Request,
     offered: &[Target],
     metadata: &Metadata,
 ) -> Result<Vec<Target>> {
-    let (mut wanted, mut missing) = (Vec::new(), Vec::new());
+    let mut wanted = Vec::new();
+    let mut missing = Vec::new();
     match &request.targets {
-        TargetWish::Detected(found) if found.is_empty() => {
+        TargetWish::Detected(detected) if detected.is_empty() => {
             return Err(no_gpu(&offered.iter().join(", ")));
         }
-        TargetWish::Detected(found) => {
-            let all = found.iter().map(Target::base);
-            let (has, lacks): (Vec<_>, Vec<_>) = all.partition(|it| offered.contains(it));
-            // Beside a GPU that has code, another one may go without, such as that of the processor.
-            if has.is_empty() {
-                missing.extend(lacks.iter().map(ToString::to_string));
+        TargetWish::Detected(detected) => {
+            let (with_code, without_code): (Vec<_>, Vec<_>) =
+                detected.iter().map(Target::base).partition(|target| offered.contains(target));
+            // A machine may have a GPU with code and a GPU without, such as the GPU of the processor.
+            if with_code.is_empty() {
+                missing.extend(without_code.iter().map(ToString::to_string));
             }
-            wanted.extend(has);
+            wanted.extend(with_code);
         }
         TargetWish::Named(pattern) => {
-            for (name, one) in pattern.names().zip(pattern.each()) {
-                let of_name = packaged(one)?;
-                let is_family = of_name.len() != 1 || name.parse::<Target>().is_err();
-                let before = wanted.len();
-                wanted.extend(of_name.into_iter().filter(|it| offered.contains(it)));
-                // Not each run builds for every target of a family.
-                if wanted.len() == before {
+            for (name, pattern) in pattern.names().zip(pattern.each()) {
+                let named = packaged(pattern)?;
+                let is_family = named.len() != 1 || name.parse::<Target>().is_err();
+                let count_before = wanted.len();
+                wanted.extend(named.into_iter().filter(|target| offered.contains(target)));
+                // Not each run builds for every target of a family, so one target of the family is enough.
+                if wanted.len() == count_before {
                     let noun = if is_family { "any target of " } else { "" };
                     missing.push(format!("{noun}{name}"));
                 }
@@ -237,9 +265,8 @@ fn wanted_targets(
     if missing.is_empty() {
         return Ok(wanted.into_iter().unique().collect());
     }
-    let what = missing.join(", ");
     Err(no(
-        format!("ROCm {} has no device code for {what}", metadata.version),
+        format!("ROCm {} has no device code for {}", metadata.version, missing.join(", ")),
         format!(
             "it has code for {}; `--target none` installs without device code",
             offered.iter().join(", ")
@@ -254,8 +281,8 @@ fn packaged(pattern: TargetPattern) -> Result<Vec<Target>> {
     Ok(targets.iter().map(Target::packaged).unique().collect())
 }
 
-/// The family to install for, in a set with an index for each. Its packages have the device code of
-/// all targets of the family, and its `rocm` needs no others.
+/// The family to install for, in a set with an index for each family. The packages of a family have the
+/// device code of all its targets, and the `rocm` of a family needs no package of another family.
 pub fn chosen_family(request: &Request, offered: &OfferedSet) -> Result<Option<ArtifactGroup>> {
     let families = offered.families();
     if families.is_empty() {
@@ -264,9 +291,9 @@ pub fn chosen_family(request: &Request, offered: &OfferedSet) -> Result<Option<A
     let names = names_of(&request.targets, &families.iter().join(", "))?;
     let table = TargetTable::builtin();
     let is_for = |family: &ArtifactGroup, name: &String| {
-        let known = family.as_str().parse::<Family>();
-        family.as_str().eq_ignore_ascii_case(name)
-            || known.is_ok_and(|it| table.targets(&it).any(|it| it.as_str() == name))
+        let has_target =
+            |family: Family| table.targets(&family).any(|target| target.as_str() == name);
+        family.as_str().eq_ignore_ascii_case(name) || family.as_str().parse().is_ok_and(has_target)
     };
     let fitting = families.iter().filter(|family| names.iter().all(|name| is_for(family, name)));
     match fitting.exactly_one() {
@@ -284,19 +311,19 @@ pub fn chosen_family(request: &Request, offered: &OfferedSet) -> Result<Option<A
 /// The names of the targets that are asked for.
 fn names_of(wish: &TargetWish, offered: &str) -> Result<Vec<String>> {
     match wish {
-        TargetWish::Detected(found) if found.is_empty() => Err(no_gpu(offered)),
-        TargetWish::Detected(found) => Ok(found.iter().map(ToString::to_string).collect()),
+        TargetWish::Detected(detected) if detected.is_empty() => Err(no_gpu(offered)),
+        TargetWish::Detected(detected) => Ok(detected.iter().map(ToString::to_string).collect()),
         TargetWish::Named(pattern) => Ok(pattern.names().map(str::to_owned).collect()),
     }
 }
 
-/// Fails if the libraries of a set whose device code is not split are for other GPUs. What no table knows is left
-/// to the user.
+/// Fails if the libraries of a set whose device code is not split are for other GPUs. A name that no table
+/// knows is left to the user.
 fn ensure_for_family(request: &Request, metadata: &Metadata) -> Result<()> {
     let names = DistNames::built_in();
     let families: Vec<String> = metadata
         .requirements()
-        .filter_map(|it| names.libraries_family(&it.name).map(str::to_owned))
+        .filter_map(|requirement| names.libraries_family(&requirement.name).map(str::to_owned))
         .unique()
         .collect();
     if families.is_empty() {
@@ -304,12 +331,12 @@ fn ensure_for_family(request: &Request, metadata: &Metadata) -> Result<()> {
     }
     let offered = families.join(", ");
     let table = TargetTable::builtin();
-    let known = |name: &String| table.targets_named(name);
-    let has: Vec<Target> = families.iter().flat_map(known).collect();
+    let targets_named = |name: &String| table.targets_named(name);
+    let with_code: Vec<Target> = families.iter().flat_map(targets_named).collect();
     for name in names_of(&request.targets, &offered)? {
-        let wanted = known(&name);
-        let fits = wanted.is_empty() || has.is_empty() || wanted.iter().any(|it| has.contains(it));
-        if !fits {
+        let wanted = targets_named(&name);
+        let is_unknown = wanted.is_empty() || with_code.is_empty();
+        if !is_unknown && !wanted.iter().any(|target| with_code.contains(target)) {
             let version = &metadata.version;
             return Err(no(
                 format!("ROCm {version} has no device code for {name}, only for {offered}"),
@@ -330,10 +357,10 @@ fn no_gpu(offered: &str) -> Error {
     )
 }
 
-/// The version of each project that the source offers, so that no other index can supply one.
+/// The version of each project that the source offers, so that no other index can supply the project.
 ///
-/// Packages of ROCm have its version. A framework names the version of ROCm that it was built for in
-/// the local part of its own, and an installer that may choose compares that as text: `rocm7` is
+/// Packages of ROCm have the version of ROCm. A framework names the version of ROCm that it was built for in
+/// the local part of its version, and an installer that may choose compares local parts as text: `rocm7` is
 /// more than `rocm10`.
 pub fn pins(
     offered: &OfferedSet,
@@ -341,40 +368,55 @@ pub fn pins(
     rocm: Option<&Metadata>,
     packages: &[Requirement],
 ) -> Vec<Pinned> {
-    let (own, parts) = (rocm.map(|it| &it.version), rocm.map(parts));
-    // Of an index, only the pages that matter were read.
-    let parts = parts.unwrap_or_default();
-    let choose = |project: &DistName| {
-        let asked =
-            packages.iter().find(|wish| wish.name == *project && !wish.specifier().is_empty());
-        let newest = |is_wanted: &dyn Fn(&Version) -> bool| {
-            let is_asked =
-                |it: &Version| asked.is_none_or(|asked| asked.allows(it).unwrap_or(true));
-            offered.newest(project.normalized(), |it| is_asked(it) && is_wanted(it))
-        };
-        own.filter(|it| parts.contains(project) || offered.has(project.normalized(), it))
-            .or_else(|| newest(&|it| own.is_some_and(|rocm| is_for(it, rocm))))
-            .or_else(|| newest(&|it| it.of_rocm().is_none()))
-            .or_else(|| newest(&|_| true))
-    };
-    let files = offered.files.iter();
-    let files = files.filter(|it| it.family.is_none() || it.family.as_ref() == family);
-    files
-        .map(|it| it.project.clone())
+    // Only the pages of an index that matter were read, so `offered` need not have all parts.
+    let parts = rocm.map(parts).unwrap_or_default();
+    let projects: BTreeSet<DistName> = offered
+        .files
+        .iter()
+        .filter(|file| file.family.is_none() || file.family.as_ref() == family)
+        .map(|file| file.project.clone())
         .chain(parts.iter().cloned())
-        .sorted()
-        .dedup()
-        .filter_map(|project| {
-            let version = choose(&project)?.clone();
-            let digests = files_of(offered, family, &project, &version).map(|it| it.sha256);
-            Some(Pinned {
-                digests: digests.collect::<Option<_>>().unwrap_or_default(),
-                extras: String::new(),
-                project,
-                version,
-            })
+        .collect();
+    let mut pins = Vec::new();
+    for project in projects {
+        let version = match rocm {
+            Some(rocm) if parts.contains(&project) => Some(&rocm.version),
+            _ => choose_version(offered, &project, rocm, packages),
+        };
+        if let Some(version) = version.cloned() {
+            // If a file has no digest, an installer must not demand the digests of the other files.
+            let digests: Option<Vec<Sha256>> =
+                files_of(offered, family, &project, &version).map(|file| file.sha256).collect();
+            let digests = digests.unwrap_or_default();
+            pins.push(Pinned { digests, extras: String::new(), project, version });
+        }
+    }
+    pins
+}
+
+/// Chooses the version of a project that `rocm` does not name: the version of ROCm, or else the newest version
+/// for this ROCm, for no particular ROCm, or at all. The user may have asked for some of the versions.
+fn choose_version<'a>(
+    offered: &'a OfferedSet,
+    project: &DistName,
+    rocm: Option<&'a Metadata>,
+    packages: &[Requirement],
+) -> Option<&'a Version> {
+    let rocm = rocm.map(|metadata| &metadata.version);
+    if let Some(version) = rocm
+        && offered.has(project.normalized(), version)
+    {
+        return Some(version);
+    }
+    let wish = packages.iter().find(|wish| wish.name == *project && !wish.specifier().is_empty());
+    let newest = |is_wanted: &dyn Fn(&Version) -> bool| {
+        offered.newest(project.normalized(), |version| {
+            wish.is_none_or(|wish| wish.allows(version).unwrap_or(true)) && is_wanted(version)
         })
-        .collect()
+    };
+    newest(&|version| rocm.is_some_and(|rocm| is_for(version, rocm)))
+        .or_else(|| newest(&|version| version.of_rocm().is_none()))
+        .or_else(|| newest(&|_| true))
 }
 
 /// The files of one version of a project, by their names.
@@ -384,47 +426,56 @@ pub(super) fn files_of<'a>(
     project: &DistName,
     version: &Version,
 ) -> impl Iterator<Item = &'a OfferedFile> {
-    let files = offered.files.iter();
-    files
-        .filter(|it| it.project == *project && it.version == *version)
-        .filter(|it| it.family.is_none() || it.family.as_ref() == family)
+    offered
+        .files
+        .iter()
+        .filter(|file| file.project == *project && file.version == *version)
+        .filter(|file| file.family.is_none() || file.family.as_ref() == family)
         .sorted_by(|a, b| a.name.cmp(&b.name))
 }
 
 /// The packages of ROCm, all of which its selector names.
 pub(super) fn parts(rocm: &Metadata) -> BTreeSet<DistName> {
-    let parts = rocm.requirements().filter(|it| it.pin().as_ref() == Some(&rocm.version));
-    parts.map(|it| it.name).collect()
+    rocm.requirements()
+        .filter(|requirement| requirement.pin().as_ref() == Some(&rocm.version))
+        .map(|requirement| requirement.name)
+        .collect()
 }
 
 /// Whether a version of a framework was built for this version of ROCm. A framework of a build of one
 /// commit names the beginning of the commit.
 pub(super) fn is_for(framework: &Version, rocm: &Version) -> bool {
     framework.of_rocm().is_some_and(|named| {
-        let text = named.to_string();
-        named == *rocm || (text.contains('+') && rocm.to_string().starts_with(&text))
+        let beginning = named.to_string();
+        named == *rocm || (beginning.contains('+') && rocm.to_string().starts_with(&beginning))
     })
 }
 
 /// Fails if the chosen version of a framework is for another version of ROCm, unless the user has named
-/// exactly that one.
+/// exactly this version of the framework.
 pub(super) fn ensure_for(
     wish: &Requirement,
     pin: &Pinned,
     rocm: &Version,
     offered: &OfferedSet,
 ) -> Result<()> {
-    let (project, version) = (&pin.project, &pin.version);
+    let Pinned { project, version, .. } = pin;
     if version.of_rocm().is_none() || is_for(version, rocm) || wish.specifier().contains('+') {
         return Ok(());
     }
-    let files = offered.files.iter().filter(|it| it.project == *project);
-    let versions = files.map(|it| &it.version).unique().sorted().rev();
+    let mut versions = offered
+        .files
+        .iter()
+        .filter(|file| file.project == *project)
+        .map(|file| &file.version)
+        .unique()
+        .sorted()
+        .rev();
     Err(no(
         format!("`{}` has no `{project}` for ROCm {rocm}", offered.place),
         format!(
             "it has {}: install that version of ROCm with `--version`, or name one of them exactly",
-            versions.take(MOST_LISTED).join(", ")
+            versions.by_ref().take(MOST_LISTED).join(", ")
         ),
     ))
 }
@@ -438,16 +489,16 @@ pub(super) fn with_device_code(
     targets: &[Target],
 ) -> String {
     let known = extras_of(metadata);
-    let extra_of = |target: &Target| {
-        let has = |extra: &&String| {
-            let name = extra.strip_prefix(DEVICE).unwrap_or_default();
-            TargetTable::builtin().targets_named(name).contains(target)
+    let find_extra = |target: &Target| {
+        let is_for_group = |extra: &&String| {
+            let group = extra.strip_prefix(DEVICE).unwrap_or_default();
+            TargetTable::builtin().targets_named(group).contains(target)
         };
-        let exact = known.iter().find(|it| **it == format!("{DEVICE}{target}"));
-        exact.or_else(|| known.iter().find(has))
+        let exact = known.iter().find(|extra| **extra == format!("{DEVICE}{target}"));
+        exact.or_else(|| known.iter().find(is_for_group))
     };
-    let extras = targets.iter().filter_map(extra_of).unique().join(",");
-    // In brackets, the user has chosen.
+    let extras = targets.iter().filter_map(find_extra).unique().join(",");
+    // A user who writes extras in brackets has chosen, and may want no device code.
     if extras.is_empty() || !wish.extras.is_empty() {
         return wish.to_string();
     }

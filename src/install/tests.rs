@@ -103,15 +103,15 @@ fn requirements_are_read_as_they_are_written() {
 fn another_file_than_the_promised_one_is_refused() {
     let (promised, other) = ("1".repeat(64), "2".repeat(64));
     let of = |digest: &str| Requirements::parse(&format!("a==1 --hash=sha256:{digest}")).unwrap();
-    of(&promised).agree(&of(&promised).packages).unwrap();
+    of(&promised).compare_with_source(&of(&promised).packages).unwrap();
     // A digest that the installer does not tell is the promised one.
     let mut silent = Requirements::parse("a==1").unwrap();
-    assert!(silent.clone().agree(&[]).is_err());
-    silent.agree(&of(&promised).packages).unwrap();
+    assert!(silent.clone().compare_with_source(&[]).is_err());
+    silent.compare_with_source(&of(&promised).packages).unwrap();
     assert_eq!(silent, of(&promised));
     // Of a package of others, nothing is promised.
-    of(&other).agree(&[]).unwrap();
-    let refused = of(&other).agree(&of(&promised).packages);
+    of(&other).compare_with_source(&[]).unwrap();
+    let refused = of(&other).compare_with_source(&of(&promised).packages);
     let refused = render(&refused.unwrap_err());
     assert!(refused.contains("this is not the file that was built"), "{refused}");
 }
