@@ -71,7 +71,7 @@ pub fn decide(
             }
             plans.push(plan);
         }
-        refusals.extend(refused.into_iter().map(|it| it.in_wheel(wheel)));
+        refusals.extend(refused.into_iter().map(|refusal| refusal.in_wheel(wheel)));
     }
     WheelRefusal::ensure_none("split", &refusals)?;
     Ok(plans)
@@ -100,36 +100,46 @@ struct Split<'a> {
 
 impl Split<'_> {
     fn decide(&mut self) -> Result<()> {
-        let (wheel, code) = (self.wheel, self.code);
-        let mut record = self.base()?;
+        let wheel = self.wheel;
+        let code = self.code;
+        let mut record = self.plan_version()?;
         self.plan.archives = self.archives()?;
         let databases = self.databases();
-        let binaries = code.fat.iter().map(|it| LightenedBinary {
-            path: it.member.installed.to_string(),
-            bundles: it.member.bundles.len(),
-            code_objects: it.member.bundles.iter().map(BTreeMap::len).sum(),
-        });
-        self.plan.binaries = binaries.collect();
+        self.plan.binaries = code
+            .fat
+            .iter()
+            .map(|binary| LightenedBinary {
+                path: binary.member.installed.to_string(),
+                bundles: binary.member.bundles.len(),
+                code_objects: binary.member.bundles.iter().map(BTreeMap::len).sum(),
+            })
+            .collect();
         self.plan.kept.clone_from(&code.unsplittable);
         self.plan.dropped = self.dropped();
         self.plan.warnings = self.warnings();
-        self.plan.devices = self.devices(&databases)?;
-        // Databases of targets that are left out are left out, too.
+        self.plan.devices = self.plan_devices(&databases)?;
+        // A target that is left out has code, and gets no device wheel. Its databases leave the host wheel, too.
+        // Databases of a target without code stay.
         let targets = self.targets();
-        let moved = databases.iter().filter(|(it, _)| targets.contains(*it));
-        self.plan.moved = moved.flat_map(|it| it.1).cloned().collect();
-        self.selector()?;
-        self.extras();
-        let replaced = record.as_mut().map(TieRecord::take_extras);
-        let (removed, removed_extras) = replaced.unwrap_or_default();
+        for (target, files) in &databases {
+            if targets.contains(target) {
+                self.plan.moved.extend(files.iter().cloned());
+            }
+        }
+        self.plan_selector()?;
+        self.plan_extras();
+        let (removed, removed_extras) =
+            record.as_mut().map(TieRecord::take_extras).unwrap_or_default();
         let plan = &mut self.plan;
         let top = wheel.dist_info_of(&plan.host);
-        let metadata = plan.texts.entry(format!("{top}/METADATA"));
-        let metadata = metadata.or_insert_with(|| wheel.metadata_text.clone());
-        let own: Headers = metadata.parse()?;
-        let clash = own
-            .all("Provides-Extra")
-            .find(|it| plan.extras.iter().any(|new| new == it) && !removed_extras.contains(*it));
+        let metadata = plan
+            .texts
+            .entry(format!("{top}/METADATA"))
+            .or_insert_with(|| wheel.metadata_text.clone());
+        let headers: Headers = metadata.parse()?;
+        let clash = headers.all("Provides-Extra").find(|extra| {
+            plan.extras.iter().any(|new| new == extra) && !removed_extras.contains(*extra)
+        });
         if let Some(extra) = clash {
             self.refusals.push(WheelRefusal::new(
                 RefusalKind::NameTaken,
@@ -153,10 +163,11 @@ impl Split<'_> {
         Ok(())
     }
 
-    /// Begins with the wheel as it was read. Returns what a tie has recorded.
-    fn base(&mut self) -> Result<Option<TieRecord>> {
-        let (wheel, plan) = (self.wheel, &mut self.plan);
-        let rocm = self.rocm.map(|it| &it.version);
+    /// Plans the version of the host wheel, and the files that name it. Returns what a tie has recorded.
+    fn plan_version(&mut self) -> Result<Option<TieRecord>> {
+        let wheel = self.wheel;
+        let plan = &mut self.plan;
+        let rocm = self.rocm.map(|rocm| &rocm.version);
         let (version, suffix) = tie::version_of(wheel, &self.options.suffix, rocm)?;
         let files = tie::version_files(wheel, self.row, &version, self.refusals)?;
         plan.host = tie::result(wheel, &version, wheel.tag()?);
@@ -170,16 +181,20 @@ impl Split<'_> {
 
     /// The targets that have code, without features.
     fn targets(&self) -> BTreeSet<Target> {
-        let bundles = self.code.fat.iter().flat_map(|it| &it.member.bundles);
-        let targets = bundles.flat_map(BTreeMap::keys);
-        targets.filter_map(|it| it.base().target()).collect()
+        self.code
+            .fat
+            .iter()
+            .flat_map(|binary| &binary.member.bundles)
+            .flat_map(BTreeMap::keys)
+            .filter_map(|code_target| code_target.base().target())
+            .collect()
     }
 
     fn is_wanted(&self, target: &Target) -> bool {
         self.chosen.is_none_or(|chosen| chosen.contains(target))
     }
 
-    /// The archives for generic targets and for the chosen ones.
+    /// The archives for generic targets and for the chosen targets.
     fn archives(&self) -> Result<BTreeMap<RelPath, PlacedArchive>> {
         let mut archives: BTreeMap<RelPath, PlacedArchive> = BTreeMap::new();
         for binary in &self.code.fat {
@@ -215,7 +230,10 @@ impl Split<'_> {
         }
     }
 
-    fn devices(&self, databases: &BTreeMap<Target, Vec<String>>) -> Result<Vec<DeviceWheelPlan>> {
+    fn plan_devices(
+        &self,
+        databases: &BTreeMap<Target, Vec<String>>,
+    ) -> Result<Vec<DeviceWheelPlan>> {
         let prefix = self.prefix()?;
         let host = &self.plan.host;
         let host_path = format!("{}/WHEEL", self.wheel.dist_info_of(host));
@@ -253,20 +271,20 @@ impl Split<'_> {
         Ok(devices)
     }
 
-    /// The set, if it has device code for a target and the wheel uses the libraries that have some.
+    /// The set, if it has device code for a target and the wheel uses the libraries that have device code.
     fn rocm_of(&self, target: &Target) -> Option<&RocmLibraries> {
         let rocm = self.rocm.filter(|rocm| rocm.targets.contains(target))?;
         let has_device_code = |name: &String| {
-            rocm.library(name).is_some_and(|it| it.directory == RocmDirectoryKey::Math)
+            rocm.library(name).is_some_and(|library| library.directory == RocmDirectoryKey::Math)
         };
         let mut needed = self.wheel.elf_files().flat_map(|elf| &elf.facts.needed);
         needed.any(has_device_code).then_some(rocm)
     }
 
-    /// The sdist that selects a device wheel.
-    fn selector(&mut self) -> Result<()> {
-        let devices = self.plan.devices.iter();
-        let targets: Vec<Target> = devices.map(|it| it.target.clone()).collect();
+    /// Plans the sdist that selects a device wheel.
+    fn plan_selector(&mut self) -> Result<()> {
+        let targets: Vec<Target> =
+            self.plan.devices.iter().map(|device| device.target.clone()).collect();
         if !self.options.no_selector && !targets.is_empty() {
             self.plan.selector = Some(SelectorPlan::of(&DeviceSelector {
                 name: &self.prefix()?,
@@ -278,21 +296,24 @@ impl Split<'_> {
         Ok(())
     }
 
-    /// The extras of the host wheel, and what they require.
-    fn extras(&mut self) {
+    /// Plans the extras of the host wheel, and what they require.
+    fn plan_extras(&mut self) {
         let plan = &mut self.plan;
         let mut extras: Vec<(String, &DistName)> = Vec::new();
         for device in &plan.devices {
             extras.push((format!("device-{}", device.target), &device.name.name));
             extras.push(("device-all".to_owned(), &device.name.name));
         }
-        let selector = plan.selector.iter();
-        extras.extend(selector.map(|it| ("device".to_owned(), it.project())));
+        if let Some(selector) = &plan.selector {
+            extras.push(("device".to_owned(), selector.project()));
+        }
         let version = &plan.host.version;
-        let lines =
-            extras.iter().map(|(extra, name)| format!("{name}=={version}; extra == \"{extra}\""));
-        plan.requires = lines.sorted().collect();
-        plan.extras = extras.into_iter().map(|it| it.0).sorted().dedup().collect();
+        plan.requires = extras
+            .iter()
+            .map(|(extra, name)| format!("{name}=={version}; extra == \"{extra}\""))
+            .sorted()
+            .collect();
+        plan.extras = extras.into_iter().map(|(extra, _)| extra).sorted().dedup().collect();
     }
 
     fn dropped(&self) -> Vec<String> {
@@ -305,12 +326,16 @@ impl Split<'_> {
 
     fn warnings(&self) -> Vec<String> {
         let available = self.targets();
-        let chosen = self.chosen.into_iter().flatten();
-        let absent = chosen.filter(|target| !available.contains(target)).join(", ");
-        if absent.is_empty() {
+        let without_code = self
+            .chosen
+            .into_iter()
+            .flatten()
+            .filter(|target| !available.contains(target))
+            .join(", ");
+        if without_code.is_empty() {
             return Vec::new();
         }
-        vec![format!("it has no device code for {absent}")]
+        vec![format!("it has no device code for {without_code}")]
     }
 }
 

@@ -29,10 +29,12 @@ pub(super) struct PlacedBinary {
     pub markers: Vec<Marker>,
 }
 
-/// An archive: what it is for, and the target of its code, without features.
+/// An archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PlacedArchive {
+    /// What the archive is for. An archive for a target goes to the device wheel of the target.
     pub scope: Scope,
+    /// The target of its code, without features.
     pub base: CodeTarget,
 }
 
@@ -58,18 +60,21 @@ pub(super) fn place(
             }
             None => (alone.clone(), path.clone()),
         };
-        let targets = member.bundles.iter().map(|bundle| bundle.keys().cloned().collect());
-        let binary = FatBinary::new(root.clone(), below, targets.collect());
+        let targets =
+            member.bundles.iter().map(|bundle| bundle.keys().cloned().collect()).collect();
+        let binary = FatBinary::new(root.clone(), below, targets);
         placed.push((member, binary, root));
     }
     // The name of an archive depends on all binaries of its package.
-    let by_root = placed.iter().map(|(_, binary, root)| (root, binary.clone()));
-    let names: BTreeMap<RelPath, ArchiveNames> = by_root
+    let names: BTreeMap<RelPath, ArchiveNames> = placed
+        .iter()
+        .map(|(_, binary, root)| (root, binary.clone()))
         .into_group_map()
         .into_iter()
         .map(|(root, binaries)| (root.clone(), ArchiveNames::new(&group, &binaries)))
         .collect();
-    let placed = placed.into_iter().map(|(member, binary, root)| {
+    let mut binaries = Vec::new();
+    for (member, binary, root) in placed {
         let names = names.get(&root).context("a package without binaries")?;
         let mut markers = names.markers(&binary);
         // Search paths begin in the directory of the binary, and this directory is not the root.
@@ -78,9 +83,9 @@ pub(super) fn place(
                 *path = format!("{alone}/{path}");
             }
         }
-        Ok(PlacedBinary { member, root, names: names.clone(), binary, markers })
-    });
-    placed.collect()
+        binaries.push(PlacedBinary { member, root, names: names.clone(), binary, markers });
+    }
+    Ok(binaries)
 }
 
 impl PlacedBinary {

@@ -21,7 +21,7 @@ const OTHER_SONAME: &str = "tie it to the set that it was built with";
 #[derive(Default)]
 struct SortedNeeds<'a> {
     rocm: Vec<(&'a str, RocmDirectoryKey)>,
-    /// With what the set has instead.
+    /// Libraries of another ROCm, each with the library that the set has instead.
     other_rocm: Vec<(&'a str, Option<String>)>,
     vendors: Vec<(&'a str, String)>,
     unknown: Vec<&'a str>,
@@ -37,9 +37,10 @@ impl Tie<'_> {
             self.plan_elf_file(elf)?;
         }
         for elf in wheel.elf_files() {
-            let ours = facts::opened_rocm_libraries(wheel, elf, group.providers.policy)
+            // The wheel opens these libraries by name while it runs, so the wheel needs their package.
+            let opened = facts::opened_rocm_libraries(wheel, elf, group.providers.policy)
                 .filter_map(|name| group.rocm.of_other_version(relpath::split(name).1));
-            self.needs.opened.extend(ours.map(|it| it.name.clone()));
+            self.needs.opened.extend(opened.map(|library| library.name.clone()));
         }
         for (path, imports) in wheel.imports() {
             self.plan.binaries += 1;
@@ -83,8 +84,7 @@ impl Tie<'_> {
         }
         let to = run_path::wanted(wheel, elf, group.providers)?;
         if is_tied {
-            let run_path = (path.to_owned(), to.to_string());
-            self.plan.record.run_paths.push(run_path);
+            self.plan.record.run_paths.push((path.to_owned(), to.to_string()));
         }
         // A file that needs no library of the set is only changed if others could choose what it loads.
         let entries = run_path::entries(wheel, elf, group.providers);
@@ -117,8 +117,8 @@ impl Tie<'_> {
             self.refuse(RefusalKind::OtherSoname, message, OTHER_SONAME);
         }
         if !needed.is_empty() {
-            let tied = (path.to_owned(), String::new());
-            self.plan.record.run_paths.push(tied);
+            // The record names the file as tied, and the file has no run path.
+            self.plan.record.run_paths.push((path.to_owned(), String::new()));
         }
         for library in needed {
             self.needs.libraries.insert(library.name.clone());

@@ -1,5 +1,5 @@
-//! [`TiePlan`]: what a tie does to one wheel. It is what `--dry-run` prints. [`TieRecord`] is the part of it
-//! that the tied wheel keeps.
+//! [`TiePlan`]: what a tie does to one wheel. `--dry-run` prints it. [`TieRecord`] is the part of the plan that
+//! the tied wheel keeps.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,7 +29,7 @@ pub struct TiePlan {
     pub file: String,
     #[serde(serialize_with = "crate::framework::as_text")]
     pub result: PackageFilename,
-    /// The host wheel, if this is a device wheel of one.
+    /// The host wheel, if this is a device wheel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub follows: Option<String>,
     /// The requirements that are added, each with its reason.
@@ -62,7 +62,7 @@ pub struct TieRecord {
     schema: String,
     /// The version of the set.
     pub rocm: String,
-    /// What the wheel requires of it: `rocm[libraries]==7.14.*`.
+    /// What the wheel requires of the set: `rocm[libraries]==7.14.*`.
     pub requirement: Option<String>,
     /// The requirements and extras that the tie has added, as they are in METADATA.
     pub requires: Vec<String>,
@@ -125,8 +125,8 @@ impl TieRecord {
         let Some(text) = wheel.text(&format!("{}/{}", wheel.archive.dist_info, Self::FILE))? else {
             return Ok(None);
         };
-        let failed = || format!("failed to read `{}` of `{}`", Self::FILE, wheel.name);
-        let record: Self = serde_json::from_str(&text).with_context(failed)?;
+        let record: Self = serde_json::from_str(&text)
+            .with_context(|| format!("failed to read `{}` of `{}`", Self::FILE, wheel.name))?;
         ensure!(
             record.schema == Self::SCHEMA,
             "the schema of `{}` of `{}` is {:?}",
@@ -171,16 +171,15 @@ impl TiePlan {
     }
 
     pub(super) fn require(&mut self, line: String, why: impl Into<String>) {
-        let why = why.into();
-        self.requires.push(PlannedRequirement { line, why });
+        self.requires.push(PlannedRequirement { line, why: why.into() });
     }
 
-    /// Adds METADATA and WHEEL as they become, and leaves out of the shown plan what is removed only to be
-    /// added again.
+    /// Adds the new METADATA and WHEEL. A requirement that is removed only to be added again is then no longer
+    /// shown as removed.
     pub(super) fn finish(&mut self, wheel: &FrameworkWheel, tag: &Tag) -> Result<()> {
         let extras = &self.record.extras;
         let edit = MetadataEdit {
-            requires: self.requires.iter().map(|it| it.line.clone()).collect(),
+            requires: self.requires.iter().map(|requirement| requirement.line.clone()).collect(),
             extras: extras.clone(),
             removed: self.removed.clone(),
             removed_extras: self.removed_extras.iter().chain(extras).cloned().collect(),
@@ -191,7 +190,7 @@ impl TiePlan {
         let wheel_text = metadata::change_wheel(&wheel.wheel_text, tag)?;
         self.texts.insert(format!("{top}/METADATA"), metadata);
         self.texts.insert(format!("{top}/WHEEL"), wheel_text);
-        self.removed.retain(|line| !edit.requires.iter().any(|it| it == line));
+        self.removed.retain(|line| !edit.requires.contains(line));
         Ok(())
     }
 }
