@@ -63,8 +63,7 @@ pub(crate) fn console(settings: ConsoleSettings) -> (Console, Transcript) {
         let screen = Box::new(Screen(stderr.clone()));
         MultiProgress::with_draw_target(ProgressDrawTarget::term_like_with_hz(screen, 255))
     });
-    let console = Console::new(settings, (Box::new(stdout), Box::new(stderr)), bars);
-    (console, transcript)
+    (Console::new(settings, Box::new(stdout), Box::new(stderr), bars), transcript)
 }
 
 /// A stream with several owners.

@@ -1,7 +1,7 @@
 //! All output of the program: results on stdout, everything else on stderr.
 //!
 //! Untrusted text can be passed as it is: it can neither start a workflow command nor move the
-//! cursor. Modules that do long work get a `World` for progress and notes; those that decide get none.
+//! cursor. Modules that do long work get a `World` for progress and notes. Modules that decide get none.
 
 #[cfg(test)]
 pub(crate) mod captured;
@@ -29,7 +29,7 @@ use anstyle::{AnsiColor, Style};
 use indicatif::{MultiProgress, ProgressDrawTarget};
 use serde::Serialize;
 
-use self::settings::{LogReader, Show, Verbosity};
+use self::settings::{LogReader, Show, Terminals, Verbosity};
 pub use self::{
     progress::{JoinedProgress, Progress},
     settings::{ConsoleSettings, Options, OutputFormat},
@@ -67,7 +67,7 @@ impl World {
 /// Writes to stdout and stderr in the format that the settings ask for.
 pub struct Console {
     answer: Mutex<Box<dyn Write + Send>>,
-    /// Whether a JSON document was printed. A second one would make stdout invalid JSON.
+    /// Whether a JSON document was printed. A second document would make stdout invalid JSON.
     answered: AtomicBool,
     group_is_open: AtomicBool,
     talk: Arc<Talk>,
@@ -76,8 +76,9 @@ pub struct Console {
 impl Console {
     /// A console for the streams of this process.
     pub fn of_this_process(options: &Options) -> Self {
-        let (stdout, stderr) = (io::stdout(), io::stderr());
-        let terminals = (stdout.is_terminal(), stderr.is_terminal());
+        let stdout = io::stdout();
+        let stderr = io::stderr();
+        let terminals = Terminals { stdout: stdout.is_terminal(), stderr: stderr.is_terminal() };
         let settings = ConsoleSettings::resolve(options, |name| env::var(name).ok(), terminals);
         let bars = (settings.progress == Show::Bars)
             .then(|| MultiProgress::with_draw_target(ProgressDrawTarget::stderr()));
@@ -85,14 +86,15 @@ impl Console {
         let choice = |color| {
             if color { anstream::ColorChoice::Always } else { anstream::ColorChoice::AlwaysAnsi }
         };
-        let stdout = AutoStream::new(stdout, choice(settings.stdout_color));
-        let stderr = AutoStream::new(stderr, choice(settings.stderr_color));
-        Self::new(settings, (Box::new(stdout), Box::new(stderr)), bars)
+        let colored_stdout = AutoStream::new(stdout, choice(settings.stdout_color));
+        let colored_stderr = AutoStream::new(stderr, choice(settings.stderr_color));
+        Self::new(settings, Box::new(colored_stdout), Box::new(colored_stderr), bars)
     }
 
     fn new(
         settings: ConsoleSettings,
-        (stdout, stderr): (Box<dyn Write + Send>, Box<dyn Write + Send>),
+        stdout: Box<dyn Write + Send>,
+        stderr: Box<dyn Write + Send>,
         bars: Option<MultiProgress>,
     ) -> Self {
         Self {
@@ -120,8 +122,8 @@ impl Console {
         }
     }
 
-    /// Prints the result of a command that has no document of its own, with a fixed schema: the fields
-    /// of `facts` as JSON, or the text.
+    /// Prints the result of a command whose JSON has no schema: the fields of `facts` in a common schema, or the
+    /// text.
     pub fn report(&self, command: &str, facts: &impl Serialize, text: impl Display) -> Result<()> {
         #[derive(Serialize)]
         struct PlainReport<'a, T> {
@@ -147,14 +149,14 @@ impl Console {
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
-        let text = match self.talk.settings.reader {
+        let escaped = match self.talk.settings.reader {
             LogReader::Workflow => {
                 Cow::Owned(workflow::defang(&workflow::visible(&text)).into_owned())
             }
             LogReader::Terminal => workflow::visible(&text),
             LogReader::Program => Cow::Borrowed(text.as_str()),
         };
-        self.verbatim(text.as_bytes())
+        self.verbatim(escaped.as_bytes())
     }
 
     /// Prints one line of JSON to stdout.
@@ -233,8 +235,8 @@ impl Console {
         }
     }
 
-    /// Lets a program write to the terminal or the log, so that the user sees what it does. stdout is
-    /// for answers, so that all of it goes to stderr.
+    /// Lets a program write to the terminal or the log, so that the user sees what the program does. stdout is
+    /// for the answer of this program, so both streams of the other program go to stderr.
     pub fn lend(&self, command: &mut std::process::Command) {
         command.stdout(io::stderr()).stderr(io::stderr());
     }
@@ -302,7 +304,7 @@ impl Console {
                 "hints": error::hints(error),
                 "exit": Exit::of(error).code(),
             });
-            // Ignored, because the process already ends with an error.
+            // A failure to print is ignored, because the process already ends with an error.
             let _ = self.json(&document);
         }
     }
@@ -328,13 +330,13 @@ impl Console {
     /// GitHub does not nest groups, so a group inside another one is a headline, too.
     pub fn group(&self, title: impl Display) -> Group<'_> {
         let title = title.to_string();
+        let is_shown = self.talk.settings.verbosity >= Verbosity::Normal;
         let opens = self.talk.settings.commands
-            && self.talk.settings.verbosity >= Verbosity::Normal
+            && is_shown
             && !self.group_is_open.swap(true, Ordering::Relaxed);
         if opens {
-            let title = workflow::data(&title);
-            self.talk.command(&format!("::group::{title}"));
-        } else if self.talk.settings.verbosity >= Verbosity::Normal {
+            self.talk.command(&format!("::group::{}", workflow::data(&title)));
+        } else if is_shown {
             self.talk.headline(&title);
         }
         Group(opens.then_some(self))
@@ -350,12 +352,11 @@ impl Console {
         what: impl Display,
         total_bytes: impl Into<Option<u64>>,
     ) -> Progress {
-        let (what, total) = (what.to_string(), total_bytes.into());
-        let joined = self.talk.joined.lock();
-        let joined = joined.unwrap_or_else(PoisonError::into_inner);
+        let what = what.to_string();
+        let joined = self.talk.joined.lock().unwrap_or_else(PoisonError::into_inner);
         match &*joined {
             Some(whole) => whole.part(&what),
-            None => Progress::new(&self.talk, verb, &what, (0, total)),
+            None => Progress::new(&self.talk, verb, &what, 0, total_bytes.into()),
         }
     }
 
@@ -372,8 +373,8 @@ impl Console {
         JoinedProgress::new(&self.talk, whole)
     }
 
-    /// Like `progress`, for work with parts: the bar also shows how many are done, and the one that
-    /// was begun last.
+    /// Like `progress`, for work with parts: the bar also shows how many parts are done, and which part was
+    /// begun last.
     pub fn progress_in_parts(
         &self,
         verb: &str,
@@ -381,7 +382,7 @@ impl Console {
         parts: usize,
         total_bytes: u64,
     ) -> Progress {
-        Progress::new(&self.talk, verb, &what.to_string(), (parts, Some(total_bytes)))
+        Progress::new(&self.talk, verb, &what.to_string(), parts, Some(total_bytes))
     }
 }
 
@@ -402,14 +403,14 @@ impl Drop for Group<'_> {
 fn annotation(error: &Error) -> Annotation {
     let message = error::message(error);
     let hints = error::hints(error);
-    let rest: Vec<String> = error::causes(error)
+    let details: Vec<String> = error::causes(error)
         .into_iter()
         .chain(hints.iter().map(|hint| format!("hint: {hint}")))
         .collect();
-    if rest.is_empty() {
+    if details.is_empty() {
         Annotation::new(AnnotationLevel::Error, "rocwheel", message)
     } else {
-        Annotation::new(AnnotationLevel::Error, message, rest.join("\n"))
+        Annotation::new(AnnotationLevel::Error, message, details.join("\n"))
     }
 }
 
@@ -420,7 +421,7 @@ struct Talk {
     sink: Mutex<Box<dyn Write + Send>>,
     bars: Option<MultiProgress>,
     settings: ConsoleSettings,
-    /// The bar that shows all work which begins.
+    /// The bar of [`Console::joined_progress`], while its guard lives.
     joined: Mutex<Option<Progress>>,
 }
 
@@ -480,7 +481,7 @@ impl Talk {
         }
     }
 
-    /// Errors are ignored: stderr is where they would be printed.
+    /// Errors are ignored, because they would be printed to stderr, too.
     fn write(&self, text: &str) {
         let text = error::redact(text);
         self.without_bars(|| {

@@ -17,8 +17,7 @@ use crate::quantity::{rate, size, took};
 /// A handle that many threads can advance. Its bar disappears when it is dropped.
 #[derive(Debug)]
 pub struct Progress {
-    /// Also counts where it is not drawn. It clears itself on drop. Its message is the part that was
-    /// begun last.
+    /// It counts even if it is not drawn, and clears itself on drop. Its message is the part that was begun last.
     bar: ProgressBar,
     parts: Arc<Parts>,
     lines: Option<Arc<Lines>>,
@@ -34,7 +33,7 @@ impl Drop for Progress {
     }
 }
 
-/// While it lives, work that begins has no bar of its own, but is a part of this one.
+/// A bar for all work that begins while it lives. Such work is a part of this bar, and gets no bar of its own.
 #[must_use = "the bar disappears when this is dropped"]
 #[derive(Debug)]
 pub struct JoinedProgress(Arc<Talk>);
@@ -61,7 +60,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// `[3/10] `
+    /// `[3/10] `, or nothing.
     fn shown(&self) -> String {
         match self.all {
             0 => String::new(),
@@ -84,25 +83,25 @@ struct Lines {
 struct LinePace {
     /// The time of the last line since the start.
     last_line: Duration,
-    /// How many tenths of the work were done then.
+    /// How many tenths of the work were done at the last line.
     tenths: u64,
 }
 
 impl LinePace {
     /// The minimum time between lines, so that short work does not print a line for each tenth.
     const SHORTEST: Duration = Duration::from_secs(3);
-    /// The maximum time between lines, as a longer silence looks like a hang.
+    /// The maximum time between lines: a longer silence looks as if the program hung.
     const LONGEST: Duration = Duration::from_secs(30);
 
     fn is_due(&mut self, elapsed: Duration, done: u64, total: Option<u64>) -> bool {
-        let since = elapsed.saturating_sub(self.last_line);
+        let silence = elapsed.saturating_sub(self.last_line);
         let tenths = total.map_or(0, |total| percent(done, total) / 10);
-        let due = since >= Self::LONGEST || tenths > self.tenths && since >= Self::SHORTEST;
-        if due {
+        let is_due = silence >= Self::LONGEST || tenths > self.tenths && silence >= Self::SHORTEST;
+        if is_due {
             self.last_line = elapsed;
             self.tenths = tenths;
         }
-        due
+        is_due
     }
 }
 
@@ -111,29 +110,31 @@ impl Progress {
         talk: &Arc<Talk>,
         verb: &str,
         what: &str,
-        (parts, total): (usize, Option<u64>),
+        parts: usize,
+        total: Option<u64>,
     ) -> Self {
         let what = one_line(what);
         let parts = Arc::new(Parts { all: parts, finished: AtomicUsize::new(0) });
-        let bar = total.map_or_else(ProgressBar::no_length, ProgressBar::new);
-        let (bar, lines) = match (talk.settings.progress, &talk.bars) {
-            (Show::Bars, Some(bars)) => {
-                let bar = bar.with_style(style(&parts, total.is_some()));
-                let bar = bar.with_prefix(talk.paint(UNDER_WAY, verb));
-                (bars.add(bar.with_message(what)), None)
-            }
-            (show, _) => {
-                bar.set_draw_target(ProgressDrawTarget::hidden());
-                let lines = Lines {
-                    talk: Arc::clone(talk),
-                    verb: verb.to_owned(),
-                    what,
-                    pace: Mutex::default(),
-                };
-                (bar, (show != Show::Nothing).then(|| Arc::new(lines)))
-            }
-        };
-        Self { bar, parts, lines, is_part: false }
+        let counter = total.map_or_else(ProgressBar::no_length, ProgressBar::new);
+        if talk.settings.progress == Show::Bars
+            && let Some(bars) = &talk.bars
+        {
+            let bar = counter
+                .with_style(style(&parts, total.is_some()))
+                .with_prefix(talk.paint(UNDER_WAY, verb))
+                .with_message(what);
+            return Self { bar: bars.add(bar), parts, lines: None, is_part: false };
+        }
+        counter.set_draw_target(ProgressDrawTarget::hidden());
+        let lines = (talk.settings.progress != Show::Nothing).then(|| {
+            Arc::new(Lines {
+                talk: Arc::clone(talk),
+                verb: verb.to_owned(),
+                what,
+                pace: Mutex::default(),
+            })
+        });
+        Self { bar: counter, parts, lines, is_part: false }
     }
 
     /// A handle for a part of this work, which is done when the handle is dropped.
@@ -172,14 +173,16 @@ impl Progress {
         let mut pace = match lines.pace.try_lock() {
             Ok(pace) => pace,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            // Another thread is checking right now.
+            // Another thread asks at this moment, and prints the line if it is due.
             Err(TryLockError::WouldBlock) => return,
         };
-        let (done, total, elapsed) = (self.bar.position(), self.bar.length(), self.bar.elapsed());
+        let done = self.bar.position();
+        let total = self.bar.length();
+        let elapsed = self.bar.elapsed();
         if pace.is_due(elapsed, done, total) {
-            let (parts, facts) = (self.parts.shown(), facts(done, total, elapsed));
-            let line = format!("{}: {parts}{facts}", lines.what);
-            lines.talk.status(UNDER_WAY, &lines.verb, &line);
+            let parts = self.parts.shown();
+            let facts = facts(done, total, elapsed);
+            lines.talk.status(UNDER_WAY, &lines.verb, &format!("{}: {parts}{facts}", lines.what));
         }
     }
 
@@ -210,22 +213,22 @@ const LONGEST_LEFT: u64 = 4 * 24 * 3600;
 
 /// `41 % of 2.30 GiB, 31.20 MiB/s, 20 s left`; without the rate in the first second.
 fn facts(done: u64, total: Option<u64>, elapsed: Duration) -> String {
-    let facts = match total {
+    let share = match total {
         Some(total) => format!("{} % of {}", percent(done, total), size(total)),
         None => size(done).to_string(),
     };
     let Some(rate) = rate(done, elapsed) else {
-        return facts;
+        return share;
     };
-    let facts = format!("{facts}, {}/s", size(rate));
-    let left = total.and_then(|total| total.saturating_sub(done).checked_div(rate));
-    match left {
-        // An estimate has no tenths of a second.
-        Some(left @ 1..10) => format!("{facts}, {left} s left"),
-        Some(left @ 10..LONGEST_LEFT) => {
-            facts + &format!(", {} left", took(Duration::from_secs(left)))
+    let share_and_rate = format!("{share}, {}/s", size(rate));
+    let seconds_left = total.and_then(|total| total.saturating_sub(done).checked_div(rate));
+    match seconds_left {
+        // `took` shows tenths of a second, and an estimate has none.
+        Some(seconds @ 1..10) => format!("{share_and_rate}, {seconds} s left"),
+        Some(seconds @ 10..LONGEST_LEFT) => {
+            format!("{share_and_rate}, {} left", took(Duration::from_secs(seconds)))
         }
-        _ => facts,
+        _ => share_and_rate,
     }
 }
 

@@ -41,13 +41,13 @@ pub struct Options {
 }
 
 impl Options {
-    /// To print errors only.
+    /// The flags that print errors only.
     pub(crate) fn silent() -> Self {
         Self { quiet: 2, ..Self::default() }
     }
 }
 
-/// What is printed to stderr. Each level includes the ones before it.
+/// What is printed to stderr. Each level includes the levels before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verbosity {
     /// `-qq`
@@ -92,18 +92,24 @@ pub struct ConsoleSettings {
     pub reader: LogReader,
 }
 
+/// Which streams are terminals.
+#[derive(Clone, Copy, Debug)]
+pub struct Terminals {
+    pub stdout: bool,
+    pub stderr: bool,
+}
+
 impl ConsoleSettings {
-    /// Derives the settings from flags, environment variables, and whether stdout and stderr are
-    /// terminals.
+    /// Derives the settings from flags, environment variables and the streams.
     pub fn resolve(
         options: &Options,
         variable: impl Fn(&str) -> Option<String>,
-        (stdout, stderr): (bool, bool),
+        terminals: Terminals,
     ) -> Self {
-        let actions = is_on(&variable, "GITHUB_ACTIONS");
+        let is_in_actions = is_on(&variable, "GITHUB_ACTIONS");
         let format = match options.format {
             Some(format) => format,
-            None if actions => OutputFormat::Github,
+            None if is_in_actions => OutputFormat::Github,
             None => OutputFormat::Text,
         };
         let verbosity = match i16::from(options.verbose) - i16::from(options.quiet) {
@@ -112,18 +118,19 @@ impl ConsoleSettings {
             0 => Verbosity::Normal,
             1.. => Verbosity::Debug,
         };
-        let ci = actions || is_on(&variable, "CI");
-        let dumb = variable("TERM").is_some_and(|term| term == "dumb");
+        let is_in_ci = is_in_actions || is_on(&variable, "CI");
+        let is_dumb = variable("TERM").is_some_and(|term| term == "dumb");
         let progress = if options.no_progress || verbosity < Verbosity::Normal {
             Show::Nothing
-        } else if stderr && !dumb && !ci {
+        } else if terminals.stderr && !is_dumb && !is_in_ci {
             Show::Bars
         } else {
             Show::Lines
         };
-        let color = |terminal: bool| {
-            let is_usual = terminal && !dumb || actions;
-            color(options.color.unwrap_or_default(), &variable, is_usual)
+        let has_color = |is_terminal: bool| {
+            // The log of GitHub Actions shows colors, although it is no terminal.
+            let is_usual = is_terminal && !is_dumb || is_in_actions;
+            decide_color(options.color.unwrap_or_default(), &variable, is_usual)
         };
         Self {
             format,
@@ -131,14 +138,14 @@ impl ConsoleSettings {
             progress,
             commands: match format {
                 OutputFormat::Text => false,
-                OutputFormat::Json => actions,
+                OutputFormat::Json => is_in_actions,
                 OutputFormat::Github => true,
             },
-            stdout_color: color(stdout),
-            stderr_color: color(stderr),
-            reader: if actions || format == OutputFormat::Github {
+            stdout_color: has_color(terminals.stdout),
+            stderr_color: has_color(terminals.stderr),
+            reader: if is_in_actions || format == OutputFormat::Github {
                 LogReader::Workflow
-            } else if stdout {
+            } else if terminals.stdout {
                 LogReader::Terminal
             } else {
                 LogReader::Program
@@ -147,17 +154,21 @@ impl ConsoleSettings {
     }
 }
 
-/// Order of precedence: the flag, `NO_COLOR` (<https://no-color.org>), the variables that force or
-/// disable colors, the terminal.
-fn color(choice: ColorChoice, variable: &impl Fn(&str) -> Option<String>, is_usual: bool) -> bool {
-    let is = |name: &str, test: fn(&str) -> bool| variable(name).is_some_and(|it| test(&it));
+/// Decides whether a stream gets colors. The order of precedence is: the flag, `NO_COLOR`
+/// (<https://no-color.org>), the variables that force or disable colors, the terminal.
+fn decide_color(
+    choice: ColorChoice,
+    variable: &impl Fn(&str) -> Option<String>,
+    is_usual: bool,
+) -> bool {
     match choice {
         ColorChoice::Always => true,
         ColorChoice::Never => false,
-        ColorChoice::Auto if is("NO_COLOR", |value| !value.is_empty()) => false,
+        ColorChoice::Auto if variable("NO_COLOR").is_some_and(|value| !value.is_empty()) => false,
         ColorChoice::Auto => {
             let is_forced = is_on(variable, "CLICOLOR_FORCE") || is_on(variable, "FORCE_COLOR");
-            is_forced || (!is("CLICOLOR", |value| value == "0") && is_usual)
+            let is_disabled = variable("CLICOLOR").is_some_and(|value| value == "0");
+            is_forced || (!is_disabled && is_usual)
         }
     }
 }
@@ -180,7 +191,8 @@ mod tests {
                 .find(|(key, _)| *key == name)
                 .map(|(_, value)| value.to_owned())
         };
-        ConsoleSettings::resolve(&options, variable, (terminal, terminal))
+        let terminals = Terminals { stdout: terminal, stderr: terminal };
+        ConsoleSettings::resolve(&options, variable, terminals)
     }
 
     /// As many `-v`, or as many `-q` if the number is negative.

@@ -277,11 +277,8 @@ fn secrets_are_masked_in_all_talk() {
 
 #[test]
 fn a_reader_who_left_is_no_error_but_a_full_disk_is() {
-    let console = |kind| {
-        let streams: (Box<dyn Write + Send>, Box<dyn Write + Send>) =
-            (Box::new(Refusing(kind)), Box::new(Refusing(kind)));
-        Console::new(PLAIN, streams, None)
-    };
+    let console =
+        |kind| Console::new(PLAIN, Box::new(Refusing(kind)), Box::new(Refusing(kind)), None);
     assert!(console(ErrorKind::BrokenPipe).data("x").is_ok());
     let full = console(ErrorKind::StorageFull);
     full.status("Said", "to nobody");

@@ -38,7 +38,8 @@ impl Annotation {
 
     /// The workflow command, without a line feed.
     pub fn command(&self) -> String {
-        let (level, message) = (self.level, data(&self.message));
+        let level = self.level;
+        let message = data(&self.message);
         if self.title.is_empty() {
             format!("::{level}::{message}")
         } else {
@@ -96,8 +97,8 @@ pub(super) fn defang(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Escapes control characters, so that untrusted text cannot move the cursor, start a line of its
-/// own or hide the text before it. Line feeds and tabs stay.
+/// Escapes control characters, so that untrusted text cannot move the cursor, go back to the start of a line or
+/// hide the text before it. Line feeds and tabs stay.
 pub(super) fn visible(text: &str) -> Cow<'_, str> {
     let stays = |c: char| c == '\n' || c == '\t' || !is_hidden(c);
     if text.chars().all(stays) {
