@@ -23,7 +23,7 @@ use crate::{
 };
 
 pub use memory::claim;
-pub(super) use memory::look;
+pub(super) use memory::digest_directory;
 use memory::{UnpackMemory, UnpackedArtifact};
 
 /// Scans all artifacts of a directory. Archives are unpacked to `unpacked` first, unless they are
@@ -42,62 +42,72 @@ pub fn read(
         return scan(directory, jobs, world);
     }
     unpack(&archives, unpacked, jobs, world)?;
+    // An earlier run may have unpacked other archives to the same directory.
     let names: Vec<&ArtifactName> = archives.iter().map(|(_, name)| &name.artifact).collect();
-    let fresh = scan_only(unpacked, &names, jobs, world)?;
+    let of_archives = scan_only(unpacked, &names, jobs, world)?;
     if !has_artifacts(directory)? {
-        return Ok(fresh);
+        return Ok(of_archives);
     }
     let mut tree = scan(directory, jobs, world)?;
-    tree.artifacts.extend(fresh.artifacts);
+    tree.artifacts.extend(of_archives.artifacts);
     tree.artifacts.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(tree)
 }
 
-/// Unpacks archives, except for those that an earlier call has unpacked there.
+/// An archive that has to be unpacked.
+struct WaitingArchive<'a> {
+    path: &'a Path,
+    name: &'a ArchiveName,
+    /// What the archive was before it was opened.
+    identity: FileIdentity,
+}
+
+/// Unpacks archives, except for the archives that an earlier call has unpacked there.
 fn unpack(archives: &Archives, to: &Path, jobs: NonZeroUsize, world: &World) -> Result<()> {
     let memory = UnpackMemory::read(to);
     let stop = &world.stop;
-    let are_there = parallel::map(archives, jobs, stop, |(path, name)| {
+    let are_unpacked = parallel::map(archives, jobs, stop, |(path, name)| {
         Ok(memory.has(&name.artifact, path, to))
     })?;
     let mut waiting = Vec::new();
-    for ((path, name), is_there) in archives.iter().zip(are_there) {
-        if !is_there {
-            waiting.push((path, name, FileIdentity::of(path)?));
+    for ((path, name), is_unpacked) in archives.iter().zip(are_unpacked) {
+        if !is_unpacked {
+            waiting.push(WaitingArchive { path, name, identity: FileIdentity::of(path)? });
         }
     }
-    let kept = archives.len() - waiting.len();
-    if kept > 0 {
+    let reused = archives.len() - waiting.len();
+    if reused > 0 {
         let all = many(archives.len(), "archive");
-        let facts = format!("{} of {all}, unpacked before in `{}`", count(kept), to.display());
+        let facts = format!("{} of {all}, unpacked before in `{}`", count(reused), to.display());
         world.console.status("Reused", facts);
     }
     if waiting.is_empty() {
         return Ok(());
     }
-    let names: Vec<&ArtifactName> = waiting.iter().map(|(_, name, _)| &name.artifact).collect();
+    let names: Vec<&ArtifactName> = waiting.iter().map(|archive| &archive.name.artifact).collect();
     claim(to, &names)?;
-    // Start the largest first: if one of them started last, all other threads would wait for it.
-    waiting.sort_by_key(|(.., archive)| Reverse(archive.len));
+    // The largest archives are started first: if one of them started last, all other threads would wait for it.
+    waiting.sort_by_key(|archive| Reverse(archive.identity.len));
     let unpacked = Mutex::new(Vec::new());
-    let total = waiting.iter().map(|(.., archive)| archive.len).sum();
-    let what = many(waiting.len(), "archive");
-    let bar = (world.console).joined_progress("Unpacking", what, waiting.len(), total);
-    let result = parallel::map(&waiting, jobs, stop, |(path, name, archive)| {
+    let bar = world.console.joined_progress(
+        "Unpacking",
+        many(waiting.len(), "archive"),
+        waiting.len(),
+        waiting.iter().map(|archive| archive.identity.len).sum(),
+    );
+    let result = parallel::map(&waiting, jobs, stop, |WaitingArchive { path, name, identity }| {
         let file = fs_err::File::open(path)?;
         let artifact = UnpackedArtifact {
             name: &name.artifact,
-            archive: *archive,
-            files: unpack_seen(file, name, to, world, look)?,
+            archive: *identity,
+            files: unpack_and_look(file, name, to, world, digest_directory)?,
         };
-        let mut unpacked = unpacked.lock().unwrap_or_else(PoisonError::into_inner);
-        unpacked.push(artifact);
+        unpacked.lock().unwrap_or_else(PoisonError::into_inner).push(artifact);
         Ok(())
     });
     drop(bar);
     // Also after a failure or an interruption: what was unpacked need not be unpacked again.
-    let unpacked = unpacked.into_inner();
-    let remembered = memory.remember(unpacked.unwrap_or_else(PoisonError::into_inner));
+    let remembered = memory.remember(unpacked.into_inner().unwrap_or_else(PoisonError::into_inner));
     result?;
     if let Err(error) = remembered {
         let why = one_line(&error);
@@ -106,7 +116,7 @@ fn unpack(archives: &Archives, to: &Path, jobs: NonZeroUsize, world: &World) -> 
     Ok(())
 }
 
-/// The archives and the artifacts that [`read`] would read. Fails like it if there are none.
+/// The archives and the artifacts that [`read`] would read. Fails, as [`read`] does, if there are none.
 pub fn names(directory: &Path) -> Result<(Archives, Vec<ArtifactName>)> {
     let (archives, _) = archives(directory)?;
     let mut artifacts = Vec::new();
@@ -136,8 +146,10 @@ fn has_artifacts(directory: &Path) -> Result<bool> {
 
 /// The names in a directory that are Unicode.
 fn file_names(directory: &Path) -> io::Result<Vec<String>> {
-    let names = fs_err::read_dir(directory)?.map(|entry| Ok(entry?.file_name().into_string().ok()));
-    names.filter_map(Result::transpose).collect()
+    fs_err::read_dir(directory)?
+        .map(|entry| Ok(entry?.file_name().into_string().ok()))
+        .filter_map(Result::transpose)
+        .collect()
 }
 
 /// Unpacks one archive and shows the progress.
@@ -147,12 +159,12 @@ pub fn unpack_one(
     destination: &Path,
     world: &World,
 ) -> Result<()> {
-    unpack_seen(archive, name, destination, world, |_| ())
+    unpack_and_look(archive, name, destination, world, |_| ())
 }
 
-/// Like [`unpack_one`]. Returns what `look` sees in the directory before it gets its final name,
+/// Like [`unpack_one`]. Returns what `look` sees in the directory before the directory gets its final name,
 /// while no other program knows it.
-fn unpack_seen<T>(
+fn unpack_and_look<T>(
     archive: impl io::Read + Send,
     name: &ArchiveName,
     destination: &Path,
@@ -161,14 +173,13 @@ fn unpack_seen<T>(
 ) -> Result<T> {
     let progress = world.console.progress("Unpacking", name, None);
     let limits = UnpackLimits::default();
-    let inc = |read| progress.inc(read);
-    let staged = stage(archive, name, destination, &limits, &world.stop, &inc)?;
+    let count_bytes = |bytes| progress.inc(bytes);
+    let staged = stage(archive, name, destination, &limits, &world.stop, &count_bytes)?;
     let seen = look(staged.path());
-    let done = staged.commit()?;
+    let unpacked = staged.commit()?;
     drop(progress);
-    let facts =
-        format!("{name}: {}, {}", many(usize::try_from(done.files)?, "file"), size(done.bytes));
-    world.console.debug(format!("unpacked {facts}"));
+    let files = many(usize::try_from(unpacked.files)?, "file");
+    world.console.debug(format!("unpacked {name}: {files}, {}", size(unpacked.bytes)));
     Ok(seen)
 }
 
@@ -197,11 +208,11 @@ pub fn archives(directory: &Path) -> Result<(Archives, Vec<String>)> {
     let mut archives = Vec::new();
     for (path, name) in all {
         let manifest = directory.join(name.artifact.to_string()).join(ArtifactManifest::FILE_NAME);
-        let Ok(unpacked) = fs_err::metadata(manifest).and_then(|file| file.modified()) else {
+        let Ok(manifest_time) = fs_err::metadata(manifest).and_then(|file| file.modified()) else {
             archives.push((path, name));
             continue;
         };
-        if unpacked < fs_err::metadata(&path)?.modified()? {
+        if manifest_time < fs_err::metadata(&path)?.modified()? {
             let artifact = &name.artifact;
             notes.push(format!(
                 "directory `{artifact}` is used, and it is older than `{name}` beside it"
@@ -214,15 +225,16 @@ pub fn archives(directory: &Path) -> Result<(Archives, Vec<String>)> {
 /// Scans the artifacts of a directory.
 pub fn scan(directory: &Path, jobs: NonZeroUsize, world: &World) -> Result<ArtifactTree> {
     let tree = ArtifactTree::scan(directory, jobs, &world.stop)?;
-    let files = tree.artifacts.iter().flat_map(|it| &it.files).count();
+    let files = tree.artifacts.iter().map(|artifact| artifact.files.len()).sum();
     let artifacts = many(tree.artifacts.len(), "artifact");
     world.console.status("Scanned", format!("{artifacts}, {}", many(files, "entry")));
     for skipped in &tree.skipped {
-        let text = format!("`{}` is not used: {}", skipped.name, skipped.reason);
+        let remark = format!("`{}` is not used: {}", skipped.name, skipped.reason);
+        // A directory beside the artifacts may be an artifact with a wrong name. A file, such as a log, is none.
         if skipped.is_directory && !skipped.name.starts_with('.') {
-            world.console.note(text);
+            world.console.note(remark);
         } else {
-            world.console.debug(text);
+            world.console.debug(remark);
         }
     }
     Ok(tree)

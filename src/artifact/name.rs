@@ -16,7 +16,7 @@ use crate::{
     target::Scope,
 };
 
-/// The name of an artifact: `{name}_{component}_{scope}`. Sorted by that text.
+/// The name of an artifact: `{name}_{component}_{scope}`. Names are sorted as this text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, derive_more::Display)]
 #[display("{name}_{component}_{scope}")]
 pub struct ArtifactName {
@@ -82,17 +82,20 @@ pub(super) fn encode_colons(name: &str) -> String {
     if cfg!(windows) { name.replace(':', "%3A") } else { name.to_owned() }
 }
 
-/// Decodes a file name. Both forms are accepted on every system, since the artifact may come from
-/// another one.
+/// Decodes a file name. Both forms are accepted on every system, because the artifact may come from
+/// another system.
 fn decode_colons(name: &str) -> String {
     name.replace("%3A", ":").replace("%3a", ":")
 }
 
-/// The place of a file of an artifact on this system.
+/// The path of a file of an artifact on this system.
 pub fn local_path(directory: &Path, path: &RelPath) -> PathBuf {
-    // Component by component, to get the separators of Windows.
-    let names = path.components().map(encode_colons);
-    names.fold(directory.to_owned(), |at, name| at.join(name))
+    let mut local = directory.to_owned();
+    // The components are pushed one by one, to get the separators of Windows.
+    for component in path.components() {
+        local.push(encode_colons(component));
+    }
+    local
 }
 
 /// The inverse of [`local_path`], for relative paths and for the texts of symlinks.
@@ -124,9 +127,9 @@ impl ArchiveName {
     }
 }
 
-/// Fails for a name of ours that cannot be read, such as `blas_lib_gfx942-xnack+`. To ignore it would
-/// leave its code out of the packages. Any other name is not that of an artifact, nor is a file that is no
-/// archive, such as the records of a fetch.
+/// Fails for the name of an artifact that cannot be read, such as `blas_lib_gfx942-xnack+`. If it were ignored,
+/// the packages would lack its code. Accepts names that are not like the name of an artifact, and files that are
+/// no archives, such as the records of a fetch.
 pub(super) fn ensure_readable(file_name: &str, is_directory: bool) -> Result<()> {
     let name = decode_colons(file_name);
     let stem = match ArchiveFormat::from_file_name(&name) {
@@ -134,8 +137,10 @@ pub(super) fn ensure_readable(file_name: &str, is_directory: bool) -> Result<()>
         None if is_directory => &name,
         None => return Ok(()),
     };
-    let is_ours = stem.split('_').nth(1).is_some_and(|it| it.parse::<Component>().is_ok());
-    if !is_ours || stem.strip_suffix(".part").is_some() {
+    let has_component =
+        stem.split('_').nth(1).is_some_and(|component| component.parse::<Component>().is_ok());
+    // `.part` is the name of an artifact that is still being fetched.
+    if !has_component || stem.strip_suffix(".part").is_some() {
         return Ok(());
     }
     stem.parse::<ArtifactName>()
@@ -176,8 +181,8 @@ impl FromStr for ArchiveName {
 }
 
 fn is_name(text: &str) -> bool {
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '+');
-    text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(fits)
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '+');
+    text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(is_allowed)
 }
 
 impl Ord for ArtifactName {

@@ -9,8 +9,8 @@ use fs_err as fs;
 
 use crate::{
     artifact::{
-        ArtifactManifest, ArtifactName, FileFacts, TreeContent, TreeFile, input::look, local_path,
-        name::encode_colons,
+        ArtifactManifest, ArtifactName, FileFacts, TreeContent, TreeFile, input::digest_directory,
+        local_path, name::encode_colons,
     },
     atomic::{self, StagedDir},
     error::{Hint as _, Result, anyhow},
@@ -100,7 +100,7 @@ impl ArtifactOutput {
     pub fn finish(self) -> Result<()> {
         let mark = self.directory.join(MARK);
         let lines = self.names.iter().map(|name| {
-            let content = look(&self.place(name)).map(|digest| digest.to_string());
+            let content = digest_directory(&self.place(name)).map(|digest| digest.to_string());
             format!("{name} {}\n", content.as_deref().unwrap_or("-"))
         });
         atomic::write(&mark, lines.collect::<String>())?;
@@ -148,7 +148,8 @@ fn clear_unfinished(directory: &Path) -> Result<()> {
         if ArtifactName::of_file(name).is_err() || place.symlink_metadata().is_err() {
             continue;
         }
-        let is_unchanged = look(&place).is_some_and(|digest| digest.to_string() == content);
+        let is_unchanged =
+            digest_directory(&place).is_some_and(|digest| digest.to_string() == content);
         if !is_unchanged {
             return Err(anyhow!("`{}` changed after a split was killed", place.display()))
                 .hint("remove it, or pass another `--output-dir`");
@@ -180,7 +181,7 @@ mod tests {
         let taken = ArtifactOutput::new(directory, names()).unwrap_err();
         assert!(taken.to_string().starts_with("exists already: "), "{taken}");
         // The state after a kill between the two renames.
-        let content = look(&directory.join("a_lib_generic")).unwrap();
+        let content = digest_directory(&directory.join("a_lib_generic")).unwrap();
         let list = format!("a_lib_generic {content}\na_lib_gfx942 -\n../kept -\nkept -\n");
         fs::remove_dir(directory.join("a_lib_gfx942")).unwrap();
         fs::create_dir(directory.join("kept")).unwrap();

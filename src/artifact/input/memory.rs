@@ -24,15 +24,15 @@ use crate::{
 
 /// The name of the file. Programs that list a directory mostly leave such names out.
 const FILE: &str = ".rocwheel-unpacked.json";
-/// With the program that unpacked: another version may make other files of the same archive. Raise the revision
-/// with such a change.
+/// The schema names the version of the program, because another version may make other files of the same
+/// archive. Raise the revision with such a change.
 const SCHEMA: &str = concat!("rocwheel-unpacked-v2 by ", env!("CARGO_PKG_VERSION"), " revision 1");
 
 /// The names of the artifacts that this program has unpacked in a directory, beside that directory.
 const NAMES: &str = ".rocwheel-unpacked.txt";
 
-/// Says that artifacts are about to be unpacked into a directory. Fails if one of them is there already, and
-/// somebody else has put it there: this program replaces only what it unpacked.
+/// Writes down that artifacts are about to be unpacked into a directory. Fails if the directory has one of them
+/// already and somebody else has put it there: this program replaces only what it unpacked.
 pub fn claim(directory: &Path, artifacts: &[&ArtifactName]) -> Result<()> {
     let file = directory.with_file_name(NAMES);
     let list = match fs_err::read_to_string(&file) {
@@ -41,24 +41,25 @@ pub fn claim(directory: &Path, artifacts: &[&ArtifactName]) -> Result<()> {
     };
     let mut names: BTreeSet<String> = list.lines().map(str::to_owned).collect();
     for artifact in artifacts {
-        let place = directory.join(artifact.file_name());
+        let path = directory.join(artifact.file_name());
         let is_new = names.insert(artifact.to_string());
-        if is_new && fs_err::symlink_metadata(&place).is_ok() {
-            let text = format!(
-                "`{}` is there already, and no `build` or `pipeline` has unpacked it",
-                place.display()
-            );
-            return Err(anyhow!(text)).hint("choose another `--output-dir`, or remove it");
+        if is_new && fs_err::symlink_metadata(&path).is_ok() {
+            let path = path.display();
+            return Err(anyhow!(
+                "`{path}` is there already, and no `build` or `pipeline` has unpacked it"
+            ))
+            .hint("choose another `--output-dir`, or remove it");
         }
     }
-    // Before the first artifact has its name: what a killed process has unpacked may be replaced.
+    // The names are written before the first artifact is unpacked: if this process is killed, the next process
+    // may replace what this process has unpacked.
     fs_err::create_dir_all(directory)?;
-    let list = names.into_iter().collect::<Vec<_>>().join("\n");
-    Ok(atomic::write(&file, list)?)
+    let new_list = names.into_iter().collect::<Vec<_>>().join("\n");
+    Ok(atomic::write(&file, new_list)?)
 }
 
-/// The archives that were unpacked to a directory, by the names of their artifacts. An entry says what [`look`]
-/// saw in the artifact.
+/// The archives that were unpacked to a directory, by the names of their artifacts. An entry is what
+/// [`digest_directory`] returned for the artifact.
 #[derive(Debug)]
 pub(super) struct UnpackMemory(FileCache<Sha256>);
 
@@ -68,7 +69,7 @@ pub(super) struct UnpackedArtifact<'a> {
     pub(super) name: &'a ArtifactName,
     /// What its archive was before it was opened.
     pub(super) archive: FileIdentity,
-    /// What [`look`] saw in its directory before it got its name, while no other program knew it.
+    /// What [`digest_directory`] returned before the directory got its name, while no other program knew it.
     pub(super) files: Option<Sha256>,
 }
 
@@ -79,9 +80,13 @@ impl UnpackMemory {
 
     /// Whether a directory has exactly what was unpacked from this archive.
     pub(super) fn has(&self, artifact: &ArtifactName, archive: &Path, directory: &Path) -> bool {
-        let archive = FileIdentity::of(archive).ok();
-        let files = archive.and_then(|archive| self.0.get(&artifact.to_string(), archive));
-        files.is_some_and(|files| look(&directory.join(artifact.file_name())) == Some(*files))
+        let Ok(archive) = FileIdentity::of(archive) else {
+            return false;
+        };
+        let remembered = self.0.get(&artifact.to_string(), archive);
+        remembered.is_some_and(|files| {
+            digest_directory(&directory.join(artifact.file_name())) == Some(*files)
+        })
     }
 
     /// Remembers artifacts that were just unpacked, and writes the file.
@@ -95,18 +100,18 @@ impl UnpackMemory {
     }
 }
 
-/// Stands for everything in a directory. To rename the directory changes nothing in it. `None` if it cannot
-/// be read, and on systems without inodes.
-pub(in crate::artifact) fn look(directory: &Path) -> Option<Sha256> {
+/// A digest of the names and the identities of everything in a directory. It stays the same if the directory is
+/// renamed. `None` if the directory cannot be read, and on systems without inodes.
+pub(in crate::artifact) fn digest_directory(directory: &Path) -> Option<Sha256> {
     let mut hasher = Hasher::default();
     for entry in WalkDir::new(directory).sort_by_file_name() {
         let entry = entry.ok()?;
         let identity = if entry.file_type().is_dir() {
-            // It says nothing more than the names in the directory.
+            // The identity of a directory says nothing more than the names in it.
             None
         } else {
             let identity = FileIdentity::from_metadata(&entry.metadata().ok()?);
-            // Length and time alone are not enough for a later command.
+            // Length and time alone do not prove to a later command that the file is the same.
             if !identity.has_inode() {
                 return None;
             }
@@ -148,7 +153,7 @@ mod tests {
         let unpacked = UnpackedArtifact {
             name: &name,
             archive: FileIdentity::of(&archive).unwrap(),
-            files: look(&artifacts.join("x_lib_generic")),
+            files: digest_directory(&artifacts.join("x_lib_generic")),
         };
         change(&lib.join("libx.so.1"));
         let memory = UnpackMemory::read(&artifacts);

@@ -42,7 +42,8 @@ pub struct SplitPlan<'a> {
 pub enum SplitAction {
     /// The file is copied to the generic artifact.
     Stays,
-    /// So is this binary, with its device code, which cannot be taken out for this reason.
+    /// The binary is copied to the generic artifact with its device code. The text says why the code cannot be
+    /// taken out.
     Keeps(String),
     /// The file is copied to the artifact of a target.
     Moves(Target),
@@ -54,7 +55,7 @@ pub enum SplitAction {
 pub struct CodeRemoval {
     pub fat: SplittableBinary,
     pub binary: FatBinary,
-    /// Made once the names of all archives are known.
+    /// The patch names the archives of the code. So it is empty until the names of all archives are known.
     pub plan: Arc<Patch>,
 }
 
@@ -75,8 +76,7 @@ impl<'a> SplitPlan<'a> {
         let mut scopes = BTreeSet::from([Scope::Generic]);
         scopes.extend(self.files.iter().map(|(_, action)| action.scope()));
         scopes.extend(self.places.values().map(|place| place.scope.clone()));
-        let names = scopes.iter().map(|scope| self.name(scope).to_string());
-        names.collect()
+        scopes.iter().map(|scope| self.name(scope).to_string()).collect()
     }
 
     /// A warning for each binary that keeps its device code.
@@ -104,7 +104,7 @@ impl<'a> SplitPlan<'a> {
 }
 
 impl SplitAction {
-    /// What the artifact is for that gets the file.
+    /// The scope of the artifact that gets the file.
     pub fn scope(&self) -> Scope {
         match self {
             Self::Moves(target) => Scope::Target(target.clone()),
@@ -113,22 +113,23 @@ impl SplitAction {
     }
 }
 
-/// Plans several artifacts, in their order. Generic ones are copied as they are.
+/// Plans several artifacts, in their order. Generic artifacts are copied as they are.
 pub fn all<'a>(
     artifacts: impl IntoIterator<Item = &'a Artifact>,
     jobs: NonZeroUsize,
     stop: &Stop,
 ) -> Result<Vec<SplitPlan<'a>>> {
-    let mut known = BTreeMap::new();
-    let mut all = Vec::new();
+    let mut names_by_prefix = BTreeMap::new();
+    let mut plans = Vec::new();
     for artifact in artifacts {
-        if let Some(before) = known.insert(prefix(&artifact.name), &artifact.name) {
-            return two_of_a_kind(before, &artifact.name);
+        if let Some(earlier) = names_by_prefix.insert(prefix(&artifact.name), &artifact.name) {
+            return refuse_two_of_a_kind(earlier, &artifact.name);
         }
-        let splitting = splitting(artifact, jobs, stop);
-        all.push(splitting.with_context(|| format!("failed to read `{}`", artifact.name))?);
+        let plan = plan_artifact(artifact, jobs, stop)
+            .with_context(|| format!("failed to read `{}`", artifact.name))?;
+        plans.push(plan);
     }
-    Ok(all)
+    Ok(plans)
 }
 
 /// Refuses two artifacts that would become the same generic artifact.
@@ -136,13 +137,12 @@ pub fn all<'a>(
 /// The binaries of two families were linked with different code and have different addresses.
 /// Nothing in the files tells whether bundle 3 of one corresponds to bundle 3 of the other, so the
 /// runtime could load code of the wrong binary.
-fn two_of_a_kind<T>(one: &ArtifactName, other: &ArtifactName) -> Result<T> {
+fn refuse_two_of_a_kind<T>(one: &ArtifactName, other: &ArtifactName) -> Result<T> {
     let generic = format!("{}_generic", prefix(one));
     let both = [one, other];
     let has_generic = both.iter().any(|name| name.scope == Scope::Generic);
-    let mut parts = both.iter();
-    let part = parts.find(|name| matches!(name.scope, Scope::Target(_)));
-    let (error, hint) = match part {
+    let of_target = both.iter().find(|name| matches!(name.scope, Scope::Target(_)));
+    let (error, hint) = match of_target {
         Some(part) if has_generic => (
             anyhow!("`{part}` is split already, beside `{generic}`"),
             "pass split artifacts to `rocwheel build` as they are",
@@ -164,11 +164,15 @@ fn prefix(name: &ArtifactName) -> String {
     format!("{}_{}", name.name, name.component.as_str())
 }
 
-fn splitting<'a>(artifact: &'a Artifact, jobs: NonZeroUsize, stop: &Stop) -> Result<SplitPlan<'a>> {
+fn plan_artifact<'a>(
+    artifact: &'a Artifact,
+    jobs: NonZeroUsize,
+    stop: &Stop,
+) -> Result<SplitPlan<'a>> {
     let actions = if artifact.name.scope == Scope::Generic {
         artifact.files.iter().map(|_| SplitAction::Stays).collect()
     } else {
-        parallel::map(&artifact.files, jobs, stop, action)?
+        parallel::map(&artifact.files, jobs, stop, choose_action)?
     };
     let mut plan = SplitPlan {
         artifact,
@@ -176,15 +180,16 @@ fn splitting<'a>(artifact: &'a Artifact, jobs: NonZeroUsize, stop: &Stop) -> Res
         archives: ArchiveNames::default(),
         places: BTreeMap::new(),
     };
-    let binaries: Vec<FatBinary> = plan.losses().map(|(_, it)| it.binary.clone()).collect();
+    let binaries: Vec<FatBinary> = plan.losses().map(|(_, loss)| loss.binary.clone()).collect();
     plan.archives = ArchiveNames::new(&prefix(&artifact.name), &binaries);
-    plan.places = places(&binaries, &plan.archives)?;
+    plan.places = place_archives(&binaries, &plan.archives)?;
+    // The name of an archive depends on the code of all binaries, so all names come before the first patch.
     let losses: Vec<_> = plan.losses().collect();
     let patches = parallel::map(&losses, jobs, stop, |(file, loss)| {
         let source = FileAt::open(&file.source)?;
-        let patch = host::plan(&source, &loss.fat, &plan.archives.markers(&loss.binary));
-        let shown = || format!("failed to take the code out of `{}`", file.source.display());
-        patch.map(Arc::new).with_context(shown)
+        host::plan(&source, &loss.fat, &plan.archives.markers(&loss.binary))
+            .map(Arc::new)
+            .with_context(|| format!("failed to take the code out of `{}`", file.source.display()))
     })?;
     let losses = plan.files.iter_mut().filter_map(|(_, action)| match action {
         SplitAction::Loses(loss) => Some(loss),
@@ -197,7 +202,7 @@ fn splitting<'a>(artifact: &'a Artifact, jobs: NonZeroUsize, stop: &Stop) -> Res
 }
 
 /// Places each archive beside the first of the binaries that have code in it.
-fn places(
+fn place_archives(
     binaries: &[FatBinary],
     archives: &ArchiveNames,
 ) -> Result<BTreeMap<ArchiveId, ArchivePlace>> {
@@ -218,35 +223,35 @@ fn places(
     Ok(places)
 }
 
-fn action(file: &TreeFile) -> Result<SplitAction> {
+/// Decides what happens to a file. Reads the file only if it may hold device code.
+fn choose_action(file: &TreeFile) -> Result<SplitAction> {
     let TreeContent::File(facts) = &file.content else {
         return Ok(SplitAction::Stays);
     };
     if let Some((_, target)) = databases::owner(&file.path) {
         return Ok(SplitAction::Moves(target));
     }
-    // Programs, libraries and object files of Linux and Windows.
-    let windows = [".dll", ".exe", ".pyd"];
+    // Programs, libraries and object files of Linux and Windows. The scan reads no headers of Windows files.
+    let windows_suffixes = [".dll", ".exe", ".pyd"];
     let may_hold_code = facts.elf.is_some()
         || facts.damage.is_some()
         || matches!(facts.kind, FileKind::Executable | FileKind::SharedObject)
-        || windows.iter().any(|end| file.path.file_name().ends_with(end));
+        || windows_suffixes.iter().any(|suffix| file.path.file_name().ends_with(suffix));
     if !may_hold_code {
         return Ok(SplitAction::Stays);
     }
-    let code = FileAt::open(&file.source).map_err(Into::into);
-    let code = code
+    let code = FileAt::open(&file.source)
+        .map_err(Into::into)
         .and_then(|source| device_code(&source))
         .with_context(|| format!("failed to read `{}`", file.source.display()))?;
     Ok(match code {
         DeviceCode::None | DeviceCode::Split => SplitAction::Stays,
         DeviceCode::Stays(why) => SplitAction::Keeps(why),
         DeviceCode::Leaves(fat, bundles) => {
-            let bundles = bundles.into_iter().map(|it| it.into_keys().collect());
-            let (prefix, path) = ((*file.basedir).clone(), file.path.clone());
+            let targets = bundles.into_iter().map(|bundle| bundle.into_keys().collect()).collect();
             SplitAction::Loses(Box::new(CodeRemoval {
                 fat,
-                binary: FatBinary::new(prefix, path, bundles.collect()),
+                binary: FatBinary::new((*file.basedir).clone(), file.path.clone(), targets),
                 plan: Arc::default(),
             }))
         }

@@ -39,8 +39,13 @@ pub struct WrittenArtifact {
     pub size: u64,
 }
 
-/// The statistics of each artifact: the number of files, their size, and the base directories.
-type SplitParts<'a> = BTreeMap<Scope, (usize, u64, BTreeSet<&'a RelPath>)>;
+/// What an artifact of the split has got so far.
+#[derive(Default)]
+struct SplitPart<'a> {
+    files: usize,
+    size: u64,
+    basedirs: BTreeSet<&'a RelPath>,
+}
 
 /// Writes the parts of an artifact into a staged directory. `progress` gets the number of bytes done
 /// since the last call.
@@ -52,14 +57,15 @@ pub fn write(
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Vec<WrittenArtifact>> {
     let name = |scope: &Scope| splitting.name(scope).to_string();
-    let mut parts = SplitParts::from([(Scope::Generic, Default::default())]);
-    let mut add = |scope: &Scope, basedir, files, len| {
+    // The generic artifact is written even if it has no files.
+    let mut parts = BTreeMap::from([(Scope::Generic, SplitPart::default())]);
+    let mut count = |scope: &Scope, basedir, files, size| {
         let part = parts.entry(scope.clone()).or_default();
-        part.0 += files;
-        part.1 += len;
-        part.2.insert(basedir);
+        part.files += files;
+        part.size += size;
+        part.basedirs.insert(basedir);
     };
-    let mut files = Vec::new();
+    let mut copies = Vec::new();
     for (file, action) in &splitting.files {
         stop.check()?;
         let scope = action.scope();
@@ -69,58 +75,63 @@ pub fn write(
                 SplitAction::Loses(loss) => Some(&*loss.plan),
                 _ => None,
             };
-            files.push((&*file.source, patch, to));
+            copies.push((&*file.source, patch, to));
             len = patch.map_or(facts.len, Patch::total_len);
         }
-        let count = usize::from(file.content != TreeContent::Directory);
-        add(&scope, &*file.basedir, count, len);
+        let files = usize::from(file.content != TreeContent::Directory);
+        count(&scope, &*file.basedir, files, len);
     }
-    parallel::try_map(&files, jobs, stop, |(from, patch, to)| {
+    parallel::try_map(&copies, jobs, stop, |(from, patch, to)| {
         let len = match patch {
             None => fs::copy(from, to)?,
-            Some(patch) => changed(from, patch, to).with_context(|| splitting_of(from))?,
+            Some(patch) => write_patched(from, patch, to)
+                .with_context(|| format!("failed to split `{}`", from.display()))?,
         };
         progress(len);
         Ok(())
     })?;
-    let to = |at: &ArchivePlace| output.path(&name(&at.scope), &at.basedir, &at.path);
-    for (at, len) in write_archives(splitting, to, jobs, stop, progress)? {
-        add(&at.scope, &at.basedir, 1, len);
+    let path_of =
+        |place: &ArchivePlace| output.path(&name(&place.scope), &place.basedir, &place.path);
+    for (place, len) in write_archives(splitting, path_of, jobs, stop, progress)? {
+        count(&place.scope, &place.basedir, 1, len);
     }
-    let written = parts.into_iter().map(|(scope, (files, size, has))| {
+    let mut written = Vec::new();
+    for (scope, part) in parts {
         let name = name(&scope);
         let basedirs = splitting.artifact.basedirs.iter().map(|basedir| &**basedir);
-        output.describe(&name, basedirs.filter(|basedir| has.contains(basedir)))?;
-        Ok(WrittenArtifact { name, files, size })
-    });
-    written.collect()
+        output.describe(&name, basedirs.filter(|basedir| part.basedirs.contains(basedir)))?;
+        written.push(WrittenArtifact { name, files: part.files, size: part.size });
+    }
+    Ok(written)
 }
 
-/// Writes the archives of an artifact, to the paths that `place` returns. Returns the length of each
+/// Writes the archives of an artifact, to the paths that `path_of` returns. Returns the length of each
 /// archive. `progress` is called with the number of bytes done since the last call.
 pub fn write_archives<'a>(
     splitting: &'a SplitPlan<'_>,
-    mut place: impl FnMut(&ArchivePlace) -> Result<PathBuf>,
+    mut path_of: impl FnMut(&ArchivePlace) -> Result<PathBuf>,
     jobs: NonZeroUsize,
     stop: &Stop,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Vec<(&'a ArchivePlace, u64)>> {
     let group = prefix(&splitting.artifact.name);
     let mut archives = BTreeMap::new();
-    for (id, at) in &splitting.places {
-        let out = io::BufWriter::new(fs::File::create(place(at)?)?);
+    for (id, place) in &splitting.places {
+        let out = io::BufWriter::new(fs::File::create(path_of(place)?)?);
         let writer = ArchiveWriter::new(out, &group, id.1.as_str())?;
         archives.insert(id.clone(), writer);
     }
     let losses: Vec<_> = splitting.losses().collect();
-    let sources = losses.iter().map(|(file, loss)| CodeSource {
-        name: file.source.display().to_string(),
-        fat: &loss.fat,
-        binary: &loss.binary,
-        open: Box::new(|| Ok(Box::new(FileAt::open(&file.source)?))),
-        is_verified: false,
-    });
-    let sources: Vec<CodeSource<'_>> = sources.collect();
+    let sources: Vec<CodeSource<'_>> = losses
+        .iter()
+        .map(|(file, loss)| CodeSource {
+            name: file.source.display().to_string(),
+            fat: &loss.fat,
+            binary: &loss.binary,
+            open: Box::new(|| Ok(Box::new(FileAt::open(&file.source)?))),
+            is_verified: false,
+        })
+        .collect();
     let archive_of = |index: usize, ordinal: usize, target: &CodeTarget| -> Result<_> {
         let (_, loss) = losses.get(index).context("no such binary")?;
         let base = target.base();
@@ -135,25 +146,22 @@ pub fn write_archives<'a>(
             identity.ensure_at(&file.source, "while its device code was read")?;
         }
     }
-    let archives = splitting.places.values().zip(archives.into_values());
-    let lens = archives.map(|(at, writer)| {
+    // Both maps have the same keys, so their values are in the same order.
+    let mut written = Vec::new();
+    for (place, writer) in splitting.places.values().zip(archives.into_values()) {
         let (out, len) = writer.finish()?;
         out.into_inner().context("failed to write an archive")?;
-        Ok((at, len))
-    });
-    lens.collect()
+        written.push((place, len));
+    }
+    Ok(written)
 }
 
-/// Writes a file with changes. Returns its new length.
-fn changed(from: &Path, patch: &Patch, to: &Path) -> Result<u64> {
+/// Writes a file with the changes of a patch. Returns its new length.
+fn write_patched(from: &Path, patch: &Patch, to: &Path) -> Result<u64> {
     let source = FileAt::open(from)?;
     let mut out = io::BufWriter::with_capacity(AT_ONCE, fs::File::create(to)?);
     let len = io::copy(&mut PatchedReader::new(&source, patch.clone()), &mut out)?;
     out.flush()?;
     fs::set_permissions(to, fs::metadata(from)?.permissions())?;
     Ok(len)
-}
-
-fn splitting_of(file: &Path) -> String {
-    format!("failed to split `{}`", file.display())
 }

@@ -91,13 +91,13 @@ pub struct FileFacts {
     pub len: u64,
     pub executable: bool,
     pub kind: FileKind,
-    /// Headers of an ELF file, unless the name already determines its kind.
+    /// The headers of an ELF file. `None` if the name determines the kind, because the file is not read then.
     pub elf: Option<Arc<elf::ElfFacts>>,
     /// The error of reading a file that begins like an ELF file. Its kind is then `Other`.
     pub damage: Option<Arc<str>>,
     pub form: TreeForm,
-    /// The file as it was when it was listed. What is made of it fails if it changes. `None` if it is not
-    /// written yet.
+    /// The file as it was when it was listed. If it changes, a later step that reads it fails. `None` if the
+    /// file is not written yet.
     pub identity: Option<FileIdentity>,
 }
 
@@ -126,45 +126,48 @@ pub struct Skipped {
 
 impl ArtifactTree {
     pub fn artifact(&self, name: &str) -> Option<&Artifact> {
-        let mut artifacts = self.artifacts.iter();
-        artifacts.find(|artifact| artifact.name.to_string() == name)
+        self.artifacts.iter().find(|artifact| artifact.name.to_string() == name)
     }
 
     /// Reads `therock_manifest.json` from the base artifact, and the base version beside it.
     pub fn therock_manifest(&self) -> Result<TherockManifest> {
         let path = TherockManifest::PATH;
         let base = self.artifact(TherockManifest::ARTIFACT);
-        // If two base directories contain a file, the later one wins, as in `merge`.
+        // If two base directories contain the file, the file of the later base directory wins, as in `merge`.
         let find = |path: &str| {
-            let mut files = base.iter().flat_map(|base| base.files.iter().rev());
-            files.find_map(|file| match &file.content {
-                TreeContent::File(facts) if file.path.as_str() == path => {
-                    Some((&file.source, facts))
+            base.iter().flat_map(|base| base.files.iter().rev()).find_map(|file| {
+                match &file.content {
+                    TreeContent::File(facts) if file.path.as_str() == path => {
+                        Some((&file.source, facts))
+                    }
+                    _ => None,
                 }
-                _ => None,
             })
         };
         let read = |(source, facts): (&PathBuf, &FileFacts)| {
-            let read = || {
+            let read_within_limit = || {
                 let most = TherockManifest::MAX_LEN;
                 ensure!(facts.len <= most, "more than {most} bytes");
                 Ok(fs_err::read(source)?)
             };
-            read().with_context(|| format!("failed to read `{}`", source.display()))
+            read_within_limit().with_context(|| format!("failed to read `{}`", source.display()))
         };
-        let found = find(path)
+        let manifest_file = find(path)
             .with_context(|| {
-                let (artifact, directory) = (TherockManifest::ARTIFACT, self.directory.display());
+                let artifact = TherockManifest::ARTIFACT;
+                let directory = self.directory.display();
                 format!("no `{path}` in the artifact `{artifact}` of `{directory}`")
             })
             .hint(match base {
                 None => format!("fetch `{}` too", TherockManifest::ARTIFACT),
                 Some(_) => "every build of ROCm writes it: fetch the artifact again".to_owned(),
             })?;
-        let mut manifest = TherockManifest::parse(&read(found)?)
-            .with_context(|| format!("failed to read `{}`", found.0.display()))?;
-        let base = find(BaseVersion::FILE).map(read).transpose()?;
-        manifest.base_version = base.map(|text| String::from_utf8_lossy(&text).into_owned());
+        let mut manifest = TherockManifest::parse(&read(manifest_file)?)
+            .with_context(|| format!("failed to read `{}`", manifest_file.0.display()))?;
+        manifest.base_version = find(BaseVersion::FILE)
+            .map(read)
+            .transpose()?
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         Ok(manifest)
     }
 }
@@ -233,12 +236,12 @@ impl FileKind {
 
 /// Completes the facts of a file with what its name or its contents say. The file is opened only if
 /// its name does not determine its kind.
-fn with_contents(facts: &FileFacts, source: &Path) -> Result<FileFacts> {
+fn complete_facts(facts: &FileFacts, source: &Path) -> Result<FileFacts> {
     let name = source.file_name().unwrap_or_default();
     let mut facts = facts.clone();
     match FileKind::of_name(&name.to_string_lossy()) {
         Some(kind) => facts.kind = kind,
-        None => read(&FileAt::open(source)?, &mut facts)?,
+        None => read_kind(&FileAt::open(source)?, &mut facts)?,
     }
     // Only Unix has modes. On other systems, programs and scripts are executable.
     if !cfg!(unix) {
@@ -249,10 +252,10 @@ fn with_contents(facts: &FileFacts, source: &Path) -> Result<FileFacts> {
 
 /// Determines the kind from the contents. A damaged ELF file is a fact and not an error: it may
 /// belong to tests, or not be shipped at all.
-fn read(file: &FileAt, facts: &mut FileFacts) -> Result<()> {
-    let mut head = [0; 8];
+fn read_kind(file: &FileAt, facts: &mut FileFacts) -> Result<()> {
+    let mut buffer = [0; 8];
     let len = usize::try_from(file.len()).unwrap_or(usize::MAX);
-    let (head, _) = head.split_at_mut(len.min(8));
+    let head = &mut buffer[..len.min(8)];
     elf::read_exact_at(file, 0, head)?;
     if head.starts_with(b"\x7fELF") {
         match elf::read(file) {
@@ -265,6 +268,7 @@ fn read(file: &FileAt, facts: &mut FileFacts) -> Result<()> {
                 facts.elf = Some(Arc::new(elf));
             }
             Ok(None) => {}
+            // The file could not be read, which says nothing about its content.
             Err(error) if error.is::<io::Error>() => return Err(error),
             Err(error) => {
                 facts.damage = Some(format!("a damaged ELF file: {error:#}").into());

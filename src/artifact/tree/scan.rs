@@ -19,7 +19,7 @@ use crate::{
         output::ensure_finished,
         tree::{
             Artifact, ArtifactTree, FileFacts, LinkEnd, Skipped, TreeContent, TreeFile,
-            with_contents,
+            complete_facts,
         },
     },
     error::{Context, Error, Hint, Result, Stop, anyhow, bail, ensure},
@@ -31,21 +31,37 @@ use crate::{
     },
 };
 
-/// Artifacts whose files have not been listed yet, each with its directory.
-type Listed = Vec<(PathBuf, Artifact)>;
+/// What a directory of artifacts has.
+struct Listing {
+    /// The absolute path of the directory.
+    directory: PathBuf,
+    /// Sorted by name.
+    artifacts: Vec<ListedArtifact>,
+    /// Everything else in the directory.
+    skipped: Vec<Skipped>,
+}
+
+/// An artifact whose files have not been listed yet.
+struct ListedArtifact {
+    /// The directory of the artifact.
+    path: PathBuf,
+    artifact: Artifact,
+}
 
 impl ArtifactTree {
     /// Scans the artifacts in a directory with `jobs` threads. Fails if there are none.
     pub fn scan(directory: &Path, jobs: NonZeroUsize, stop: &Stop) -> Result<Self> {
-        let (directory, mut listed, skipped) = list(directory)?;
-        let basedirs = listed
-            .iter()
-            .flat_map(|(at, artifact)| artifact.basedirs.iter().map(move |basedir| (at, basedir)));
-        let basedirs: Vec<_> = basedirs.collect();
-        let mut trees = parallel::map(&basedirs, jobs, stop, |(at, basedir)| walk(at, basedir))?;
+        let Listing { directory, artifacts: mut listed, skipped } = list_artifacts(directory)?;
+        let mut basedirs = Vec::new();
+        for ListedArtifact { path, artifact } in &listed {
+            basedirs.extend(artifact.basedirs.iter().map(|basedir| (path, basedir)));
+        }
+        let mut trees =
+            parallel::map(&basedirs, jobs, stop, |(path, basedir)| list_files(path, basedir))?;
+        // All files of all artifacts are read together, so that a large artifact keeps all threads busy.
         let files: Vec<&TreeFile> = trees.iter().flatten().collect();
         let facts = parallel::map(&files, jobs, stop, |file| match &file.content {
-            TreeContent::File(facts) => with_contents(facts, &file.source).map(Some),
+            TreeContent::File(facts) => complete_facts(facts, &file.source).map(Some),
             TreeContent::Directory | TreeContent::Link { .. } => Ok(None),
         })?;
         for (file, facts) in trees.iter_mut().flatten().zip(facts) {
@@ -56,58 +72,57 @@ impl ArtifactTree {
         for files in &mut trees {
             resolve_links(files);
         }
-        // The trees have the order of the artifacts and, of each, of its base directories.
+        // The trees have the order of the artifacts, and for each artifact the order of its base directories.
         let mut trees = trees.into_iter();
-        for (_, artifact) in &mut listed {
-            let files = trees.by_ref().take(artifact.basedirs.len());
-            artifact.files = files.flatten().collect();
+        for ListedArtifact { artifact, .. } in &mut listed {
+            artifact.files = trees.by_ref().take(artifact.basedirs.len()).flatten().collect();
         }
         Ok(Self {
             directory,
-            artifacts: listed.into_iter().map(|(_, artifact)| artifact).collect(),
+            artifacts: listed.into_iter().map(|listed| listed.artifact).collect(),
             skipped,
         })
     }
 
     /// The names of the artifacts that [`ArtifactTree::scan`] would find.
     pub fn names(directory: &Path) -> Result<Vec<ArtifactName>> {
-        let (_, listed, _) = list(directory)?;
-        let names = listed.into_iter().map(|(_, artifact)| artifact.name);
-        Ok(names.collect())
+        let listing = list_artifacts(directory)?;
+        Ok(listing.artifacts.into_iter().map(|listed| listed.artifact.name).collect())
     }
 }
 
-/// The artifacts in a directory, sorted by name, and everything else with the reason to skip it.
-/// Fails if there are no artifacts. Also returns the absolute path of the directory.
-fn list(directory: &Path) -> Result<(PathBuf, Listed, Vec<Skipped>)> {
+/// Lists the artifacts in a directory, and everything else with the reason to skip it. Fails if there are no
+/// artifacts.
+fn list_artifacts(directory: &Path) -> Result<Listing> {
     let directory = std::path::absolute(directory)
         .with_context(|| format!("failed to scan `{}`", directory.display()))?;
     ensure_finished(&directory)?;
-    let (mut listed, mut skipped) = (Vec::new(), Vec::new());
+    let mut artifacts = Vec::new();
+    let mut skipped = Vec::new();
     for child in fs_err::read_dir(&directory)? {
         let child = child?;
         let name = child.file_name().to_string_lossy().into_owned();
         let path = child.path();
         ensure_readable(&name, path.is_dir())?;
         match artifact_name(&name, &path) {
-            Ok(artifact) => {
-                let basedirs = basedirs(&path).hint(format!("fetch `{name}` again"))?;
-                let artifact = Artifact { name: artifact, basedirs, files: Vec::new() };
-                listed.push((path, artifact));
+            Ok(artifact_name) => {
+                let basedirs = find_basedirs(&path).hint(format!("fetch `{name}` again"))?;
+                let artifact = Artifact { name: artifact_name, basedirs, files: Vec::new() };
+                artifacts.push(ListedArtifact { path, artifact });
             }
             Err(reason) => skipped.push(Skipped { is_directory: path.is_dir(), name, reason }),
         }
     }
-    listed.sort_by_cached_key(|(_, artifact)| artifact.name.to_string());
-    skipped.sort_by(|one, other| one.name.cmp(&other.name));
-    if listed.is_empty() {
-        return Err(nothing_found(&directory, &skipped))
+    artifacts.sort_by_cached_key(|listed| listed.artifact.name.to_string());
+    skipped.sort_by(|a, b| a.name.cmp(&b.name));
+    if artifacts.is_empty() {
+        return Err(no_artifacts(&directory, &skipped))
             .hint("`rocwheel fetch` puts artifacts there");
     }
-    Ok((directory, listed, skipped))
+    Ok(Listing { directory, artifacts, skipped })
 }
 
-/// The name of the artifact at a path, or the reason why it is none.
+/// The name of the artifact at a path, or the reason why the path is no artifact.
 fn artifact_name(name: &str, path: &Path) -> Result<ArtifactName, String> {
     if ArchiveFormat::from_file_name(name).is_some() {
         return Err(match ArchiveName::of_file(name) {
@@ -119,7 +134,7 @@ fn artifact_name(name: &str, path: &Path) -> Result<ArtifactName, String> {
         return Err("an artifact that is not whole".to_owned());
     }
     let artifact = ArtifactName::of_file(name).map_err(|invalid| invalid.to_string())?;
-    // `metadata` follows symlinks: one to a directory is accepted, a dangling one is not.
+    // `metadata` follows symlinks: a symlink to a directory is accepted, and a symlink to nothing is not.
     if !fs_err::metadata(path).is_ok_and(|metadata| metadata.is_dir()) {
         return Err("not a directory".to_owned());
     }
@@ -132,8 +147,8 @@ fn artifact_name(name: &str, path: &Path) -> Result<ArtifactName, String> {
     }
 }
 
-/// The base directories of an artifact that exist, in the order of its manifest.
-fn basedirs(artifact: &Path) -> Result<Vec<Arc<RelPath>>> {
+/// Finds the base directories of an artifact that exist, in the order of its manifest.
+fn find_basedirs(artifact: &Path) -> Result<Vec<Arc<RelPath>>> {
     let path = artifact.join(ArtifactManifest::FILE_NAME);
     let metadata = fs_err::symlink_metadata(&path)?;
     ensure!(metadata.is_file(), "not a regular file: `{}`", path.display());
@@ -148,16 +163,15 @@ fn basedirs(artifact: &Path) -> Result<Vec<Arc<RelPath>>> {
         .with_context(|| format!("failed to read `{}`", path.display()))?;
     let mut basedirs = Vec::new();
     for basedir in manifest.basedirs() {
-        if is_there(artifact, basedir)? {
+        if has_basedir(artifact, basedir)? {
             basedirs.push(Arc::new(basedir.clone()));
         }
     }
     Ok(basedirs)
 }
 
-/// Whether a base directory exists. It must not be reached through a symlink, which could lead
-/// anywhere.
-fn is_there(directory: &Path, basedir: &RelPath) -> Result<bool> {
+/// Whether a base directory exists. Fails if a symlink leads to it, because a symlink could lead anywhere.
+fn has_basedir(directory: &Path, basedir: &RelPath) -> Result<bool> {
     for step in basedir.ancestors().chain([basedir.clone()]) {
         let path = local_path(directory, &step);
         match fs_err::symlink_metadata(&path) {
@@ -186,7 +200,8 @@ fn resolve_links(files: &mut [TreeFile]) {
             (file.path.as_str(), (node, file))
         })
         .collect();
-    let ends: Vec<Option<LinkEnd>> = files.iter().map(|it| link_end(it, &by_path)).collect();
+    let ends: Vec<Option<LinkEnd>> =
+        files.iter().map(|file| find_link_end(file, &by_path)).collect();
     for (file, resolved) in files.iter_mut().zip(ends) {
         if let (TreeContent::Link { end, .. }, Some(resolved)) = (&mut file.content, resolved) {
             *end = resolved;
@@ -194,7 +209,8 @@ fn resolve_links(files: &mut [TreeFile]) {
     }
 }
 
-fn link_end(link: &TreeFile, by_path: &HashMap<&str, (Node, &TreeFile)>) -> Option<LinkEnd> {
+/// Finds the end of a symlink. `None` if the file is no symlink.
+fn find_link_end(link: &TreeFile, by_path: &HashMap<&str, (Node, &TreeFile)>) -> Option<LinkEnd> {
     let TreeContent::Link { text, .. } = &link.content else {
         return None;
     };
@@ -212,33 +228,34 @@ fn link_end(link: &TreeFile, by_path: &HashMap<&str, (Node, &TreeFile)>) -> Opti
     })
 }
 
-/// All entries of a base directory, sorted by path. Files are not opened and symlinks are not
+/// Lists all entries of a base directory, sorted by path. Files are not opened and symlinks are not
 /// followed, so their facts and their ends are still missing.
-fn walk(artifact: &Path, basedir: &Arc<RelPath>) -> Result<Vec<TreeFile>> {
+fn list_files(artifact: &Path, basedir: &Arc<RelPath>) -> Result<Vec<TreeFile>> {
     let top = local_path(artifact, basedir);
-    let entries = WalkDir::new(&top).min_depth(1).into_iter().map(|entry| {
+    let mut files = Vec::new();
+    for entry in WalkDir::new(&top).min_depth(1) {
         let entry = entry?;
         let directory = entry.path().parent().unwrap_or(&top);
-        look(&top, basedir, &entry)
-            .with_context(|| format!("failed to scan `{}`", directory.display()))
-    });
-    let mut files = entries.collect::<Result<Vec<_>>>()?;
-    files.sort_unstable_by(|one, other| one.path.cmp(&other.path));
+        let file = read_entry(&top, basedir, &entry)
+            .with_context(|| format!("failed to scan `{}`", directory.display()))?;
+        files.push(file);
+    }
+    files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
     Ok(files)
 }
 
-fn look(top: &Path, basedir: &Arc<RelPath>, entry: &DirEntry) -> Result<TreeFile> {
+fn read_entry(top: &Path, basedir: &Arc<RelPath>, entry: &DirEntry) -> Result<TreeFile> {
     let name = entry.file_name();
     let Some(name) = name.to_str() else {
         bail!("a name that is not UTF-8: {:?}", name.to_string_lossy());
     };
     name.parse::<RelPath>()?;
-    let path = entry.path().strip_prefix(top)?.to_string_lossy();
-    let path: RelPath = from_local(&path).parse()?;
+    let local = entry.path().strip_prefix(top)?.to_string_lossy();
+    let path: RelPath = from_local(&local).parse()?;
     let source = entry.path().to_owned();
     let metadata = entry.metadata()?;
     let content = if metadata.is_symlink() {
-        TreeContent::Link { text: link_text(&source)?, end: LinkEnd::Dangling }
+        TreeContent::Link { text: read_link_text(&source)?, end: LinkEnd::Dangling }
     } else if metadata.is_dir() {
         TreeContent::Directory
     } else if metadata.is_file() {
@@ -256,7 +273,7 @@ fn look(top: &Path, basedir: &Arc<RelPath>, entry: &DirEntry) -> Result<TreeFile
     Ok(TreeFile { path, basedir: Arc::clone(basedir), source, content })
 }
 
-fn link_text(source: &Path) -> Result<String> {
+fn read_link_text(source: &Path) -> Result<String> {
     let text = fs_err::read_link(source)?;
     match text.to_str() {
         Some(text) => Ok(from_local(text).into_owned()),
@@ -268,7 +285,7 @@ fn link_text(source: &Path) -> Result<String> {
     }
 }
 
-fn nothing_found(directory: &Path, skipped: &[Skipped]) -> Error {
+fn no_artifacts(directory: &Path, skipped: &[Skipped]) -> Error {
     let directory = directory.display();
     match skipped {
         [] => anyhow!("no artifacts in `{directory}`, which is empty"),

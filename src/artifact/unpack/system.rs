@@ -51,7 +51,7 @@ pub(super) fn symlink(at: &Path, text: &str, end: &ResolvedLink) -> Result<()> {
 }
 
 /// Whether a name of an artifact is valid on Windows. A `:` is written as `%3A` there, and a name that
-/// has `%3A` would be read back as another one.
+/// has `%3A` would be read back as a name with `:`.
 pub(super) fn windows_allows(name: &str) -> bool {
     !name.to_ascii_lowercase().contains("%3a") && is_valid(&name.replace(':', "%3A"))
 }
@@ -70,7 +70,7 @@ fn is_valid(name: &str) -> bool {
         && !DEVICES.contains(&stem.as_str())
 }
 
-/// A form that is the same for all names that Windows or macOS regard as one.
+/// A form that is the same for all names that Windows or macOS regard as one name.
 pub(super) fn fold(path: &str) -> String {
     if path.is_ascii() {
         path.to_ascii_lowercase()
