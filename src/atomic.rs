@@ -160,8 +160,9 @@ impl StagedDir {
     /// `is_replaced` says yes are removed; all others are kept, and their paths returned.
     ///
     /// **Contract:** no file is lost that came into the target while this writer worked. `is_replaced` gets
-    /// the path below the target with `/`, and says yes only for what this program may replace.
-    pub fn replace(self, is_replaced: impl Fn(&str) -> bool) -> io::Result<Vec<String>> {
+    /// the directory that the files are in, which has another name once it is exchanged, and the path below it
+    /// with `/`. It says yes only for what this program may replace.
+    pub fn replace(self, is_replaced: impl Fn(&Path, &str) -> bool) -> io::Result<Vec<String>> {
         let (staging, target) = (self.staging, &self.target);
         if !exists(target) {
             match rename_exclusively(staging.path(), target) {
@@ -204,7 +205,7 @@ impl StagedDir {
 fn swap(
     staging: TempDir,
     target: &Path,
-    is_replaced: &dyn Fn(&str) -> bool,
+    is_replaced: &dyn Fn(&Path, &str) -> bool,
 ) -> io::Result<Vec<String>> {
     let old = old_name(target);
     clear(&old)?;
@@ -224,7 +225,7 @@ fn swap(
 fn keep_others(
     from: &Path,
     to: &Path,
-    is_replaced: &dyn Fn(&str) -> bool,
+    is_replaced: &dyn Fn(&Path, &str) -> bool,
 ) -> io::Result<Vec<String>> {
     let mut kept = Vec::new();
     // A symlink goes alone: what it leads to stays where it is.
@@ -239,7 +240,7 @@ fn keep_others(
         };
         let below = entry.path().strip_prefix(from).unwrap_or(from);
         let name = below.to_string_lossy().replace('\\', "/");
-        if entry.file_type().is_dir() || is_replaced(&name) {
+        if entry.file_type().is_dir() || is_replaced(from, &name) {
             continue;
         }
         let place = to.join(below);

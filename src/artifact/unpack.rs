@@ -92,7 +92,7 @@ impl Staged {
         if self.is_new {
             self.staging.claim()?;
         } else {
-            self.staging.replace(|_| true)?;
+            self.staging.replace(|_, _| true)?;
         }
         Ok(self.unpacked)
     }

@@ -36,12 +36,12 @@ fn a_name_is_claimed_once_and_replaced_at_will() {
 fn a_directory_replaces_another_whole_and_goes_if_it_is_not_finished() {
     let directory = tempfile::tempdir().unwrap();
     let target = directory.path().join("a/dist");
-    let in_two = |staged: StagedDir| swap(staged.staging, &staged.target, &|_| true).map(drop);
+    let in_two = |staged: StagedDir| swap(staged.staging, &staged.target, &|_, _| true).map(drop);
     for number in 0..4 {
         let staged = StagedDir::beside(&target).unwrap();
         fs::write(staged.path().join(number.to_string()), "").unwrap();
         if number % 2 == 0 {
-            staged.replace(|_| true).unwrap();
+            staged.replace(|_, _| true).unwrap();
         } else {
             in_two(staged).unwrap();
         }
@@ -69,7 +69,7 @@ fn what_came_into_a_directory_meanwhile_is_kept() {
         fs::write(staged.path().join("ours.whl"), "ours").unwrap();
         theirs("thesis.txt");
         theirs("gfx942/torch.whl");
-        let is_ours = |name: &str| name == "ours.whl";
+        let is_ours = |_: &Path, name: &str| name == "ours.whl";
         let kept = if in_two {
             swap(staged.staging, &staged.target, &is_ours)
         } else {
@@ -95,7 +95,7 @@ fn directories_are_replaced_beside_each_other() {
             for name in ["a", "b", "c", "d"] {
                 fs::write(staged.path().join(name), name).unwrap();
             }
-            staged.replace(|_| true).unwrap();
+            staged.replace(|_, _| true).unwrap();
         }
     };
     thread::scope(|scope| {
@@ -130,7 +130,7 @@ fn others_may_read_what_was_written() {
     assert_eq!(mode(&ours), mode(&plain));
     let (plain, ours) = (directory.path().join("d"), directory.path().join("e"));
     fs::create_dir(&plain).unwrap();
-    StagedDir::beside(&ours).unwrap().replace(|_| true).unwrap();
+    StagedDir::beside(&ours).unwrap().replace(|_, _| true).unwrap();
     assert_eq!(mode(&ours), mode(&plain));
 }
 

@@ -67,7 +67,7 @@ impl OutputDir {
         }
         state.write_to(&tree.path().join(TREE_RECORD))?;
         // Only this fetch, which holds the lock, writes below the directory in which artifacts wait.
-        tree.replace(|_| true)?;
+        tree.replace(|_, _| true)?;
         publish(&self.root)?;
         let count = many(artifacts.len(), "artifact");
         let files = many(moved, "file");

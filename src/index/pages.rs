@@ -77,13 +77,16 @@ pub fn content_type(path: &str) -> &'static str {
     }
 }
 
+/// What each page has in its head, in every version.
+const MARK: &str = "<meta name=\"generator\" content=\"rocwheel\">";
+
 /// Whether a file at the path of a page is a page of an index as this program writes them: by what is in it,
-/// since other programs use the same names.
+/// since other programs use the same names. Only such a page is ever removed.
 pub fn is_index_page(path: &str, text: &str) -> bool {
     if path == "SHA256SUMS" {
         return parse::checksums(text).is_ok_and(|lines| !lines.is_empty());
     }
-    text.contains(html::STYLE)
+    text.contains(MARK)
 }
 
 /// All pages of a set in the order of writing. `views` are those of the set.

@@ -9,9 +9,10 @@ use std::collections::BTreeSet;
 use super::{
     read_packages::KnownFacts,
     set_place::SetPlace,
-    sync::{Existing, Item, Listing},
+    sync::{Existing, Item, Listing, Removal},
 };
 use crate::{
+    console::World,
     error::{Error, Hint as _, No, Result, anyhow},
     index::{
         package_file::{PackageFile, is_ours},
@@ -151,7 +152,8 @@ pub(super) fn leftovers(
     known: &KnownFacts,
     listing: &Listing<'_>,
     items: &[Item],
-) -> Result<Vec<String>> {
+    world: &World,
+) -> Result<Vec<Removal>> {
     let stay: BTreeSet<&str> = items.iter().map(|it| it.path.as_str()).collect();
     let files = known.files.values().cloned().collect();
     let earlier = SetJson::new(known.identity.clone(), files)?;
@@ -159,10 +161,9 @@ pub(super) fn leftovers(
     let packages = packages_of(known, listing);
     let packages = packages.flat_map(|file| [file.path.clone(), file.sidecar_path()]);
     let pages = pages(&earlier, &views).into_iter().map(|page| page.path);
-    let mut gone: Vec<String> = packages
-        .chain(pages)
-        .filter(|path| listing.objects.contains_key(path) && !stay.contains(path.as_str()))
-        .collect();
-    gone.sort_unstable();
-    Ok(gone)
+    let goes = |path: &String| listing.objects.contains_key(path) && !stay.contains(path.as_str());
+    let mut removals = listing.removals_of_pages(pages.filter(goes).collect(), world)?;
+    removals.extend(packages.filter(goes).map(|path| listing.removal(path)));
+    removals.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok(removals)
 }

@@ -2,7 +2,6 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    iter,
     num::NonZeroUsize,
     path::Path,
 };
@@ -50,7 +49,6 @@ struct NewIndex {
     set: SetJson,
     cache: Option<DigestCache>,
     facts: HashMap<String, ReadFacts>,
-    families: Vec<ArtifactGroup>,
 }
 
 /// Says what [`index`] would write and remove.
@@ -62,14 +60,11 @@ pub fn plan_index(site: &SetPlace, options: &IndexOptions, world: &World) -> Res
 /// Updates the index of a place.
 pub fn index(site: &SetPlace, options: &IndexOptions, world: &World) -> Result<Indexed> {
     let sync = Sync::of_pages(site, world);
-    let (done, NewIndex { set, cache, facts, families }) =
+    let (done, NewIndex { set, cache, facts }) =
         sync.run(|listing| decide(listing, options, world))?;
-    if done.removed > 0 {
-        let families = families.iter().map(ArtifactGroup::as_str);
-        site.tidy(iter::once("simple").chain(families));
-    }
+    site.tidy(&done.removed);
     cache.map_or(Ok(()), |cache| remember(cache, &facts, &set))?;
-    Ok(Indexed { set, changed: done.written + done.removed })
+    Ok(Indexed { set, changed: done.written + done.removed.len() })
 }
 
 /// The sidecars and pages of the packages of a place, and what of its pages is stale.
@@ -115,10 +110,11 @@ fn decide(
     });
     let mut items: Vec<Item> = sidecars.collect();
     items.extend(Item::pages(&set, options.jobs, &world.stop)?);
-    let mut removed = stale(listing, &items, &families);
-    removed.extend(orphans);
+    let stale_pages = stale(listing, &items, &families);
+    let mut removed = listing.removals_of_pages(stale_pages, world)?;
+    removed.extend(orphans.into_iter().map(|path| listing.removal(path)));
     let changes = Changes { items, removed };
-    let new = NewIndex { set, cache: known.cache, facts, families };
+    let new = NewIndex { set, cache: known.cache, facts };
     Ok((changes, new))
 }
 

@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    iter,
     path::{Path, PathBuf},
 };
 
@@ -23,7 +22,6 @@ use crate::{
         set_json::{Identity, SetJson},
     },
     io::{DigestCache, FileIdentity},
-    run::ArtifactGroup,
     store::CopySource,
 };
 
@@ -198,18 +196,17 @@ fn remove_index(place: &SetPlace, root: &Path) -> Result<()> {
     let Some(earlier) = place.find_set_json()? else {
         return Ok(());
     };
-    let views = earlier.views();
-    for page in pages(&earlier, &views) {
+    let mut removed = Vec::new();
+    for page in pages(&earlier, &earlier.views()) {
         let file = root.join(&page.path);
         let is_ours = page.phase < Phase::Whole
             && fs_err::read_to_string(&file).is_ok_and(|text| is_index_page(&page.path, &text));
         if is_ours {
             fs_err::remove_file(file)?;
+            removed.push(page.path);
         }
     }
-    let families = earlier.families();
-    let families = families.iter().map(ArtifactGroup::as_str);
-    place.tidy(iter::once("simple").chain(families));
+    place.tidy(&removed);
     Ok(())
 }
 

@@ -14,7 +14,6 @@ use std::{
 };
 
 use fs_err as fs;
-use walkdir::WalkDir;
 
 use super::{
     directory_url::urls_of_directory,
@@ -280,15 +279,20 @@ impl SetPlace {
         Ok(found.map(|(document, _)| document))
     }
 
-    /// Removes the empty directories that deleted pages leave in a local set.
-    pub(super) fn tidy<'n>(&self, directories: impl IntoIterator<Item = &'n str>) {
+    /// Removes the directories that removed files leave empty in a local set, and no others.
+    pub(super) fn tidy(&self, removed: &[String]) {
         let Some(root) = self.local() else {
             return;
         };
-        let below = |name| WalkDir::new(root.join(name)).contents_first(true);
-        for entry in directories.into_iter().flat_map(below).flatten() {
-            // This fails for a directory that is not empty, and the error is ignored.
-            let _ = fs::remove_dir(entry.path());
+        for path in removed {
+            // The last parent is the empty path, which is the directory of the set.
+            let parents = Path::new(path).ancestors().skip(1);
+            for parent in parents.take_while(|parent| !parent.as_os_str().is_empty()) {
+                // This fails for a directory that is not empty. Then its parents are not empty either.
+                if fs::remove_dir(root.join(parent)).is_err() {
+                    break;
+                }
+            }
         }
     }
 

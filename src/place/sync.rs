@@ -19,10 +19,13 @@ use std::{
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-pub(super) use self::{item::Item, listing::Listing};
 use self::{
     item::{Action, ExistingObject},
     write::{WriteOutcome, Writer},
+};
+pub(super) use self::{
+    item::{Item, Removal},
+    listing::Listing,
 };
 use super::{earlier_set, local::because, set_place::SetPlace};
 use crate::{
@@ -50,7 +53,7 @@ pub(super) struct Changes {
     /// Pages and sidecars that go, and packages of an earlier attempt of the run, before `set.json` is written: a
     /// job that adds one of them meanwhile has listed the earlier `set.json`. So it fails when it writes its own,
     /// or this job does, and looks again.
-    pub(super) removed: Vec<String>,
+    pub(super) removed: Vec<Removal>,
 }
 
 impl Changes {
@@ -221,14 +224,14 @@ impl<'a> Sync<'a> {
             let facts = format!("{} ({})", many(linked.len(), "package"), size(bytes));
             console.status("Linked", facts);
         }
-        for path in &plan.removed {
-            console.status("Removed", path);
+        for removal in &plan.removed {
+            console.status("Removed", &removal.path);
         }
         Ok(Attempt::Done(Synced {
             written,
             linked: linked.len(),
             unchanged: plan.steps.len() - written,
-            removed: plan.removed.len(),
+            removed: plan.removed.iter().map(|it| it.path.clone()).collect(),
         }))
     }
 
@@ -260,7 +263,7 @@ pub struct Plan {
     is_of_run: bool,
     /// Every object, in the order of writing.
     steps: Vec<(Item, Action)>,
-    removed: Vec<String>,
+    removed: Vec<Removal>,
 }
 
 /// How an attempt to carry out a plan ended.
@@ -272,13 +275,13 @@ enum Attempt {
 }
 
 /// What was done, in objects.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Synced {
     pub written: usize,
     /// How many of them are hard links to packages.
     pub linked: usize,
     pub unchanged: usize,
-    pub removed: usize,
+    pub removed: Vec<String>,
 }
 
 impl Plan {
@@ -338,12 +341,12 @@ impl Serialize for Plan {
             }
             object
         });
-        let removed = self.removed.iter();
-        let removed = removed.map(|path| json!({ "action": "remove", "path": path }));
+        let removals = self.removed.iter();
+        let removals = removals.map(|it| json!({ "action": "remove", "path": it.path }));
         let plan = json!({
             "schema": "rocwheel-plan-v1",
             "place": self.place,
-            "actions": steps.chain(removed).collect::<Vec<Value>>(),
+            "actions": steps.chain(removals).collect::<Vec<Value>>(),
         });
         plan.serialize(serializer)
     }
@@ -360,8 +363,8 @@ impl fmt::Display for Plan {
                 writeln!(f, "{action:<7} {size:>10}  {}", item.path)?;
             }
         }
-        for path in &self.removed {
-            writeln!(f, "{:<7} {:>10}  {path}", "remove", "")?;
+        for removal in &self.removed {
+            writeln!(f, "{:<7} {:>10}  {}", "remove", "", removal.path)?;
         }
         let total = |action: &str, what: &str| {
             let steps = self.steps.iter().filter(|(_, it)| it.to_string() == action);

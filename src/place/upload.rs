@@ -63,9 +63,7 @@ impl Upload<'_> {
         let place = self.place;
         let console = &self.world.console;
         let (done, set) = self.sync().run(|listing| self.decide(listing))?;
-        if done.removed > 0 {
-            place.tidy(["simple"]);
-        }
+        place.tidy(&done.removed);
         let total = many(done.written + done.unchanged, "object");
         let facts = format!("{total} in {place}, {} of them unchanged", done.unchanged);
         console.status("Published", facts);
@@ -149,13 +147,13 @@ impl Upload<'_> {
             });
         }
         let removed = if is_replaced && !options.is_part {
-            leftovers(&known, listing, &items)?
+            leftovers(&known, listing, &items, self.world)?
         } else {
             Vec::new()
         };
         // The new set may have them in the other layout, with other bytes.
-        for path in &removed {
-            listing.objects.remove(path);
+        for removal in &removed {
+            listing.objects.remove(&removal.path);
         }
         Ok((Changes { items, removed }, set))
     }

@@ -26,7 +26,8 @@ use crate::{
     parallel,
     retry::{Backoff, ChunkReader, Download, Failed, Failures, RangeSource, retry},
     store::{
-        Body, Depth, Object, PutOptions, Span, Store, StoreError, StoreFailureKind, content_range,
+        Body, Condition, Depth, Object, PutOptions, Span, Store, StoreError, StoreFailureKind,
+        content_range,
     },
 };
 
@@ -277,7 +278,7 @@ impl Store for HttpStore {
         Err(self.read_only(key))
     }
 
-    fn delete(&self, key: &Key) -> Result<(), StoreError> {
+    fn delete(&self, key: &Key, _: &Condition) -> Result<(), StoreError> {
         Err(self.read_only(key))
     }
 }

@@ -25,6 +25,7 @@ use crate::{
     location::Key,
     store::{
         Body, Condition, Depth, Object, PutOptions, Span, Store, StoreError, StoreFailureKind,
+        is_to_delete,
     },
 };
 
@@ -268,7 +269,10 @@ impl Store for LocalStore {
         }
     }
 
-    fn delete(&self, key: &Key) -> Result<(), StoreError> {
+    fn delete(&self, key: &Key, condition: &Condition) -> Result<(), StoreError> {
+        if !is_to_delete(self, key, condition)? {
+            return Ok(());
+        }
         match fs::remove_file(self.object_path(key)?) {
             Err(error) if !is_missing(&error) => Err(StoreError::from_io(key, error)),
             _ => Ok(()),

@@ -84,8 +84,11 @@ pub trait Store: fmt::Debug + Display + Send + Sync {
         Ok(None)
     }
 
-    /// Deletes an object. It is not an error if the object does not exist.
-    fn delete(&self, key: &Key) -> Result<(), StoreError>;
+    /// Deletes an object, if a condition holds. It is not an error if the object does not exist.
+    ///
+    /// [`Condition::IfSame`] is looked at right before. Only a server that knows conditions of deletes, as
+    /// Amazon's does, leaves no moment between the look and the deletion.
+    fn delete(&self, key: &Key, condition: &Condition) -> Result<(), StoreError>;
 
     /// Whether there are credentials to write with.
     fn has_credentials(&self) -> bool {
@@ -207,7 +210,7 @@ pub struct PutOptions {
     pub sha256: Option<Sha256>,
 }
 
-/// When a put may write.
+/// When a put may write, and a delete may remove.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
     Always,
@@ -215,6 +218,20 @@ pub enum Condition {
     IfAbsent,
     /// Only if the object still has this `ETag`, so that no other writer's change is lost.
     IfSame(String),
+}
+
+/// Whether there is something to delete. Fails with [`StoreFailureKind::Exists`] if an object is not the one
+/// that the delete is meant for.
+fn is_to_delete(store: &dyn Store, key: &Key, condition: &Condition) -> Result<bool, StoreError> {
+    let Condition::IfSame(seen) = condition else {
+        return Ok(true);
+    };
+    match store.head(key) {
+        Ok(object) if object.etag.as_ref() == Some(seen) => Ok(true),
+        Ok(_) => Err(StoreError::new(StoreFailureKind::Exists, key)),
+        Err(error) if error.kind() == StoreFailureKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// The classes of store errors; each says what the caller can do.

@@ -377,7 +377,7 @@ fn a_public_bucket_needs_no_credentials_to_be_read() {
 
     hint: leave `--no-sign-request` out
     ");
-    assert_eq!(failure(anonymous.delete(&key("dist/a.whl"))), Denied);
+    assert_eq!(failure(anonymous.delete(&key("dist/a.whl"), &Condition::Always)), Denied);
 }
 
 #[test]

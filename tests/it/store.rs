@@ -122,7 +122,7 @@ impl Bench<'_> {
         ensure!(sha256 == Sha256::of(b"0123456789"), "another digest");
         self.put(&key, b"", Condition::Always)?;
         self.holds(&key, b"")?;
-        Ok(self.store.delete(&key)?)
+        Ok(self.store.delete(&key, &Condition::Always)?)
     }
 
     fn absent_things_are_not_found(&self) -> Result<()> {
@@ -132,7 +132,7 @@ impl Bench<'_> {
         expect(StoreFailureKind::NotFound, read)?;
         let listed = self.store.list(Some(&self.key("no")?), Depth::All)?;
         ensure!(listed.is_empty(), "something is listed: {listed:?}");
-        Ok(self.store.delete(&key)?)
+        Ok(self.store.delete(&key, &Condition::Always)?)
     }
 
     fn keys_are_taken_literally(&self) -> Result<()> {
@@ -146,7 +146,7 @@ impl Bench<'_> {
             let key = self.key(&format!("odd/{name}"))?;
             let read = self.read(&key, Span::Whole)?;
             ensure!(read == name.as_bytes(), "`{name}` holds: {read:?}");
-            self.store.delete(&key)?;
+            self.store.delete(&key, &Condition::Always)?;
         }
         Ok(())
     }
@@ -171,7 +171,7 @@ impl Bench<'_> {
         let whole = self.store.list(None, Depth::All)?;
         ensure!(whole.len() == names.len(), "in all are: {whole:?}");
         let mut names = names.iter();
-        names.try_for_each(|name| Ok(self.store.delete(&self.key(name)?)?))
+        names.try_for_each(|name| Ok(self.store.delete(&self.key(name)?, &Condition::Always)?))
     }
 
     fn conditions_hold(&self) -> Result<()> {
@@ -188,13 +188,20 @@ impl Bench<'_> {
         let fifth = self.put(&key, b"fifth", Condition::IfSame(seen));
         expect(StoreFailureKind::Exists, fifth)?;
         self.holds(&key, b"fourth")?;
+        let now = self.store.head(&key)?.etag.context("an object without a mark")?;
+        let other = format!("{now}0");
+        expect(StoreFailureKind::Exists, self.store.delete(&key, &Condition::IfSame(other)))?;
+        self.holds(&key, b"fourth")?;
         let listed = self.store.list(None, Depth::All)?;
         let listed = listed.into_iter().find(|object| object.key == key);
         let (listed, head) = (listed.context("not listed")?, self.store.head(&key)?);
         let is_same = listed.etag.is_none() || listed.etag == head.etag;
         let is_marked = is_same && listed.modified.is_some();
         ensure!(is_marked, "listed in another way: {listed:?} {head:?}");
-        Ok(self.store.delete(&key)?)
+        // What is gone already is no error.
+        self.store.delete(&key, &Condition::IfSame(now.clone()))?;
+        expect(StoreFailureKind::NotFound, self.store.head(&key))?;
+        Ok(self.store.delete(&key, &Condition::IfSame(now))?)
     }
 
     fn one_of_many_writers_wins(&self) -> Result<()> {
@@ -220,7 +227,7 @@ impl Bench<'_> {
         let read = self.read(&key, Span::Whole)?;
         let is_one = winners == [read.as_slice()];
         ensure!(is_one, "of the winners {winners:?} it holds: {read:?}");
-        Ok(self.store.delete(&key)?)
+        Ok(self.store.delete(&key, &Condition::Always)?)
     }
 
     fn promised_bytes_are_checked(&self) -> Result<()> {
@@ -234,7 +241,7 @@ impl Bench<'_> {
         let put = self.store.put(&key, &b"c".as_slice(), &wrong);
         expect(StoreFailureKind::Differs, put)?;
         self.holds(&key, b"a")?;
-        Ok(self.store.delete(&key)?)
+        Ok(self.store.delete(&key, &Condition::Always)?)
     }
 
     fn a_directory_has_a_page(&self) -> Result<()> {
@@ -245,7 +252,7 @@ impl Bench<'_> {
             self.holds(&key, b"page")?;
             let size = self.store.head(&key)?.size;
             ensure!(size == 4, "the page has {size} bytes");
-            self.store.delete(&key)?;
+            self.store.delete(&key, &Condition::Always)?;
             expect(StoreFailureKind::NotFound, self.store.head(&key))?;
         }
         Ok(())

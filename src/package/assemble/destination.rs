@@ -7,6 +7,7 @@ use walkdir::WalkDir;
 use crate::{
     atomic,
     error::{Result, anyhow, hinted},
+    index::pages::is_index_page,
     package::plan::{BuildPlan, MemberSource, SdkEntry},
     quantity::{many, size},
 };
@@ -32,7 +33,7 @@ impl ReplacedFiles {
             let entry = entry?;
             let path = entry.path().strip_prefix(dist).unwrap_or(dist);
             let name = path.to_string_lossy().replace('\\', "/");
-            if !entry.file_type().is_dir() && !replaced.has(&name) {
+            if !entry.file_type().is_dir() && !replaced.has(dist, &name) {
                 others.push(name);
             }
         }
@@ -51,19 +52,30 @@ impl ReplacedFiles {
         ))
     }
 
-    /// Whether the file at this path below `dist` may be replaced.
-    pub(super) fn has(&self, name: &str) -> bool {
-        // `index` writes a `.metadata` file (PEP 658) beside each wheel, and the pages for
-        // `--find-links` beside the packages: `index.html`, and `gfx94X-dcgpu.html` for the directory
-        // of a family. They belong to those packages and may be replaced with them.
+    /// Whether the file at this path below a directory, which is or was `dist`, may be replaced.
+    pub(super) fn has(&self, directory: &Path, name: &str) -> bool {
+        // `index` writes a `.metadata` file (PEP 658) beside each wheel. It belongs to the wheel, and may be
+        // replaced with it.
         let package = name.strip_suffix(".metadata").unwrap_or(name);
-        let is_family = |page: &str| {
-            let directory = format!("{page}/");
-            self.names.iter().any(|name| name.starts_with(&directory))
+        self.names.contains(package) || self.cleaned.contains(name) || self.is_page(directory, name)
+    }
+
+    /// Whether a file is one of the pages for `--find-links` that `index` writes beside the packages. A page
+    /// that somebody else wrote is not, wherever it is.
+    fn is_page(&self, directory: &Path, name: &str) -> bool {
+        let is_family = |name: &str| {
+            let directory = format!("{name}/");
+            self.names.iter().any(|package| package.starts_with(&directory))
         };
-        let is_page = name.rsplit('/').next() == Some("index.html")
-            || name.strip_suffix(".html").is_some_and(is_family);
-        is_page || self.names.contains(package) || self.cleaned.contains(name)
+        // `index.html`, and of the family `gfx94X-dcgpu`, `gfx94X-dcgpu/index.html` and `gfx94X-dcgpu.html`.
+        let is_path = match name.strip_suffix("index.html") {
+            Some("") => true,
+            Some(parent) => parent.strip_suffix('/').is_some_and(is_family),
+            None => name.strip_suffix(".html").is_some_and(is_family),
+        };
+        is_path
+            && fs_err::read_to_string(directory.join(name))
+                .is_ok_and(|text| is_index_page(name, &text))
     }
 }
 
@@ -127,14 +139,23 @@ mod tests {
         check_existing(&dist, &names).unwrap();
         write(&dist.join("old-1.0.whl"), "o");
         let cleaned = ReplacedFiles::find(&dist, &names, true).unwrap();
-        assert!(cleaned.has("old-1.0.whl") && !cleaned.has("came-later.whl"));
+        assert!(cleaned.has(&dist, "old-1.0.whl") && !cleaned.has(&dist, "came-later.whl"));
         let refused = check_existing(&dist, &names).err().unwrap().to_string();
         assert!(refused.ends_with("holds 1 file that this set does not have, first `old-1.0.whl`"));
         fs_err::remove_file(dist.join("old-1.0.whl")).unwrap();
         write(&dist.join("gfx/b.whl.metadata"), "b");
-        write(&dist.join("index.html"), "a.whl");
-        write(&dist.join("gfx.html"), "b.whl");
+        let page = "<meta name=\"generator\" content=\"rocwheel\">";
+        for path in ["index.html", "gfx.html", "gfx/index.html"] {
+            write(&dist.join(path), page);
+        }
         check_existing(&dist, &names).unwrap();
+        for (path, text) in
+            [("index.html", "mine"), ("gfx.html", "mine"), ("docs/index.html", page)]
+        {
+            write(&dist.join(path), text);
+            assert!(check_existing(&dist, &names).is_err(), "{path}");
+            fs_err::remove_file(dist.join(path)).unwrap();
+        }
         #[cfg(unix)]
         {
             let link = directory.path().join("link");

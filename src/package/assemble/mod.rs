@@ -113,7 +113,7 @@ pub fn assemble(
     let Making { memory, reused, progress, .. } = making;
     let digests = parallel::map(&written, settings.jobs, &world.stop, WrittenFile::digest)?;
     drop(progress);
-    let kept = staged.replace(|name| replaced.has(name))?;
+    let kept = staged.replace(|directory, name| replaced.has(directory, name))?;
     if !kept.is_empty() {
         let files = many(kept.len(), "file");
         let place = dist.display();

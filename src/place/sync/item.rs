@@ -37,6 +37,14 @@ pub(in crate::place) struct Item {
     pub(in crate::place) replaces: bool,
 }
 
+/// An object that goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::place) struct Removal {
+    pub(in crate::place) path: String,
+    /// Its `ETag` in the listing that says that it goes.
+    pub(in crate::place) etag: Option<String>,
+}
+
 /// Where the bytes of an object are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::place) enum ItemBytes {

@@ -2,12 +2,16 @@
 
 use std::{collections::HashMap, path::Path};
 
-use super::item::{Action, ExistingObject, Item, ItemBytes};
+use super::item::{Action, ExistingObject, Item, ItemBytes, Removal};
 use crate::{
+    console::World,
     digest::Checksum,
     error::{Context as _, Result, Stop},
-    index::pages::Phase,
-    index::set_json::TOP,
+    index::{
+        pages::{Phase, is_index_page},
+        parse::is_directory_list,
+        set_json::TOP,
+    },
     parallel,
     place::set_place::SetPlace,
     store::{Depth, Object},
@@ -66,6 +70,39 @@ impl<'a> Listing<'a> {
         self.objects.extend(self.place.list(&directory, Depth::All)?);
         self.directories.push(directory);
         Ok(())
+    }
+
+    /// The removal of an object that was listed.
+    pub(in crate::place) fn removal(&self, path: String) -> Removal {
+        let etag = self.objects.get(&path).and_then(|object| object.etag.clone());
+        Removal { path, etag }
+    }
+
+    /// Removes pages, but none that another program wrote: those stay, with a warning.
+    pub(in crate::place) fn removals_of_pages(
+        &self,
+        paths: Vec<String>,
+        world: &World,
+    ) -> Result<Vec<Removal>> {
+        let place = self.place;
+        let pages = parallel::try_map(&paths, place.requests(), &world.stop, |path| {
+            place.text(place.key(path)?.as_str())
+        })?;
+        let mut removals = Vec::new();
+        for (path, page) in paths.into_iter().zip(pages) {
+            match page {
+                Some(page) if is_index_page(&path, &page) => removals.push(self.removal(path)),
+                // The bucket's own indexer writes a list of the files beside it, and will write it again.
+                Some(page) if is_directory_list(&page) => {}
+                Some(_) => world.console.warn(format!(
+                    "`{}` is no page of this index any more, and stays, because another program wrote it",
+                    place.shown_in_full(&path)
+                )),
+                // It is gone since.
+                None => {}
+            }
+        }
+        Ok(removals)
     }
 
     /// Decides what to do with each item, in the order of the items.

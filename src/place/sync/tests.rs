@@ -82,14 +82,14 @@ fn files_go_before_sidecars_pages_and_roots() {
     new     612.26 MiB  dist/rocm-7.13.0+ab.tar.gz
     new     612.26 MiB  dist/rocm_sdk_core-7.13.0+ab-py3-none-linux_x86_64.whl
     new           22 B  dist/rocm_sdk_core-7.13.0+ab-py3-none-linux_x86_64.whl.metadata
-    new       3.44 KiB  simple/rocm/index.html
-    new       3.44 KiB  simple/rocm/
-    new       3.68 KiB  simple/rocm-sdk-core/index.html
-    new       3.68 KiB  simple/rocm-sdk-core/
-    new       3.31 KiB  simple/index.html
-    new       3.31 KiB  simple/
-    new       3.80 KiB  dist/index.html
-    new       3.80 KiB  dist/
+    new       3.49 KiB  simple/rocm/index.html
+    new       3.49 KiB  simple/rocm/
+    new       3.72 KiB  simple/rocm-sdk-core/index.html
+    new       3.72 KiB  simple/rocm-sdk-core/
+    new       3.35 KiB  simple/index.html
+    new       3.35 KiB  simple/
+    new       3.84 KiB  dist/index.html
+    new       3.84 KiB  dist/
     new          344 B  SHA256SUMS
     12 new (1.20 GiB), 0 to replace (0 B), 0 there already (0 B)
     ");

@@ -11,7 +11,7 @@ use fs_err as fs;
 
 use super::{
     Guard,
-    item::{Action, ExistingObject, Item, ItemBytes},
+    item::{Action, ExistingObject, Item, ItemBytes, Removal},
 };
 use crate::{
     console::{Progress, World},
@@ -62,7 +62,7 @@ impl Writer<'_> {
     pub(super) fn carry_out(
         &self,
         actions: &[(Item, Action)],
-        removed: &[String],
+        removed: &[Removal],
         mut done: impl FnMut(&Item, WriteOutcome),
     ) -> Result<()> {
         let end = actions.partition_point(|(item, _)| item.phase < Phase::Whole);
@@ -91,20 +91,32 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Deletes pages and sidecars.
-    fn remove(&self, paths: &[String]) -> Result<()> {
-        for path in paths {
+    /// Deletes pages and sidecars, each as it was when the place was listed. One that another job has written
+    /// since belongs to packages that this job does not know.
+    fn remove(&self, removals: &[Removal]) -> Result<()> {
+        for Removal { path, etag } in removals {
             self.world.stop.check()?;
             // Delete the key that ends in `/` first. Stale pages are found by their file names in a
-            // listing, so an interrupted run leaves the name by which the next one finds both.
+            // listing, so an interrupted run leaves the name by which the next one finds both. A listing
+            // has no mark of this key; if another job has written both names since, this job fails at the
+            // file name, plans again, and writes the page of the directory once more.
             let has_key = self.to.has_directory_keys();
-            let directory = directory_of(path).filter(|_| has_key);
-            for path in directory.into_iter().chain([path.as_str()]) {
-                let deleted = self.to.store.delete(&self.to.key(path)?);
-                deleted.with_context(|| format!("failed to remove `{path}`"))?;
+            if let Some(directory) = directory_of(path).filter(|_| has_key) {
+                self.delete(directory, &Condition::Always)?;
             }
+            self.delete(path, &etag.clone().map_or(Condition::Always, Condition::IfSame))?;
         }
         Ok(())
+    }
+
+    fn delete(&self, path: &str, condition: &Condition) -> Result<()> {
+        let deleted = self.to.store.delete(&self.to.key(path)?, condition);
+        if let Err(error) = &deleted
+            && error.kind() == StoreFailureKind::Exists
+        {
+            self.overtaken.store(true, Ordering::Relaxed);
+        }
+        deleted.with_context(|| format!("failed to remove `{path}`"))
     }
 
     /// Writes the objects of one phase in parallel: none of them links to another one.

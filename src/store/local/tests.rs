@@ -89,7 +89,7 @@ fn symbolic_links_are_no_objects_and_lead_nowhere() {
             store.get(&key(path), Span::Whole).map(drop),
             put(&store, path, "mine"),
             store.put(&key(path), &b"mine".as_slice(), &options(Condition::Always)),
-            store.delete(&key(path)),
+            store.delete(&key(path), &Condition::Always),
         ]
         .map(|answer| answer.map_err(|error| error.kind()));
         assert_eq!(kinds, [Err(StoreFailureKind::Unusable); 5], "{path}");
@@ -166,7 +166,7 @@ fn a_file_where_a_directory_would_have_to_be_is_an_error() {
     assert_eq!(put(&store, "a/b", "below").unwrap_err().kind(), StoreFailureKind::Unusable);
     assert_eq!(store.head(&key("a/b")).unwrap_err().kind(), StoreFailureKind::NotFound);
     assert!(store.list(Some(&key("a/")), Depth::All).unwrap().is_empty());
-    assert!(store.delete(&key("a/b")).is_ok());
+    assert!(store.delete(&key("a/b"), &Condition::Always).is_ok());
     put(&store, "d/e", "file").unwrap();
     assert_eq!(store.head(&key("d")).unwrap_err().kind(), StoreFailureKind::NotFound);
 }

@@ -30,14 +30,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use access::{Access, Keys, Profile, S3Region, Signing};
 
-use self::{connection::Connection, failure::Signer};
+use self::{connection::Connection, failure::Signer, multipart::conditions};
 use crate::{
     digest::{Checksum, Sha256},
     error::Stop,
     location::{Bucket, Key, Location},
     retry::Backoff,
     store::{
-        Body, CopySource, Depth, Object, PutOptions, Span, Store, StoreError, StoreFailureKind,
+        Body, Condition, CopySource, Depth, Object, PutOptions, Span, Store, StoreError,
+        StoreFailureKind, is_to_delete,
     },
 };
 
@@ -213,9 +214,15 @@ impl Store for S3Store {
         }))
     }
 
-    fn delete(&self, key: &Key) -> Result<(), StoreError> {
+    fn delete(&self, key: &Key, condition: &Condition) -> Result<(), StoreError> {
+        // Few servers know the condition of a delete, and the others ignore it.
+        if !is_to_delete(self, key, condition)? {
+            return Ok(());
+        }
+        let (_, if_match) = conditions(condition);
         let deleted = self.connection.write(&self.place(key), async |client| {
-            client.delete_object().bucket(self.bucket.as_str()).key(key.as_str()).send().await
+            let request = client.delete_object().bucket(self.bucket.as_str()).key(key.as_str());
+            request.set_if_match(if_match.clone()).send().await
         });
         match deleted {
             Err(error) if error.kind() != StoreFailureKind::NotFound => Err(error),

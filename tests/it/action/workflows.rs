@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rocwheel::{
     location::Bucket,
-    store::{Depth, Store as _},
+    store::{Condition, Depth, Store as _},
 };
 
 use super::{
@@ -145,7 +145,7 @@ fn remove(bucket: &Bucket, prefix: &str) {
     let store = Server::shared().store(bucket);
     let directory = prefix.trim_end_matches('/').parse().unwrap();
     for object in store.list(Some(&directory), Depth::All).unwrap() {
-        store.delete(&object.key).unwrap();
+        store.delete(&object.key, &Condition::Always).unwrap();
     }
 }
 
@@ -233,7 +233,7 @@ fn a_second_attempt_replaces_what_the_first_one_published() {
     let store = Server::shared().store(&bucket.parse().unwrap());
     let name = bucket.parse().unwrap();
     for (archive, _) in sample().archives() {
-        store.delete(&format!("1-linux/{archive}").parse().unwrap()).unwrap();
+        store.delete(&format!("1-linux/{archive}").parse().unwrap(), &Condition::Always).unwrap();
     }
     store_archives(odd(), &name, "1-linux/");
     // Without the number of the attempt, the set of the first one stays.

@@ -12,7 +12,7 @@ use rocwheel::{
     error::{Exit, Result, Stop, render},
     location::Key,
     place::{IndexOptions, Indexed, KnownPackages, SetPlace, index},
-    store::{Body, Depth, Object, PutOptions, Span, Store, StoreError},
+    store::{Body, Condition, Depth, Object, PutOptions, Span, Store, StoreError},
 };
 
 use super::{
@@ -98,8 +98,9 @@ impl Store for Busy {
         self.inside.put(key, body, options)
     }
 
-    fn delete(&self, key: &Key) -> Result<(), StoreError> {
-        self.inside.delete(key)
+    fn delete(&self, key: &Key, condition: &Condition) -> Result<(), StoreError> {
+        self.meet("delete", key);
+        self.inside.delete(key, condition)
     }
 }
 
@@ -229,13 +230,43 @@ fn a_project_that_is_gone_from_a_bucket_loses_its_pages() {
     let store = stocked(&bench);
     index_in(&Busy::new(store.clone())).unwrap();
     put(&store, "simple/gone/notes.txt", b"mine");
+    put(&store, "simple/mine/index.html", b"<p>mine");
     let gone = format!("{PLACE}dist/gone-1.0-py3-none-any.whl");
-    store.delete(&gone.parse().unwrap()).unwrap();
+    store.delete(&gone.parse().unwrap(), &Condition::Always).unwrap();
     index_in(&Busy::new(store.clone())).unwrap();
     let mut left = store.keys();
     left.retain(|key| key.contains("gone"));
     assert_eq!(left, [format!("{PLACE}simple/gone/notes.txt")]);
     assert!(!text(&store, "simple/").contains("gone"));
+    // Another program wrote this page.
+    assert_eq!(text(&store, "simple/mine/index.html"), "<p>mine");
+}
+
+#[test]
+fn a_page_that_another_job_writes_while_it_is_removed_stays() {
+    let bench = Bench::new();
+    wheels(&bench.root);
+    wheel(&bench.root.join("dist"), "gone", "1.0", "");
+    let store = stocked(&bench);
+    index_in(&Busy::new(store.clone())).unwrap();
+    let gone = format!("{PLACE}dist/gone-1.0-py3-none-any.whl");
+    store.delete(&gone.parse().unwrap(), &Condition::Always).unwrap();
+    let busy = Busy {
+        others: Arc::new(AtomicU64::new(1)),
+        moment: ("delete", "simple/gone/index.html"),
+        other: |store| {
+            let place = tempfile::tempdir().unwrap();
+            let path = wheel(place.path(), "gone", "2.0", "");
+            let name = format!("dist/{}", path.rsplit('/').next().unwrap());
+            put(store, &name, &fs_err::read(&path).unwrap());
+            index_in(&Busy::new(store.clone())).unwrap();
+        },
+        ..Busy::new(store.clone())
+    };
+    index_in(&busy).unwrap();
+    for page in ["simple/gone/index.html", "simple/gone/"] {
+        assert!(text(&store, page).contains("gone-2.0-py3-none-any.whl"), "{page}");
+    }
 }
 
 /// A number that was not there before.
@@ -299,14 +330,15 @@ fn what_another_writer_yanks_while_this_one_begins_stays_yanked() {
 
 #[test]
 fn a_page_that_another_writer_has_just_added_is_not_left_over() {
+    const LATE: &str = "<meta name=\"generator\" content=\"rocwheel\">";
     let (_, store) = with_set();
     let busy = Busy {
         others: Arc::new(AtomicU64::new(1)),
-        other: |store| put(store, "simple/late/index.html", b"late"),
+        other: |store| put(store, "simple/late/index.html", LATE.as_bytes()),
         ..Busy::new(store.clone())
     };
     index_in(&busy).unwrap();
-    assert_eq!(text(&store, "simple/late/index.html"), "late");
+    assert_eq!(text(&store, "simple/late/index.html"), LATE);
     // Nothing came of it until the next time.
     index_in(&Busy::new(store.clone())).unwrap();
     assert!(!store.keys().iter().any(|key| key.contains("late")));

@@ -8,7 +8,9 @@ use std::{
 use rocwheel::{
     error::{Exit, render},
     location::Key,
-    store::{Body, Depth, Object, PutOptions, Span, Store, StoreError, StoreFailureKind},
+    store::{
+        Body, Condition, Depth, Object, PutOptions, Span, Store, StoreError, StoreFailureKind,
+    },
 };
 
 use super::{
@@ -89,8 +91,8 @@ impl Store for Faulty {
         self.0.put(key, body, options)
     }
 
-    fn delete(&self, key: &Key) -> Result<(), StoreError> {
-        self.0.delete(key)
+    fn delete(&self, key: &Key, condition: &Condition) -> Result<(), StoreError> {
+        self.0.delete(key, condition)
     }
 }
 

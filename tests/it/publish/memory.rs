@@ -122,7 +122,12 @@ impl Store for MemoryStore {
         self.keep(key, kept, options.condition.clone())
     }
 
-    fn delete(&self, key: &Key) -> Result<(), StoreError> {
+    fn delete(&self, key: &Key, condition: &Condition) -> Result<(), StoreError> {
+        if let Condition::IfSame(seen) = condition
+            && self.kept(key).is_ok_and(|kept| object(key, &kept).etag.as_ref() != Some(seen))
+        {
+            return Err(StoreError::new(StoreFailureKind::Exists, key));
+        }
         self.0.lock().unwrap().remove(key);
         Ok(())
     }

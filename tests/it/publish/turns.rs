@@ -4,7 +4,7 @@ use rocwheel::{
     check::{self, CheckOptions, RuleSelection},
     index::Layout,
     place::{self, IndexOptions, KnownPackages, PlaceDepth, SetPlace},
-    store::{Store as _, local::LocalStore},
+    store::{Condition, Store as _, local::LocalStore},
 };
 
 use itertools::Itertools as _;
@@ -285,7 +285,7 @@ fn a_check_after_the_indexer_finds_what_works_no_more() {
     let turns = Turns::new();
     turns.ours(&Kind::Kpack.packages(), Layout::Dist);
     for key in turns.bucket.keys().iter().filter(|key| key.ends_with('/')) {
-        turns.bucket.delete(&key.parse().unwrap()).unwrap();
+        turns.bucket.delete(&key.parse().unwrap(), &Condition::Always).unwrap();
     }
     insta::assert_snapshot!(turns.checked(), @"
     simple/

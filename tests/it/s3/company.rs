@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use rocwheel::store::{Span, Store as _};
+use rocwheel::store::{Condition, Span, Store as _};
 
 use super::{
     fault::{Fault, Proxy},
@@ -63,7 +63,7 @@ fn uploads_of_several_projects_at_once_are_all_listed() {
         if round < 2 {
             let store = Server::shared().store(&desk.bucket);
             for (object, _) in desk.there() {
-                store.delete(&key(&object)).unwrap();
+                store.delete(&key(&object), &Condition::Always).unwrap();
             }
         }
     }
@@ -104,7 +104,7 @@ fn a_page_that_was_written_while_it_was_removed_is_written_again() {
     desk.run(&jax).done();
     let name = "jax-1.0-py3-none-any.whl".to_owned();
     let store = Server::shared().store(&desk.bucket);
-    store.delete(&key(&format!("{PLACE}/dist/{name}"))).unwrap();
+    store.delete(&key(&format!("{PLACE}/dist/{name}")), &Condition::Always).unwrap();
     let direct = desk.port;
     let proxy = Proxy::before(direct);
     proxy.breaks("DELETE", "simple/jax/", 1, Fault::Delayed(Duration::from_secs(5)));

@@ -6,7 +6,7 @@ use insta::assert_snapshot;
 use rocwheel::{
     error::Stop,
     location::Bucket,
-    store::{Depth, Store as _, StoreFailureKind, http::HttpStore},
+    store::{Condition, Depth, Store as _, StoreFailureKind, http::HttpStore},
 };
 
 use super::{
@@ -22,7 +22,7 @@ fn a_bucket_in_another_region_is_found() {
     assert!(is_missing(&store, "a"));
     assert_eq!(proxy.count("/us-east-2/"), 1);
     assert_eq!(proxy.count("/eu-central-1/"), 1);
-    store.delete(&key("a")).unwrap();
+    store.delete(&key("a"), &Condition::Always).unwrap();
     assert_eq!(proxy.count("/eu-central-1/"), 2);
 }
 

@@ -198,15 +198,15 @@ fn pages_are_written_from_the_files_that_are_there() {
     assert_snapshot!(plan.ok(), @"
     to s3://BUCKET/v5
     new           67 B  rocm/core/whl-next/rocm-sdk-core/rocm_sdk_core-7.14.0a20260801-py3-none-any.whl.metadata
-    replace   6.04 KiB  rocm/core/whl-next/rocm-sdk-core/index.html
-    new       5.61 KiB  rocm/core/whl-next/rocm-sdk-device-gfx942/index.html
-    new       5.57 KiB  rocm/core/whl-next/rocm-sdk-libraries/index.html
-    new       3.22 KiB  rocm/core/whl-next/rocm-sdk-old/index.html
-    new       3.22 KiB  rocm/pytorch/whl-next/torch/index.html
-    new       3.21 KiB  rocm/pytorch/whl-next/triton/index.html
-    new       2.89 KiB  rocm/core/whl-next/index.html
-    new       2.73 KiB  rocm/pytorch/whl-next/index.html
-    8 new (26.51 KiB), 1 to replace (6.04 KiB), 0 there already (0 B)
+    replace   6.08 KiB  rocm/core/whl-next/rocm-sdk-core/index.html
+    new       5.65 KiB  rocm/core/whl-next/rocm-sdk-device-gfx942/index.html
+    new       5.61 KiB  rocm/core/whl-next/rocm-sdk-libraries/index.html
+    new       3.26 KiB  rocm/core/whl-next/rocm-sdk-old/index.html
+    new       3.26 KiB  rocm/pytorch/whl-next/torch/index.html
+    new       3.26 KiB  rocm/pytorch/whl-next/triton/index.html
+    new       2.93 KiB  rocm/core/whl-next/index.html
+    new       2.77 KiB  rocm/pytorch/whl-next/index.html
+    8 new (26.81 KiB), 1 to replace (6.08 KiB), 0 there already (0 B)
     ");
     assert_snapshot!(index("").ok(), @"
     http://HOST/BUCKET/v5/rocm/core/whl-next/
@@ -234,8 +234,8 @@ fn pages_are_written_from_the_files_that_are_there() {
     // A file came, and the last one of another project went.
     let directory = "v5/rocm/core/whl-next/rocm-sdk-old";
     let old = format!("{directory}/rocm_sdk_old-7.14.0a20260801-py3-none-any.whl");
-    store.delete(&key(&old)).unwrap();
-    store.delete(&key(&format!("{old}.metadata"))).unwrap();
+    store.delete(&key(&old), &Condition::Always).unwrap();
+    store.delete(&key(&format!("{old}.metadata")), &Condition::Always).unwrap();
     let plan = index("--dry-run").ok();
     let changes = plan.lines().filter(|line| !line.contains(" to replace"));
     assert_snapshot!(changes.collect::<Vec<_>>().join("\n"), @"

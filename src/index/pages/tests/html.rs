@@ -46,6 +46,7 @@ fn a_project_page_carries_all_that_installers_read() {
     <meta charset="utf-8">
     <meta name="viewport" content="width=device-width, initial-scale=1">
     <meta name="color-scheme" content="light dark">
+    <meta name="generator" content="rocwheel">
     <meta name="pypi:repository-version" content="1.1">
     <title>rocm-sdk-core, compiler, runtime and tools</title>
     </head>
