@@ -14,7 +14,10 @@ use std::{
 use fs_err as fs;
 use itertools::Itertools as _;
 
-use crate::target::{Target, TargetTable};
+use crate::{
+    io::read_text,
+    target::{Target, TargetTable},
+};
 
 /// Why no GPU was detected. Windows has no interface that tells the target of a GPU without ROCm.
 pub const UNDETECTED: &str = if cfg!(windows) {
@@ -66,7 +69,7 @@ pub fn detect(sys: &Path) -> Vec<Gpu> {
         .sorted()
         .filter_map(|node: u32| {
             let path = nodes.join(node.to_string()).join("properties");
-            Gpu::of_properties(node, &fs::read_to_string(path).ok()?)
+            Gpu::of_properties(node, &read_text(&path).ok()?)
         })
         .collect()
 }

@@ -14,6 +14,7 @@ use crate::{
     },
     atomic::{self, StagedDir},
     error::{Hint as _, Result, anyhow},
+    io::read_text,
     relpath::RelPath,
 };
 
@@ -135,7 +136,7 @@ pub(super) fn ensure_finished(directory: &Path) -> Result<()> {
 /// of somebody else.
 fn clear_unfinished(directory: &Path) -> Result<()> {
     let mark = directory.join(MARK);
-    let list = match fs::read_to_string(&mark) {
+    let list = match read_text(&mark) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         list => list?,
     };

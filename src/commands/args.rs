@@ -28,6 +28,7 @@ use crate::{
     commands::{World, summary},
     error::{Context as _, Error, Hint as _, Result, Secret, Stop, anyhow},
     github::{ApiSettings, GitHub, WaitPolicy},
+    io::read_text,
     location::{Bucket, Location},
     place::{PlaceArg, SetPlace},
     report::outputs,
@@ -304,7 +305,7 @@ fn payload(variable: impl Fn(&str) -> Option<String>) -> Result<Option<String>> 
     let Some(path) = path else {
         return Ok(None);
     };
-    let payload = fs_err::read_to_string(path);
+    let payload = read_text(Path::new(&path));
     let name = variable("GITHUB_EVENT_NAME").unwrap_or_default();
     if Event::subject(&name).is_some() {
         return payload.map(Some).hint("`GITHUB_EVENT_PATH` names a file of JSON");

@@ -14,6 +14,7 @@ use crate::{
     atomic::lock::{Lock, LockPurpose},
     error::{Context as _, Hint as _, Result, anyhow},
     fetch,
+    io::read_text,
     package::{
         BuildOptions, Kpack, OnCollision, SdkTreePacking,
         assemble::{MadePackage, MadeSet, Reuse},
@@ -337,7 +338,7 @@ fn targets(pattern: Option<&TargetPattern>) -> Result<Option<Vec<Target>>> {
 
 /// Reads the contents of packages from a file of a test.
 fn read_catalog(file: &Path) -> Result<Catalog> {
-    Catalog::parse(&fs_err::read_to_string(file)?)
+    Catalog::parse(&read_text(file)?)
         .with_context(|| format!("failed to read `{}`", file.display()))
 }
 

@@ -2,7 +2,6 @@
 
 use std::{num::NonZeroUsize, path::PathBuf, time::Duration};
 
-use fs_err as fs;
 use serde_json::json;
 
 use super::{
@@ -13,6 +12,7 @@ use crate::{
     deps::{self, Lock, Mirror, SetPackage, Wishes, open_requirements, packages_of},
     error::{Context as _, Hint as _, Result},
     index::{Addresses, Urls},
+    io::read_text,
     place::{PlaceArg, refusal},
     quantity::{many, size},
 };
@@ -230,14 +230,14 @@ impl DepsMirrorArgs {
 
 impl LockArgs {
     fn read(&self) -> Result<Lock> {
-        let lock = fs::read_to_string(&self.lock).hint("`rocwheel deps update` writes it")?;
+        let lock = read_text(&self.lock).hint("`rocwheel deps update` writes it")?;
         Lock::parse(&lock).with_context(|| format!("failed to read `{}`", self.lock.display()))
     }
 
     fn wishes(&self) -> Result<Wishes> {
         match &self.deps_file {
             None => Wishes::parse(Wishes::BUILTIN),
-            Some(path) => Wishes::parse(&fs::read_to_string(path)?)
+            Some(path) => Wishes::parse(&read_text(path)?)
                 .with_context(|| format!("failed to read `{}`", path.display())),
         }
     }

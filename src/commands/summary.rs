@@ -20,6 +20,7 @@ use crate::{
     diff::{Baseline, Difference},
     error::{Context as _, Hint as _, Result, anyhow},
     index::{Places, SetJson, Urls},
+    io::read_text,
     place::{self, KnownPackages, LocalSet, PackageDirectories, PlaceArg, PlaceDepth, SetPlace},
     report::{LIMIT, SummaryPage, Whereabouts, WorkflowArtifact, WorkflowArtifactName, outputs},
     run::{ApiUrl, ArtifactGroup},
@@ -234,7 +235,7 @@ impl SummaryArgs {
 
     fn report(&self, place: &PlaceArg, world: &World) -> Result<Option<Report>> {
         if let Some(file) = &self.findings {
-            return Report::parse(&fs::read_to_string(file)?).map(Some);
+            return Report::parse(&read_text(file)?).map(Some);
         }
         match place {
             _ if !self.check => Ok(None),
@@ -332,7 +333,7 @@ pub fn append(file: &Path, text: &str) -> Result<()> {
 /// Opens a set to compare with: a `set.json` under any name, or a place with packages.
 pub fn open_baseline(named: &PlaceArg, access: &AccessArgs, world: &World) -> Result<Baseline> {
     let read = |file: &Path| {
-        let document = SetJson::parse(&fs::read_to_string(file)?);
+        let document = SetJson::parse(&read_text(file)?);
         document.with_context(|| format!("failed to read `{}`", file.display()))
     };
     match named {

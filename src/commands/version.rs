@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     error::{Context as _, Hint as _, Result, anyhow},
+    io::read_text,
     version::{
         BaseVersion, Date, GitSha, ReleaseType, VersionFile, VersionInputs, VersionScheme, compute,
     },
@@ -196,7 +197,7 @@ impl VersionArgs {
         let Some(path) = path else {
             return Ok(None);
         };
-        let document = fs_err::read_to_string(&path)?;
+        let document = read_text(&path)?;
         let file = VersionFile::parse(&document).with_context(|| reading(&path))?;
         Ok(Some((path, file)))
     }

@@ -15,6 +15,7 @@ use crate::{
     console::World,
     error::{Context as _, Hint as _, Result},
     install,
+    io::read_text,
 };
 
 /// Writes the lock, and returns it. Files that are younger than `min_age` are not picked.
@@ -43,7 +44,7 @@ pub fn update(
     uv.arg("--output-file").arg(&lock_file).arg(&requirements_file);
     install::run(&mut uv, "no lock was written", world)
         .hint("change `deps.toml`; for a registry that does not say how old its files are, pass `--min-age 0s`")?;
-    let text = fs::read_to_string(&lock_file)?;
+    let text = read_text(&lock_file)?;
     let lock = Lock::parse(&text).context("failed to read what uv has written")?;
     crate::atomic::write(to, text)?;
     Ok(lock)

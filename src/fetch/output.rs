@@ -18,6 +18,7 @@ use crate::{
     atomic::{self, AtomicFile},
     digest::Sha256,
     error::{Context as _, Hint as _, No, Result, anyhow, ensure, hinted},
+    io::read_text,
     quantity::{few, many},
     run::{ForeignCode, Provenance, run_of_prefix},
 };
@@ -325,7 +326,7 @@ fn read_state(directory: &Path) -> Result<Option<FetchState>> {
 /// Reads a state file. `None` if it does not exist; an inner error if it is damaged or has another
 /// schema.
 fn read_file(file: &Path) -> Result<Option<Result<FetchState>>> {
-    let json = match fs::read_to_string(file) {
+    let json = match read_text(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
             let directory = file.parent().unwrap_or(file).display();

@@ -24,6 +24,7 @@ use crate::{
     atomic::lock::Lock,
     console::World,
     error::{Context as _, Exit, Hint as _, No, Result, anyhow, hinted, message},
+    io::read_text,
     place::OfferedFile,
     quantity::{few, shell_word, size},
     target::Target,
@@ -344,7 +345,7 @@ impl Plan {
             outcome = outcome.hint("pip says what other packages need from version 22.2 on");
         }
         outcome.hint("what the set does not have comes from the index that `--deps` names")?;
-        Ok(fs::read_to_string(&answer)?)
+        Ok(read_text(answer.as_ref())?)
     }
 
     /// Reads what an installer resolved, and compares it with what the source promises.

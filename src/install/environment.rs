@@ -22,6 +22,7 @@ use crate::{
     },
     error::{Context as _, Error, Hint as _, Result, anyhow, hinted},
     index::is_ours,
+    io::read_text,
     quantity::shell_word,
     wheel::DistName,
 };
@@ -297,7 +298,7 @@ impl Change {
                 continue;
             }
             // A record that is half written names fewer files. Then the environment stays.
-            let Ok(record) = fs::read_to_string(&file) else {
+            let Ok(record) = read_text(&file) else {
                 continue;
             };
             let tops = record.lines().map(|row| row.split(['/', ',']).next().unwrap_or_default());

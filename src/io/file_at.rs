@@ -16,7 +16,12 @@ pub struct FileAt {
 
 #[expect(clippy::len_without_is_empty, reason = "no caller asks whether it is empty")]
 impl FileAt {
+    /// Opening a pipe would wait for its writer, and neither it nor a device has a length.
     pub fn open(path: &Path) -> io::Result<Self> {
+        if fs_err::metadata(path).is_ok_and(|it| !it.is_file()) {
+            let text = format!("not a regular file: `{}`", path.display());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
         let file = fs_err::File::open(path)?;
         let len = file.metadata()?.len();
         Ok(Self { file, len })

@@ -37,8 +37,9 @@ pub fn read_small(path: &Path) -> io::Result<Vec<u8>> {
         let text = format!("failed to read `{}`: {why}", path.display());
         io::Error::new(io::ErrorKind::InvalidData, text)
     };
-    // Asked before it is opened: opening a pipe waits for its writer.
-    if !fs_err::metadata(path)?.is_file() {
+    // Asked before it is opened: opening a pipe waits for its writer. What cannot be asked cannot be opened
+    // either, and that error says more.
+    if fs_err::metadata(path).is_ok_and(|it| !it.is_file()) {
         return Err(refused("not a regular file"));
     }
     let mut bytes = Vec::new();
@@ -48,4 +49,13 @@ pub fn read_small(path: &Path) -> io::Result<Vec<u8>> {
         return Err(refused("more than 64 MiB"));
     }
     Ok(bytes)
+}
+
+/// Reads a text file whole: every document, list and record that is not of a store.
+pub fn read_text(path: &Path) -> io::Result<String> {
+    String::from_utf8(read_small(path)?).map_err(|error| {
+        let why = error.utf8_error();
+        let text = format!("failed to read `{}`: not UTF-8: {why}", path.display());
+        io::Error::new(io::ErrorKind::InvalidData, text)
+    })
 }

@@ -21,7 +21,7 @@ use crate::{
         pages::{Phase, is_index_page, pages},
         set_json::{Identity, SetJson},
     },
-    io::{DigestCache, FileIdentity},
+    io::{DigestCache, FileIdentity, read_text},
     store::CopySource,
 };
 
@@ -200,7 +200,7 @@ fn remove_index(place: &SetPlace, root: &Path) -> Result<()> {
     for page in pages(&earlier, &earlier.views()) {
         let file = root.join(&page.path);
         let is_ours = page.phase < Phase::Whole
-            && fs_err::read_to_string(&file).is_ok_and(|text| is_index_page(&page.path, &text));
+            && read_text(&file).is_ok_and(|text| is_index_page(&page.path, &text));
         if is_ours {
             fs_err::remove_file(file)?;
             removed.push(page.path);

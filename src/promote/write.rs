@@ -67,7 +67,6 @@ pub fn write(
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(PromotionRecord {
         schema: "rocwheel-promotion-v1",
-        rocwheel: env!("CARGO_PKG_VERSION"),
         from: plan.from.clone(),
         to: plan.to.clone(),
         source: set.identity.clone(),
@@ -76,13 +75,13 @@ pub fn write(
     })
 }
 
-/// What a promoted set was made from, with the digest of each file before and after. It has no time, so that
-/// the same promotion writes the same bytes.
+/// What a promoted set was made from, with the digest of each file before and after. It has neither a time nor
+/// the version of rocwheel: the same promotion writes the same bytes, so that another program can go on with one
+/// that was interrupted.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct PromotionRecord {
     schema: &'static str,
-    rocwheel: &'static str,
     from: Version,
     to: Version,
     /// The run that built and tested the set, as far as its `set.json` says.

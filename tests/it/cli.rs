@@ -36,6 +36,29 @@ fn no_arguments_are_answered_with_help_on_stderr() {
     assert!(long.stdout.contains("\nExit codes: 0 success, "));
 }
 
+/// Opening a pipe waits for its writer, and nothing ends that.
+#[cfg(unix)]
+#[test]
+fn a_pipe_in_place_of_a_document_is_refused_at_once() {
+    let place = tempfile::tempdir().unwrap();
+    let pipe = place.path().join("pipe");
+    let pipe = pipe.to_str().unwrap();
+    assert!(Command::new("mkfifo").arg(pipe).status().unwrap().success());
+    for line in [
+        "summary . --findings PIPE",
+        "kpack ls PIPE",
+        "deps check --lock PIPE",
+        "version --release-type nightly --version-file PIPE",
+        "framework show --framework PIPE x.whl",
+    ] {
+        let arguments: Vec<&str> =
+            line.split(' ').map(|it| it.replace("PIPE", pipe).leak() as &str).collect();
+        let said = run("", &arguments);
+        assert_eq!(said.code, 2, "{line}: {}", said.stderr);
+        assert_has!(said.stderr, pipe);
+    }
+}
+
 #[test]
 fn help_does_not_depend_on_what_the_variables_hold() {
     let plain = run("", &["completions", "--help"]).stdout;

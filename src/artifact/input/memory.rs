@@ -19,7 +19,7 @@ use crate::{
     atomic,
     digest::{Hasher, Sha256},
     error::{Hint as _, Result, anyhow},
-    io::{FileCache, FileIdentity},
+    io::{FileCache, FileIdentity, read_text},
 };
 
 /// The name of the file. Programs that list a directory mostly leave such names out.
@@ -35,7 +35,7 @@ const NAMES: &str = ".rocwheel-unpacked.txt";
 /// already and somebody else has put it there: this program replaces only what it unpacked.
 pub fn claim(directory: &Path, artifacts: &[&ArtifactName]) -> Result<()> {
     let file = directory.with_file_name(NAMES);
-    let list = match fs_err::read_to_string(&file) {
+    let list = match read_text(&file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         list => list?,
     };
@@ -233,7 +233,7 @@ mod tests {
     fn another_version_may_unpack_in_another_way() {
         let (place, archive, artifacts) = unpacked();
         let file = place.path().join(FILE);
-        let text = fs_err::read_to_string(&file).unwrap();
+        let text = read_text(&file).unwrap();
         assert!(text.contains(SCHEMA), "{text}");
         fs_err::write(&file, text.replace(SCHEMA, "another")).unwrap();
         assert!(!UnpackMemory::read(&artifacts).has(&name(), &archive, &artifacts));

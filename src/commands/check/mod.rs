@@ -15,6 +15,7 @@ use time::{Duration, OffsetDateTime};
 use self::with::WithArgs;
 use super::World;
 use crate::{
+    atomic,
     check::{
         self, AcceptList, CheckOptions, Destination, Finding, RULES, Report, RulePattern,
         RuleSelection, SetFacts, Severity,
@@ -24,7 +25,8 @@ use crate::{
         summary,
     },
     console::OutputFormat,
-    error::{Context as _, Hint as _, No, Result},
+    error::{Context as _, Hint as _, No, Result, anyhow},
+    io::read_text,
     place::{KnownPackages, LocalSet, PackageDirectories, PlaceArg, PlaceDepth, SetPlace},
     quantity::many,
     target::{TargetPattern, TargetTable},
@@ -189,6 +191,9 @@ pub fn run(args: &CheckArgs, world: &World) -> Result<()> {
         return world.console.report("check explain", &facts, &explanation);
     }
     let place = args.set.required()?;
+    if let Some(file) = &args.write_accept {
+        args.policy.accept.ensure_may_write(file)?;
+    }
     let policy = Policy { select: args.select.clone(), shows_all: args.all, ..args.policy.clone() };
     let report = args.report(place, &policy, world)?;
     world.console.answer(&ReportText { report: &report, text: policy.text(&report, world) })?;
@@ -379,15 +384,31 @@ impl AcceptArgs {
         let Some(file) = &self.accept else {
             return Ok(AcceptList::default());
         };
-        AcceptList::parse(&fs::read_to_string(file)?)
+        AcceptList::parse(&read_text(file)?)
             .with_context(|| format!("failed to read `{}`", file.display()))
+    }
+
+    /// Fails if a new list would replace a file that is not the list that it goes on with: the reasons in it
+    /// would be lost, or the work of somebody else.
+    fn ensure_may_write(&self, file: &Path) -> Result<()> {
+        let real = |path: &Path| fs::canonicalize(path).ok();
+        let is_own = self.accept.as_deref().is_some_and(|list| real(list) == real(file));
+        // An empty file has nothing to lose.
+        let has_content = fs::symlink_metadata(file).is_ok_and(|it| !it.is_file() || it.len() > 0);
+        if is_own || !has_content {
+            return Ok(());
+        }
+        let shown = file.display();
+        Err(anyhow!("`{shown}` exists, and is not the list of `--accept`")).hint(format!(
+            "name another file; or pass `--accept {shown}` too, which keeps the reasons that it has"
+        ))
     }
 
     /// Writes a list that accepts all findings of a report.
     fn write(&self, file: &Path, report: &Report, world: &World) -> Result<()> {
         let until = day(OffsetDateTime::now_utc() + ACCEPTED_FOR);
         let renewed = self.list()?.renewed(&report.accepted, &report.findings, &until)?;
-        fs::write(file, renewed)?;
+        atomic::write(file, renewed)?;
         let count = many(report.count_from(Severity::Warning), "finding");
         let shown = file.display();
         let facts = format!("{shown}: {count} accepted until {until}; give each its reason");

@@ -25,6 +25,7 @@ use crate::{
     framework::{
         FrameworkFacts, FrameworkWheel, Frameworks, Providers, RocmLibraries, tie::VersionSuffix,
     },
+    io::read_text,
     place::{PlaceArg, PlaceDepth},
     wheel::{ChangedFile, PackSettings, WheelCompression},
 };
@@ -152,7 +153,7 @@ impl ReadingArgs {
         let Some(file) = &self.framework else {
             return Ok(Frameworks::builtin().clone());
         };
-        let more = Frameworks::parse(&fs::read_to_string(file)?)
+        let more = Frameworks::parse(&read_text(file)?)
             .with_context(|| format!("failed to read `{}`", file.display()))?;
         Ok(Frameworks::builtin().with(more))
     }

@@ -8,6 +8,7 @@ use crate::{
     atomic,
     error::{Result, anyhow, hinted},
     index::pages::is_index_page,
+    io::read_text,
     package::plan::{BuildPlan, MemberSource, SdkEntry},
     quantity::{many, size},
 };
@@ -73,9 +74,7 @@ impl ReplacedFiles {
             Some(parent) => parent.strip_suffix('/').is_some_and(is_family),
             None => name.strip_suffix(".html").is_some_and(is_family),
         };
-        is_path
-            && fs_err::read_to_string(directory.join(name))
-                .is_ok_and(|text| is_index_page(name, &text))
+        is_path && read_text(&directory.join(name)).is_ok_and(|text| is_index_page(name, &text))
     }
 }
 

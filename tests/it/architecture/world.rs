@@ -14,7 +14,7 @@ pub(super) struct May {
 
 const NEVER: &str = "$.";
 
-pub(super) const MAY: [May; 7] = [
+pub(super) const MAY: [May; 8] = [
     May {
         what: "touches the disk",
         how: r"\b(fs_err|std::fs|tokio::fs|fs::read|fs::write|File::open|File::create|File::options|OpenOptions::new|unix::fs|windows::fs|tempfile)\b|\.(try_exists|canonicalize|read_dir|read_link|symlink_metadata)\(",
@@ -24,6 +24,14 @@ pub(super) const MAY: [May; 7] = [
               place framework/device_selector framework/read gpu install/act \
               install/environment install/installed_package install/origin install/runtime install/site_packages deps/mirror deps/update \
               framework/split promote/frameworks promote/observe promote/write wheel/edit wheel/source commands",
+        tests_too: true,
+    },
+    // `io::read_text` bounds what a file of somebody else can do.
+    May {
+        what: "reads a text file whole",
+        how: r"\bread_to_string\(\w",
+        except: NEVER,
+        who: "atomic",
         tests_too: true,
     },
     May {

@@ -220,6 +220,37 @@ fn what_a_list_accepts_does_not_count() {
     ");
 }
 
+/// Opening a pipe waits for its writer, and nothing ends that.
+#[cfg(unix)]
+#[test]
+fn a_pipe_in_place_of_a_list_is_refused_at_once() {
+    let set = broken();
+    let (place, _) = list("");
+    let pipe = place.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for flag in ["--accept", "--baseline"] {
+        let said = set.check(&[flag, pipe.to_str().unwrap()]);
+        assert_eq!(said.code, 2, "{flag}: {}", said.stderr);
+    }
+}
+
+#[test]
+fn a_new_list_replaces_no_file_of_somebody_else() {
+    let set = broken();
+    let (_place, file) = list("# the reasons of a colleague\n");
+    let said = set.check(&["--write-accept", &file]);
+    assert_eq!(said.code, 2);
+    insta::assert_snapshot!(said.stderr.replace(&file, "known.toml"), @"
+    error: `known.toml` exists, and is not the list of `--accept`
+
+    hint: name another file; or pass `--accept known.toml` too, which keeps the reasons that it has
+    ");
+    assert_eq!(fs_err::read_to_string(&file).unwrap(), "# the reasons of a colleague\n");
+    // What the hint says.
+    set.check(&["--write-accept", &file, "--accept", &file]).ok();
+    assert_has!(fs_err::read_to_string(&file).unwrap(), "RW202");
+}
+
 #[test]
 fn entries_that_match_nothing_or_have_expired_are_reported() {
     let (_place, file) = list(
