@@ -27,7 +27,7 @@ use crate::{
     },
 };
 
-/// How many bytes of a file are written at once.
+/// The size of the buffer for writing a file.
 const STEP: usize = 64 << 10;
 
 /// Limits for archives. No real artifact comes near the defaults.
@@ -55,7 +55,7 @@ pub struct Unpacked {
     pub files: u64,
     /// Total length of all files in bytes.
     pub bytes: u64,
-    /// Whether the archive has a checksum of its own, which was verified.
+    /// Whether the archive contains a checksum, which was verified.
     pub has_checksum: bool,
 }
 
@@ -74,9 +74,9 @@ impl Default for UnpackLimits {
 /// An unpacked artifact without its final name. Dropping it deletes it.
 pub struct Staged {
     staging: StagedDir,
-    /// Whether nothing had its final name when the archive was opened.
+    /// Whether its final name was free when the archive was opened.
     is_new: bool,
-    /// What was unpacked, with the directory that is its final name.
+    /// What was unpacked. `directory` is the final name already.
     pub unpacked: Unpacked,
 }
 
@@ -86,8 +86,8 @@ impl Staged {
         self.staging.path()
     }
 
-    /// Renames the artifact to its final name. One that was there when the archive was opened is replaced;
-    /// one that was made since is an error.
+    /// Renames the artifact to its final name. Replaces an artifact that had this name when the archive was
+    /// opened. Fails if the name was free then and another program has taken it since.
     pub fn commit(self) -> Result<Unpacked> {
         if self.is_new {
             self.staging.claim()?;
@@ -114,20 +114,20 @@ pub fn stage(
     let target = destination.join(name.artifact.file_name());
     let attempt = || -> Result<Staged> {
         // Only directories and symlinks are replaced.
-        if fs_err::symlink_metadata(&target).is_ok_and(|found| found.is_file()) {
-            let file = target.display();
-            return Err(anyhow!("a file has this name already: `{file}`"))
+        if fs_err::symlink_metadata(&target).is_ok_and(|metadata| metadata.is_file()) {
+            return Err(anyhow!("a file has this name already: `{}`", target.display()))
                 .hint("remove it, or unpack to another directory");
         }
         let staging = StagedDir::beside(&target)?;
-        // After that: it may have put an artifact back that a killed process had moved.
+        // This is asked after `StagedDir::beside`, which may have put an artifact back that a killed process had
+        // moved.
         let is_new = fs_err::symlink_metadata(&target).is_err();
         let mut decompressor = Decompressor::new(name.format, archive)?;
         let mut unpacking = Unpacking::new(staging.path(), limits)?;
         ahead(&mut decompressor, |source| {
             let mut tar = TarReader::new(Tap::new(source, stop, progress), limits.bytes);
             while let Some(entry) = tar.next_entry()? {
-                unpacking.take(entry, &mut tar)?;
+                unpacking.unpack_member(entry, &mut tar)?;
             }
             unpacking.finish(stop)
         })?;
@@ -141,15 +141,16 @@ pub fn stage(
     attempt().or_else(|error| {
         // `Tap` reports a stop as an I/O error. Report the stop itself, not a damaged archive.
         stop.check()?;
-        let damaged = error.chain().any(is_damage);
-        let result = Err(error).with_context(|| format!("failed to unpack `{name}`"));
-        if !damaged {
-            return result;
+        let is_damaged = error.chain().any(is_damage);
+        let failure = Err(error).with_context(|| format!("failed to unpack `{name}`"));
+        if !is_damaged {
+            return failure;
         }
-        result.hint("download the archive again; if that does not help, rebuild it in its run")
+        failure.hint("download the archive again; if that does not help, rebuild it in its run")
     })
 }
 
+/// Whether an error tells that the bytes of an archive are wrong.
 fn is_damage(cause: &(dyn StdError + 'static)) -> bool {
     let kind = cause.downcast_ref().map(io::Error::kind);
     matches!(kind, Some(io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof))
@@ -162,12 +163,12 @@ struct Unpacking<'a> {
     /// the others.
     mask: u32,
     limits: &'a UnpackLimits,
-    /// Members that come before the manifest are checked when it is read.
+    /// `None` until it is read. Members that come before it are checked then.
     manifest: Option<ArtifactManifest>,
-    /// Every path so far, including the directories above each.
+    /// Every path so far, including the directories above each path.
     seen: HashMap<RelPath, Node>,
-    /// The same paths by a form that is the same for all names that Windows or macOS regard as one,
-    /// if names must not clash there.
+    /// The same paths, by a form that is the same for all names that Windows or macOS regard as one name.
+    /// Empty unless [`UnpackLimits::ignores_case`].
     folded: HashMap<String, RelPath>,
     /// Total length of all paths and link texts, in bytes.
     paths: u64,
@@ -193,31 +194,32 @@ impl<'a> Unpacking<'a> {
         })
     }
 
-    fn take(&mut self, entry: TarEntry, content: &mut impl Read) -> Result<()> {
+    /// Unpacks a member. A symlink is only remembered.
+    fn unpack_member(&mut self, entry: TarEntry, content: &mut impl Read) -> Result<()> {
         let TarEntry { path, kind } = entry;
         if path.as_str() == ArtifactManifest::FILE_NAME {
-            return self.take_manifest(&path, &kind, content);
+            return self.unpack_manifest(&path, &kind, content);
         }
-        self.check_place(&path, &kind)?;
+        self.check_path(&path, &kind)?;
         self.make_parents(&path)?;
         match kind {
-            TarKind::Directory => self.take_directory(&path),
+            TarKind::Directory => self.make_directory(&path),
             TarKind::File { len, executable } => {
-                self.note(&path, Node::File)?;
+                self.add_path(&path, Node::File)?;
                 self.done.files += 1;
                 self.done.bytes += len;
                 let mode = if executable { 0o755 } else { 0o644 };
                 self.write_file(&path, mode, content)
                     .with_context(|| format!("failed to unpack `{path}`"))
             }
-            TarKind::Symlink(text) => self.take_symlink(path, text),
-            TarKind::Hardlink(target) => self.take_hardlink(&path, &target),
+            TarKind::Symlink(text) => self.remember_symlink(path, text),
+            TarKind::Hardlink(target) => self.make_hardlink(&path, &target),
         }
     }
 
     /// Reads the manifest. CI writes it as the first member, but with `tar -C DIR .` it may come
     /// anywhere, so members unpacked before it are checked now.
-    fn take_manifest(
+    fn unpack_manifest(
         &mut self,
         path: &RelPath,
         kind: &TarKind,
@@ -225,24 +227,24 @@ impl<'a> Unpacking<'a> {
     ) -> Result<()> {
         ensure!(matches!(kind, TarKind::File { .. }), "`{path}` is not a regular file");
         ensure!(!self.seen.contains_key(path.as_str()), "two members are called `{path}`");
-        let mut text = Vec::new();
+        let mut bytes = Vec::new();
         // One byte more than allowed, so that `parse` sees that it is too long.
-        content.take(ArtifactManifest::MAX_LEN as u64 + 1).read_to_end(&mut text)?;
+        content.take(ArtifactManifest::MAX_LEN as u64 + 1).read_to_end(&mut bytes)?;
         let manifest =
-            ArtifactManifest::parse(&text).with_context(|| format!("failed to read `{path}`"))?;
-        let strays = self.seen.iter();
-        let strays = strays.filter(|(path, kind)| !is_listed(&manifest, path, kind));
+            ArtifactManifest::parse(&bytes).with_context(|| format!("failed to read `{path}`"))?;
+        let strays = self.seen.iter().filter(|(path, kind)| !is_listed(&manifest, path, kind));
+        // The error names the first path, and not a path by chance, because a map has no order.
         if let Some(stray) = strays.map(|(path, _)| path).min() {
             return Err(stray_member(stray));
         }
         self.manifest = Some(manifest);
-        self.note(path, Node::File)?;
-        self.write_file(path, 0o644, &mut text.as_slice())
+        self.add_path(path, Node::File)?;
+        self.write_file(path, 0o644, &mut bytes.as_slice())
     }
 
     /// Writes a new file. Fails if the path exists, even as a symlink.
     fn write_file(&self, path: &RelPath, mode: u32, content: &mut impl Read) -> Result<()> {
-        let at = self.at(path);
+        let local = self.local(path);
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         #[cfg(unix)]
@@ -250,27 +252,29 @@ impl<'a> Unpacking<'a> {
             use fs_err::os::unix::fs::OpenOptionsExt as _;
             options.mode(mode);
         }
-        let mut file = BufWriter::with_capacity(STEP, options.open(&at)?);
+        let mut file = BufWriter::with_capacity(STEP, options.open(&local)?);
         io::copy(content, &mut file)?;
         file.flush()?;
+        // The file has the mode already, unless the umask has removed bits. A call less for each of many files.
         if mode & self.mask == mode {
             return Ok(());
         }
-        set_mode(&at, mode)
+        set_mode(&local, mode)
     }
 
     /// Checks the path of a member: it must be new and inside a base directory, and the names in it
     /// must be valid. Only directories may be repeated.
-    fn check_place(&self, path: &RelPath, kind: &TarKind) -> Result<()> {
-        let seen = self.seen.get(path.as_str());
-        let as_seen = match kind {
+    fn check_path(&self, path: &RelPath, kind: &TarKind) -> Result<()> {
+        // A link counts as a file here: `is_listed` asks only whether a path is a directory.
+        let node = match kind {
             TarKind::Directory => Node::Directory,
             _ => Node::File,
         };
-        let again = as_seen == Node::Directory && seen == Some(&as_seen);
-        ensure!(again || seen.is_none(), "two members are called `{path}`");
+        let earlier = self.seen.get(path.as_str());
+        let is_repeated = node == Node::Directory && earlier == Some(&node);
+        ensure!(is_repeated || earlier.is_none(), "two members are called `{path}`");
         if let Some(manifest) = &self.manifest
-            && !is_listed(manifest, path, &as_seen)
+            && !is_listed(manifest, path, &node)
         {
             return Err(stray_member(path));
         }
@@ -289,14 +293,14 @@ impl<'a> Unpacking<'a> {
         Ok(())
     }
 
-    fn take_directory(&mut self, path: &RelPath) -> Result<()> {
+    fn make_directory(&mut self, path: &RelPath) -> Result<()> {
         if self.seen.get(path.as_str()) == Some(&Node::Directory) {
             return Ok(());
         }
-        self.note(path, Node::Directory)?;
-        let at = self.at(path);
-        fs_err::create_dir(&at)?;
-        set_mode(&at, 0o755)
+        self.add_path(path, Node::Directory)?;
+        let local = self.local(path);
+        fs_err::create_dir(&local)?;
+        set_mode(&local, 0o755)
     }
 
     /// Creates the missing directories above a path. Fails if one of them is a file or a symlink.
@@ -308,7 +312,7 @@ impl<'a> Unpacking<'a> {
         for above in path.ancestors() {
             match self.seen.get(above.as_str()) {
                 Some(Node::Directory) => {}
-                None => self.take_directory(&above)?,
+                None => self.make_directory(&above)?,
                 Some(Node::File) => bail!("`{path}` lies below `{above}`, which is a file"),
                 Some(Node::Link(_)) => {
                     bail!("`{path}` lies below `{above}`, which is a link")
@@ -318,26 +322,27 @@ impl<'a> Unpacking<'a> {
         Ok(())
     }
 
-    fn take_symlink(&mut self, path: RelPath, text: String) -> Result<()> {
+    fn remember_symlink(&mut self, path: RelPath, text: String) -> Result<()> {
+        // Not all paths are known yet. So each component is taken for a directory, and only `..` is judged.
         ensure_inside(&path, &text, |_| Some(&Node::Directory))?;
         self.paths += text.len() as u64;
-        self.note(&path, Node::Link(text.into()))?;
+        self.add_path(&path, Node::Link(text.into()))?;
         self.links.push(path);
         Ok(())
     }
 
-    fn take_hardlink(&mut self, path: &RelPath, target: &RelPath) -> Result<()> {
+    fn make_hardlink(&mut self, path: &RelPath, target: &RelPath) -> Result<()> {
         ensure!(
             self.seen.get(target.as_str()) == Some(&Node::File),
             "hard link `{path}` leads to no file unpacked before it: `{target}`"
         );
-        self.note(path, Node::File)?;
+        self.add_path(path, Node::File)?;
         self.done.files += 1;
-        Ok(fs_err::hard_link(self.at(target), self.at(path))?)
+        Ok(fs_err::hard_link(self.local(target), self.local(path))?)
     }
 
-    /// Records a new path, within the limits.
-    fn note(&mut self, path: &RelPath, kind: Node) -> Result<()> {
+    /// Adds a new path, within the limits. A path is added before it is made on disk.
+    fn add_path(&mut self, path: &RelPath, kind: Node) -> Result<()> {
         ensure!(
             (self.seen.len() as u64) < self.limits.members,
             "more than {} files, directories and links, from `{path}` on",
@@ -371,20 +376,20 @@ impl<'a> Unpacking<'a> {
                 continue;
             };
             let end = ensure_inside(path, text, |path| self.seen.get(path))?;
-            symlink(&self.at(path), text, &end)?;
+            symlink(&self.local(path), text, &end)?;
         }
         Ok(())
     }
 
-    fn at(&self, path: &RelPath) -> PathBuf {
+    fn local(&self, path: &RelPath) -> PathBuf {
         local_path(self.root, path)
     }
 }
 
 /// Whether a path is in a base directory of the manifest, or is a directory above one.
 fn is_listed(manifest: &ArtifactManifest, path: &RelPath, kind: &Node) -> bool {
-    let on_the_way = *kind == Node::Directory && manifest.leads_to_basedir(path);
-    on_the_way || manifest.has(path)
+    let is_above_basedir = *kind == Node::Directory && manifest.leads_to_basedir(path);
+    is_above_basedir || manifest.has(path)
 }
 
 fn stray_member(path: &RelPath) -> Error {
@@ -396,9 +401,9 @@ fn stray_member(path: &RelPath) -> Error {
 fn ensure_inside<'a>(
     path: &RelPath,
     text: &'a str,
-    at: impl Fn(&str) -> Option<&'a Node>,
+    node_at: impl Fn(&str) -> Option<&'a Node>,
 ) -> Result<ResolvedLink> {
-    let end = resolve(path, text, at);
+    let end = resolve(path, text, node_at);
     ensure!(end != ResolvedLink::Outside, "link `{path}` leads out of the artifact: `{text}`");
     Ok(end)
 }
