@@ -93,6 +93,12 @@ impl FileIdentity {
         }
     }
 
+    /// When the file was last written, linked, renamed or given another mode. No program can set an earlier
+    /// time, except on systems without inodes.
+    pub fn changed_at(&self) -> FileTime {
+        self.changed.unwrap_or(self.modified).max(self.modified)
+    }
+
     /// The identity of a file that may get further hard links, or lose some, meanwhile.
     #[must_use]
     pub fn but_for_links(self) -> Self {

@@ -28,6 +28,7 @@ use crate::{
         parse::html_links,
         projects,
     },
+    io::FileIdentity,
     location::decode_component,
     parallel,
     quantity::many,
@@ -232,7 +233,9 @@ impl ProductPages<'_> {
             }
             let known = of_page.get(&package.path).filter(|known| {
                 let has_sidecar = self.listing.objects.contains_key(&known.sidecar_path());
-                known.size == package.stamp.size && has_sidecar == known.metadata.is_some()
+                known.size == package.stamp.size
+                    && has_sidecar == known.metadata.is_some()
+                    && self.is_older_than_page(&package.path)
             });
             files.extend(
                 known.map(|known| PackageFile {
@@ -254,10 +257,17 @@ impl ProductPages<'_> {
                 progress: &self.world.console.progress("Reading", place, None),
             };
             let read = reading.run(listed)?;
-            files.extend(read.files.into_iter().map(|file| PackageFile {
-                yanked: of_page.get(&file.path).and_then(|it| it.yanked.clone()),
-                ..file
-            }));
+            for file in read.files {
+                let earlier = of_page.get(&file.path);
+                if earlier.is_some_and(|it| it.sha256 != file.sha256) {
+                    let path = &file.path;
+                    self.world.console.warn(format!(
+                        "`{path}` has other bytes than its page said: somebody replaced a published file"
+                    ));
+                }
+                let yanked = earlier.and_then(|it| it.yanked.clone());
+                files.push(PackageFile { yanked, ..file });
+            }
             let metadata = read.facts.into_iter();
             let metadata =
                 metadata.filter_map(|(path, it)| Some((path + SIDECAR, it.sidecar()?.clone())));
@@ -266,6 +276,19 @@ impl ProductPages<'_> {
         }
         files.sort_by(|one, other| (&one.version, one.name()).cmp(&(&other.version, other.name())));
         Ok((files, sidecars))
+    }
+
+    /// Whether a file is older than the page of its directory, which is written after its files. What the page
+    /// says about a younger file may be said about the bytes that it replaced.
+    fn is_older_than_page(&self, path: &str) -> bool {
+        let page = format!("{}/index.html", directory_of(path));
+        if let Some(root) = self.listing.place.local() {
+            let changed_at =
+                |path: &str| Some(FileIdentity::of(&root.join(path)).ok()?.changed_at());
+            return changed_at(path).zip(changed_at(&page)).is_some_and(|(file, page)| file < page);
+        }
+        let modified = |path: &str| self.listing.objects.get(path)?.modified;
+        modified(path).zip(modified(&page)).is_some_and(|(file, page)| file < page)
     }
 
     /// What the page of a directory says about its files, by path.

@@ -4,7 +4,7 @@ use super::{built, built_of, copied, fresh, promote};
 use crate::{
     build::windows_artifacts,
     publish::{judge, packages::wheel},
-    support::{place::empty, prelude::*, published::odd},
+    support::{place::empty, prelude::*, program::command, published::odd},
 };
 
 fn publish(set: &Path, to: &Path, line: &str) -> Outcome {
@@ -91,6 +91,33 @@ fn projects_are_of_a_product_by_their_whole_names() {
         let said = promote(&set, line).refused(1);
         assert_has!(said, &format!("projects of no product: `{name}`"));
     }
+}
+
+#[test]
+fn a_page_says_the_digest_of_a_file_that_was_replaced() {
+    let to = fresh("replaced");
+    publish(&built(sample(), "7.14.0rc1"), &to, "--to same --no-check").ok();
+    let core = to.join("rocm/core/whl-next/rocm-sdk-core");
+    let page = || fs_err::read_to_string(core.join("index.html")).unwrap();
+    let before = page();
+    let mut files = fs_err::read_dir(&core).unwrap().map(|it| it.unwrap().path());
+    let wheel = files.find(|it| it.extension().is_some_and(|it| it == "whl")).unwrap();
+    // Of the same length, and with the old modification time, as some tools leave it.
+    let time = fs_err::metadata(&wheel).unwrap().modified().unwrap();
+    let mut bytes = fs_err::read(&wheel).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs_err::remove_file(&wheel).unwrap();
+    fs_err::write(&wheel, &bytes).unwrap();
+    let file = std::fs::File::options().write(true).open(&wheel).unwrap();
+    file.set_modified(time).unwrap();
+    let mut index = command();
+    index.arg("index").arg(&to).args(["--layout", "product", "--no-check"]);
+    let said = Outcome::of(index.output().unwrap());
+    assert_has!(said.stderr, "has other bytes than its page said");
+    said.ok();
+    let sha256 = Sha256::of(&bytes).to_string();
+    assert!(!before.contains(&sha256) && page().contains(&sha256));
 }
 
 /// Two platforms that offer the same are published side by side; `products` has one that is refused.

@@ -240,8 +240,8 @@ fn pages_are_written_from_the_files_that_are_there() {
     let changes = plan.lines().filter(|line| !line.contains(" to replace"));
     assert_snapshot!(changes.collect::<Vec<_>>().join("\n"), @"
     to s3://BUCKET/v5
-    replace   2.65 KiB  rocm/core/whl-next/rocm-sdk-old/index.html
-    replace   2.84 KiB  rocm/core/whl-next/index.html
+    replace   2.70 KiB  rocm/core/whl-next/rocm-sdk-old/index.html
+    replace   2.88 KiB  rocm/core/whl-next/index.html
     ");
     index("").ok();
     assert_lacks!(page("index.html"), "rocm-sdk-old");
