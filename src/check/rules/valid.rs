@@ -1,7 +1,10 @@
 //! Rules about single packages: a wheel ([PEP 427](https://peps.python.org/pep-0427/)) is an
 //! archive that every installer reads in the same way, and its metadata is correct.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
 
 use itertools::Itertools as _;
 use pep440_rs::VersionSpecifiers;
@@ -17,8 +20,8 @@ use crate::{
     wheel::{Headers, Metadata, PackageFilename, Record, RecordRow, Tag, dist_info::WheelFacts},
 };
 
-/// The minor versions of Python 3 tried against `Requires-Python`.
-const PYTHONS: (u64, u64) = (6, 40);
+/// The minor versions of Python 3 that are tried against `Requires-Python`.
+const MINORS: Range<u64> = 6..40;
 
 pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     let set = seen.set;
@@ -273,10 +276,16 @@ pub(super) fn requires_python(inside: &Metadata) -> Option<String> {
     let Ok(wanted) = text.parse::<VersionSpecifiers>() else {
         return Some(format!("`{text}` is not understood"));
     };
-    let mut pythons = (PYTHONS.0..PYTHONS.1)
-        .flat_map(|minor| [0, 99].map(|patch| pep440_rs::Version::new([3, minor, patch])));
-    let is_met = pythons.any(|python| wanted.contains(&python));
+    let is_met = MINORS.flat_map(|minor| pythons_of(&wanted, minor)).any(|it| wanted.contains(&it));
     (!is_met).then(|| format!("`{text}` is not for Python 3"))
+}
+
+/// The versions of a minor version of Python 3 that show whether any of them fits: the first, a late
+/// one, and those around each patch that a specifier names, because `==3.12.3` fits only that one.
+fn pythons_of(wanted: &VersionSpecifiers, minor: u64) -> impl Iterator<Item = pep440_rs::Version> {
+    let named = wanted.iter().filter_map(|specifier| specifier.version().release().get(2).copied());
+    let around = named.flat_map(|patch| [patch.saturating_sub(1), patch, patch.saturating_add(1)]);
+    around.chain([0, 99]).map(move |patch| pep440_rs::Version::new([3, minor, patch]))
 }
 
 /// Why no Python that the tags of a wheel name may install it, if the tags are for some versions
@@ -288,10 +297,7 @@ fn no_python(name: &PackageFilename, inside: &Metadata) -> Option<String> {
     let minors: Option<BTreeSet<u64>> = tags.iter().map(python_of).collect();
     // A tag for any Python 3, or one that is not known, is met by some version.
     let minors = minors?;
-    let is_met = |minor: &u64| {
-        let patches = [0, 99].map(|patch| pep440_rs::Version::new([3, *minor, patch]));
-        patches.iter().any(|python| wanted.contains(python))
-    };
+    let is_met = |minor: &u64| pythons_of(&wanted, *minor).any(|it| wanted.contains(&it));
     let tags = name.tag.as_ref()?;
     (!minors.iter().any(is_met))
         .then(|| format!("its tag is `{tags}`, and its Requires-Python `{text}`"))
@@ -420,6 +426,20 @@ fn long_paths(set: &SetFacts, findings: &mut Findings) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_python_of_one_patch_is_a_python() {
+        let refused = |python: &str| {
+            let text =
+                format!("Metadata-Version: 2.4\nName: a\nVersion: 1\nRequires-Python: {python}\n");
+            requires_python(&Metadata::parse(text.as_bytes()).unwrap())
+        };
+        for python in ["==3.12.3", "===3.12.3", ">=3.12.3,<3.12.4", ">3.12.4,<3.12.6", "~=3.12.3"] {
+            assert_eq!(refused(python), None, "{python}");
+        }
+        insta::assert_snapshot!(refused(">3.12.4,<3.12.5").unwrap(), @"`>3.12.4,<3.12.5` is not for Python 3");
+        insta::assert_snapshot!(refused("==2.7.18").unwrap(), @"`==2.7.18` is not for Python 3");
+    }
 
     #[test]
     fn names_that_windows_keeps_for_itself_are_known() {

@@ -438,7 +438,9 @@ fn a_wheel_that_no_python_of_its_tag_may_install_is_found() {
         });
         set.found(&["--select", "RW124,RW125"])
     };
-    assert_eq!(wanted(">=3.10,<3.13"), "exit 0\n");
+    for python in [">=3.10,<3.13", "==3.12.3", ">3.12.4,<3.12.6", ">=3.12.7,!=3.12.99,<3.12.8"] {
+        assert_eq!(wanted(python), "exit 0\n", "{python}");
+    }
     insta::assert_snapshot!(wanted(">=3.10,<3.12"), @"
     exit 1
     triton-2.9.0-cp312-cp312-linux_x86_64.whl
