@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use itertools::Itertools as _;
+use serde_json::Value;
 
 use super::Observed;
 use crate::{
@@ -282,47 +283,77 @@ fn own_targets(set: &SetFacts, findings: &mut Findings) {
     }
 }
 
-/// The name of a file, and one of its lines.
-type TableLine<'a> = (&'a str, &'a str);
+/// One statement of `_dist_info.py`, or one line of the tables in `_dist_info.json`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct DistInfoLine {
+    file: &'static str,
+    line: String,
+}
+
+/// What a package says of its set, in the same lines for the same values. The lines about the package
+/// itself are left out, and in a legacy set those about its family.
+fn dist_info_lines(module: &str, tables: &str, is_legacy: bool) -> Vec<DistInfoLine> {
+    let is_common = |line: &&str| {
+        let is_about_package = line.starts_with("THIS_");
+        let is_about_family = is_legacy && line.contains("_TARGET_FAMIL");
+        !is_about_package && !is_about_family
+    };
+    // Statements that add to a list may come in any order: the list is a set.
+    let (mut additions, mut statements): (Vec<&str>, Vec<&str>) = module
+        .lines()
+        .filter(is_common)
+        .partition(|line| line.contains("_TARGET_FAMILIES.append("));
+    additions.sort_unstable();
+    statements.append(&mut additions);
+    // The keys of an object may come in any order, and the file may have any line breaks. Another rule
+    // reports tables that are not JSON.
+    let rendered = serde_json::from_str::<Value>(tables).ok().and_then(|mut values| {
+        values.sort_all_objects();
+        serde_json::to_string_pretty(&values).ok()
+    });
+    // A comma shows only whether a value is the last one.
+    let in_file =
+        |file| move |line: &str| DistInfoLine { file, line: line.trim_end_matches(',').to_owned() };
+    let module_lines = statements.into_iter().map(in_file(dist_info::MODULE));
+    let table_lines = rendered.as_deref().unwrap_or(tables).lines().map(in_file(dist_info::TABLES));
+    module_lines.chain(table_lines).collect()
+}
 
 /// Packages of one version are of one build: each has the same `_dist_info.py`, but for the lines
 /// about the package itself, and the same `_dist_info.json`.
 fn builds(set: &SetFacts, findings: &mut Findings) {
     // In a legacy set the packages of a family name that family alone.
     let is_legacy = coverage::is_legacy(set);
-    let is_common = |line: &&str| {
-        let is_own = line.starts_with("THIS_");
-        let is_of_family = is_legacy && line.contains("_TARGET_FAMIL");
-        !is_own && !is_of_family
-    };
-    let mut texts: BTreeMap<(String, Vec<TableLine<'_>>), Vec<&str>> = BTreeMap::new();
-    for (package, said) in set.dist_infos() {
-        let (Some(name), Some(tables)) = (package.identity(), said.tables) else {
+    let mut builds: BTreeMap<(String, Vec<DistInfoLine>), Vec<&str>> = BTreeMap::new();
+    for (package, texts) in set.dist_infos() {
+        let (Some(name), Some(tables)) = (package.identity(), texts.tables) else {
             continue;
         };
-        let module = said.module.lines().filter(is_common).map(|line| (dist_info::MODULE, line));
-        let tables = tables.lines().map(|line| (dist_info::TABLES, line));
-        let lines = module.chain(tables).collect();
-        let files = texts.entry((name.version.to_string(), lines)).or_default();
+        let lines = dist_info_lines(texts.module, tables, is_legacy);
+        let files = builds.entry((name.version.to_string(), lines)).or_default();
         files.push(&package.file);
     }
+    // The build that most packages of a version are of.
     let most = |version: &str| {
-        let same = texts.iter().filter(|((own, _), _)| own == version);
+        let same = builds.iter().filter(|((other, _), _)| other == version);
         same.max_by_key(|(_, files)| files.len())
     };
-    for ((version, lines), files) in &texts {
+    for ((version, lines), files) in &builds {
         let Some(((_, others), _)) = most(version).filter(|((_, others), _)| others != lines)
         else {
             continue;
         };
-        let lacks = |one: &[TableLine<'_>], other: &[TableLine<'_>]| {
-            let present: BTreeSet<_> = other.iter().copied().collect();
-            let (file, line) = *one.iter().find(|line| !present.contains(*line))?;
-            Some((file.to_owned(), line.trim().to_owned()))
+        let first_lacking = |lines: &[DistInfoLine], others: &[DistInfoLine]| {
+            let present: BTreeSet<&DistInfoLine> = others.iter().collect();
+            lines.iter().find(|line| !present.contains(line)).cloned()
         };
-        let fact = match (lacks(others, lines), lacks(lines, others)) {
-            (Some((file, line)), _) => format!("its `{file}` lacks `{line}`, which others have"),
-            (None, Some((file, line))) => format!("its `{file}` has `{line}`, which others lack"),
+        let fact = match (first_lacking(others, lines), first_lacking(lines, others)) {
+            (Some(DistInfoLine { file, line }), _) => {
+                format!("its `{file}` lacks `{}`, which others have", line.trim())
+            }
+            (None, Some(DistInfoLine { file, line })) => {
+                format!("its `{file}` has `{}`, which others lack", line.trim())
+            }
             (None, None) => "its tables have their lines in another order".to_owned(),
         };
         for file in files {
