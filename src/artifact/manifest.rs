@@ -124,7 +124,8 @@ impl TherockManifest {
     }
 }
 
-/// The value of a field. One that cannot be read is not there: a build outside of CI writes what it has.
+/// Parses the value of a field. A value that cannot be read counts as missing, with a note: a build outside of CI may
+/// write a text that is no commit and no run id.
 fn known<T: FromStr<Err: Into<Error>>>(
     field: &str,
     value: Option<String>,

@@ -19,8 +19,8 @@ use crate::{
 };
 
 /// This file lists the artifacts that are being renamed into place, each as `NAME CONTENT`. While it exists,
-/// some of them may be missing. The content is what [`look`] saw in the artifact before it got its name, or
-/// `-` where files have no identity.
+/// some of them may be missing. The content is what [`digest_directory`] returned for the artifact before
+/// it got its name, or `-` on systems without inodes.
 const MARK: &str = ".rocwheel-unfinished";
 
 /// Artifacts that are written to a staging directory and renamed when all of them are complete.

@@ -119,8 +119,7 @@ pub fn stage(
                 .hint("remove it, or unpack to another directory");
         }
         let staging = StagedDir::beside(&target)?;
-        // This is asked after `StagedDir::beside`, which may have put an artifact back that a killed process had
-        // moved.
+        // Asked after `StagedDir::beside`, which puts an artifact back that a killed process had moved away.
         let is_new = fs_err::symlink_metadata(&target).is_err();
         let mut decompressor = Decompressor::new(name.format, archive)?;
         let mut unpacking = Unpacking::new(staging.path(), limits)?;

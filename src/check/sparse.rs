@@ -131,7 +131,7 @@ impl SparseFile {
                     let mut begin = [0; PAGE];
                     let count = read_full(source, &mut begin)?;
                     this.push(&begin[..count])?;
-                    if let Ok(code) = bundle::code(&begin[..count]) {
+                    if let Ok(code) = bundle::skippable(&begin[..count]) {
                         this.keep(source, code.start)?;
                         this.skip(source, code.end.saturating_sub(code.start))?;
                     }

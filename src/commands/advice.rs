@@ -12,9 +12,9 @@ use crate::{
 /// What is behind each backtick that opens a flag.
 const FLAG: &str = "`--";
 
-/// Makes the hints of an error fit the command that failed. An engine that several commands share names a flag
-/// that not each of them has: then the variable that stands for the flag is named, and a hint without one is
-/// left out.
+/// Makes the hints of an error fit the command that failed. Code that several commands share may name a flag that this
+/// command does not have. Then the hint names the variable of the flag instead, and a hint whose flag has no variable
+/// is left out.
 pub(super) fn fit(error: Error, command: &Command, root: &Command) -> Error {
     let hints = error::hints(&error);
     let fitting: Vec<String> = hints.iter().filter_map(|it| fitted(it, command, root)).collect();

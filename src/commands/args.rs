@@ -26,7 +26,7 @@ pub(super) use self::variables::variable_of;
 pub use self::{machine::MachineArgs, selection::SelectionArgs, variables::Variables};
 use crate::{
     commands::{World, summary},
-    error::{Context as _, Error, Hint as _, Result, Secret, Stop, anyhow},
+    error::{Context as _, Error, Hint as _, Result, Secret, Stop, anyhow, ensure},
     github::{ApiSettings, GitHub, WaitPolicy},
     io::read_text,
     location::{Bucket, Location},
@@ -230,7 +230,9 @@ impl RunArgs {
         self.resolve_in(&self.context()?, run, github, world)
     }
 
-    /// The same, and it is certain whose code the run built: a role writes its outputs.
+    /// Like [`resolve`](Self::resolve), for a caller that wants the role: asks GitHub whose code the run built even if
+    /// the place does not depend on it. If GitHub does not answer then, the run counts as a run for a fork, which has no
+    /// role. With `--offline`, it counts as a run of own code.
     pub fn resolve_for_role(
         &self,
         run: &RunReference,
@@ -266,9 +268,8 @@ impl RunArgs {
 
     /// Fails with `--offline`. Call it before work that needs the network.
     pub fn ensure_online(&self, what: impl fmt::Display) -> Result<()> {
-        (!self.offline)
-            .then_some(())
-            .with_context(|| format!("{what} is not possible with `--offline`"))
+        ensure!(!self.offline, "{what} is not possible with `--offline`");
+        Ok(())
     }
 
     /// The context that decides where runs keep their outputs.
@@ -314,7 +315,7 @@ fn payload(variable: impl Fn(&str) -> Option<String>) -> Result<Option<String>> 
     Ok(payload.ok().filter(is_event))
 }
 
-/// That the run that this process is part of builds the code of a fork, in words; `None` if it does not.
+/// The text "the run builds the code of a fork", if this process is part of such a run. `None` for every other run.
 pub(super) fn fork_of_event() -> Result<Option<&'static str>> {
     let variable = |name: &str| env::var(name).ok();
     let name = variable("GITHUB_EVENT_NAME").unwrap_or_default();
@@ -326,7 +327,8 @@ pub(super) fn fork_of_event() -> Result<Option<&'static str>> {
 /// Fails if this process is part of a run that builds the code of a fork, and the bucket takes none.
 pub(super) fn ensure_may_write(bucket: &Bucket) -> Result<()> {
     let buckets = Buckets::builtin();
-    // What the event is matters for no other bucket, so that it need not be known there.
+    // Forks may write to this bucket. So the event is not read: a runner without the file of the event can still
+    // upload.
     if buckets.takes_forks(bucket) {
         return Ok(());
     }

@@ -237,10 +237,10 @@ impl BuildArgs {
         }
         let fetched = in_words(&self.artifact_dir, &names);
         let targets = subset.targets.clone();
-        let enough = Subset::new(&names, &options.catalog, options.platform, targets)
+        let fetched_subset = Subset::new(&names, &options.catalog, options.platform, targets)
             .with_context(|| fetched.clone())
             .hint("pass all targets of the run as `--target`")?;
-        let lacking = enough.lacks(subset);
+        let lacking = fetched_subset.lacks(subset);
         if lacking.is_empty() {
             return Ok(());
         }

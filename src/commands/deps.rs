@@ -154,7 +154,8 @@ impl DepsUpdateArgs {
         let sets = self.sets.read(world)?;
         let wishes = self.lock.wishes()?;
         let to = &self.lock.lock;
-        // Before it is written. If there is no lock yet, each version is new.
+        // Read before `deps::update` replaces it. Without a lock, or with a lock that cannot be read, each version is
+        // new.
         let old = self.lock.read().map(|lock| lock.versions()).unwrap_or_default();
         let registry = self.registry.to_string();
         let lock = deps::update(&wishes, &sets, &registry, self.min_age, to, world)?;

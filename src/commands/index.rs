@@ -34,7 +34,7 @@ use crate::{
 pub struct IndexArgs {
     #[command(flatten)]
     set: SetArg,
-    /// Write the pages of a release place, without checks [default: of the packages in SET and in its
+    /// Treat SET as a release place, and check no packages [default: the packages are in SET, or in its
     /// dist]
     #[arg(long, value_name = "LAYOUT")]
     layout: Option<IndexLayout>,
@@ -51,7 +51,7 @@ pub struct IndexArgs {
     access: AccessArgs,
 }
 
-/// A layout that is not found, but named: its packages are not checked.
+/// A layout that the user must name, because `index` does not detect it. Its packages are not checked.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum IndexLayout {
     /// In SET/rocm/{product}/whl-next/{project}, as release places have them

@@ -240,8 +240,9 @@ fn obey(mut cli: Cli, line: &[OsString]) -> Exit {
     let result = read
         .and_then(|()| listen(&world.stop))
         .and_then(|()| cli.command.run(&world))
-        // Ctrl-C in a terminal also ends the programs that work for us: what fails then is no answer.
-        .or_else(|error| world.stop.check().map_err(Error::from).and(Err(error)))
+        // Ctrl-C in a terminal also ends our child processes. Their failure is then a consequence, so the user reads
+        // only that the command was interrupted.
+        .map_err(|error| world.stop.check().err().map_or(error, Error::from))
         .map_err(|error| {
             let root = Cli::command();
             advice::fit(advice::advise(error), named(&root, line), &root)

@@ -128,7 +128,8 @@ pub fn run(args: &PromoteArgs, world: &World) -> Result<()> {
     }
     let mut into = destination.context("no place was named")?;
     into.directory_pages = !args.pages.no_directory_pages;
-    // Beside the directory that they are published to, the packages are linked there.
+    // Staged on the file system of the destination, so that publishing can link the packages instead of copying
+    // them.
     let staged = into.local().map(StagedDir::beside).transpose()?;
     let temporary = tempfile::tempdir()?;
     let directory = staged.as_ref().map_or(temporary.path(), StagedDir::path);

@@ -33,7 +33,7 @@ pub struct SplitArgs {
     #[arg(long, alias = "batch-artifact-parent-dir", value_name = "DIR")]
     artifact_dir: PathBuf,
     /// Directory for the split artifacts, none of which may exist yet
-    #[arg(long, short = 'o', short = 'o', value_name = "DIR")]
+    #[arg(long, short = 'o', value_name = "DIR")]
     output_dir: PathBuf,
     #[command(flatten)]
     jobs: Jobs,

@@ -261,8 +261,8 @@ impl SummaryInputs {
         self.outputs.read_variables(variables)
     }
 
-    /// The set to compare with. Open it before anything is published: a wrong `--baseline` must not
-    /// cost the outputs of a set that is.
+    /// Opens the set to compare with. Call it before anything is published: if `--baseline` is wrong, the command must
+    /// fail before, and not between publishing the set and writing its outputs.
     pub fn baseline(&self, access: &AccessArgs, world: &World) -> Result<Option<Baseline>> {
         let baseline = self.baseline.as_ref();
         let open = |place| open_baseline(place, access, world);

@@ -122,8 +122,8 @@ impl Console {
         }
     }
 
-    /// Prints the result of a command whose JSON has no schema: the fields of `facts` in a common schema, or the
-    /// text.
+    /// Prints the result of a command that has no JSON schema of its own: as JSON, the fields of `facts` in the schema
+    /// `rocwheel-report-v1`; otherwise `text`.
     pub fn report(&self, command: &str, facts: &impl Serialize, text: impl Display) -> Result<()> {
         #[derive(Serialize)]
         struct PlainReport<'a, T> {
@@ -258,7 +258,7 @@ impl Console {
         self.remark(Verbosity::Normal, NOTE, "note", text);
     }
 
-    /// What prints notes where the console cannot be borrowed.
+    /// A function that prints notes, for code that cannot borrow the console, such as another thread.
     pub fn notes(&self) -> impl Fn(&str) + Send + Sync + 'static {
         let talk = Arc::clone(&self.talk);
         move |text| {

@@ -101,7 +101,7 @@ impl ElfFacts {
     }
 
     /// Whether the dynamic loader of the host reads the run path of this file.
-    pub fn is_searched(&self) -> bool {
+    pub fn uses_run_path(&self) -> bool {
         self.machine == Machine::X86_64
             && self.kind != ElfKind::Other
             && (!self.needed.is_empty() || self.run_path().is_some())

@@ -52,8 +52,8 @@ impl fmt::Display for Report<'_> {
     }
 }
 
-/// Adds up the sizes of all files of an environment. A file with several names, which uv links from its
-/// cache, counts.
+/// Adds up the sizes of all files of an environment. A file that uv has linked from its cache counts in full, although
+/// the link takes no space on the disk.
 fn measure(environment: &Path) -> u64 {
     WalkDir::new(environment)
         .into_iter()

@@ -27,8 +27,8 @@ use crate::{
     wheel::DistName,
 };
 
-/// The beginnings of what `python -m venv` and `uv venv` make: in the environment itself, in the directory of its
-/// programs, and in `site-packages`. Every other file came from somebody else.
+/// The names of what `python -m venv` and `uv venv` make in the environment itself. What they make in the directory of the
+/// programs and in `site-packages` is known by the beginning of its name. Every other file came from somebody else.
 const MADE_BY_VENV: [&str; 4] = [".gitignore", ".lock", "CACHEDIR.TAG", "pyvenv.cfg"];
 const PROGRAMS_OF_VENV: [&str; 7] =
     ["Activate", "activate", "deactivate", "pip", "pydoc", "python", "wheel"];

@@ -149,7 +149,7 @@ impl InstalledPackage {
         for row in rows.into_records() {
             let path = row.as_ref().ok().and_then(|row| row.get(0));
             let (Ok(row), Some(path)) = (&row, path.filter(|path| !path.contains('\0'))) else {
-                self.is_changed("RECORD");
+                self.note_changed("RECORD");
                 continue;
             };
             // What Python compiled is made again.
@@ -171,13 +171,13 @@ impl InstalledPackage {
                     continue;
                 }
                 Err(_) => {
-                    self.is_changed(path);
+                    self.note_changed(path);
                     continue;
                 }
             };
             let recorded: Option<u64> = row.get(2).and_then(|size| size.parse().ok());
             if recorded.is_some_and(|size| size != metadata.len()) {
-                self.is_changed(path);
+                self.note_changed(path);
             }
             if !path.contains(".dist-info/") {
                 self.files.push(path.to_owned());
@@ -185,7 +185,7 @@ impl InstalledPackage {
             if metadata.is_file() && (is_ours || path.contains(".so")) {
                 match member(path, &place, &metadata) {
                     Ok(member) => members.push(member),
-                    Err(_) => self.is_changed(path),
+                    Err(_) => self.note_changed(path),
                 }
             }
         }
@@ -193,7 +193,7 @@ impl InstalledPackage {
     }
 
     /// Remembers a file that is not as it was installed, or cannot be read.
-    fn is_changed(&mut self, path: &str) {
+    fn note_changed(&mut self, path: &str) {
         if self.is_of_rocm && self.changed.last().is_none_or(|last| last != path) {
             self.changed.push(path.to_owned());
         }

@@ -87,6 +87,7 @@ impl InstallOrigin {
     /// The environment around a `site-packages` directory, or the directory itself.
     pub fn environment_of(directory: &Path) -> Option<PathBuf> {
         let directory = fs::canonicalize(directory).ok()?;
+        // `lib/python3.12/site-packages` is three directories below its environment.
         let mut around = directory.ancestors().take(4);
         around.find(|it| it.join(FILE).is_file()).map(Path::to_owned)
     }
@@ -100,8 +101,8 @@ impl InstallOrigin {
         write().context("failed to record where the packages came from")
     }
 
-    /// What both have, if both are of one version of one source: an install leaves the packages of the earlier
-    /// one in the environment.
+    /// Adds what an earlier install has put there, if it was of the same version and source: its packages are still in
+    /// the environment. For another version or source, returns only this install.
     #[must_use]
     pub fn with_earlier(mut self, earlier: Option<Self>) -> Self {
         let is_same = |it: &Self| it.source == self.source && it.version == self.version;

@@ -53,8 +53,8 @@ pub struct SitePackages {
     pub rocm: Option<BaseVersion>,
     /// `root` without symlinks.
     pub real_root: PathBuf,
-    /// The directory of the Python that the programs of the environment run, if it is not that of the environment:
-    /// it was moved, or copied.
+    /// The directory of the Python that the scripts of the environment start, if it is another environment's. Then this
+    /// environment was moved or copied.
     pub moved_from: Option<PathBuf>,
     pub python: PythonFacts,
     /// Where `install` took its packages from, with the environment.
@@ -304,7 +304,7 @@ impl PythonFacts {
         let of_path = names.find(|name| name.contains('.')).map(str::to_owned);
         let shown = std::path::absolute(environment).unwrap_or_else(|_| environment.to_owned());
         let program = shown.join("bin/python");
-        // One of Windows has other programs.
+        // A virtual environment for Windows has no `bin/python`.
         let is_venv = settings.home.is_some() && !environment.join("Scripts").is_dir();
         let has_home = settings.home.as_ref().is_none_or(|home| home.is_dir());
         let is_gone = is_venv && cfg!(unix) && (!program.exists() || !has_home);

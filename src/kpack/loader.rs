@@ -182,8 +182,8 @@ pub fn lost_code<R: ReadAt>(
 struct LostCode<'a> {
     binary: &'a RelPath,
     target: CodeTarget,
-    /// The archive that has the code, and that the binary does not ask for it. `None` if an archive for
-    /// the target lacks the code of this bundle, so that the runtime refuses the binary.
+    /// The archive that has the code, but is not asked for it by the binary. `None` if the binary asks, and no archive
+    /// for the target has the code: then the runtime refuses the binary.
     archive: Option<RelPath>,
     key: String,
 }

@@ -222,7 +222,7 @@ impl Claim<'_> {
             ));
         }
         let rpath = loadable_elf(facts)
-            .filter(|elf| elf.is_searched())
+            .filter(|elf| elf.uses_run_path())
             .map(|elf| extend_rpath(self.core, &self.searched, path, elf))
             .transpose()?;
         Ok(MemberSource::File(origin, rpath))

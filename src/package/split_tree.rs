@@ -247,10 +247,10 @@ fn changed_files<'a>(
 ) -> BTreeMap<(&'a RelPath, &'a RelPath), Option<FileFacts>> {
     let changed = plan.files.iter().filter_map(|(file, action)| {
         let facts = match (action, &file.content) {
-            (SplitAction::Moves(_), _) => None,
-            (SplitAction::Loses(loss), TreeContent::File(facts)) => Some(FileFacts {
-                len: loss.plan.total_len(),
-                form: TreeForm::WithoutCode(Arc::clone(&loss.plan)),
+            (SplitAction::MoveTo(_), _) => None,
+            (SplitAction::RemoveCode(loss), TreeContent::File(facts)) => Some(FileFacts {
+                len: loss.patch.total_len(),
+                form: TreeForm::WithoutCode(Arc::clone(&loss.patch)),
                 ..facts.clone()
             }),
             _ => return None,

@@ -41,22 +41,22 @@ pub struct SplitPlan<'a> {
 
 pub enum SplitAction {
     /// The file is copied to the generic artifact.
-    Stays,
+    Copy,
     /// The binary is copied to the generic artifact with its device code. The text says why the code cannot be
     /// taken out.
-    Keeps(String),
+    CopyWithCode(String),
     /// The file is copied to the artifact of a target.
-    Moves(Target),
+    MoveTo(Target),
     /// The binary is written to the generic artifact without its device code.
-    Loses(Box<CodeRemoval>),
+    RemoveCode(Box<CodeRemoval>),
 }
 
 /// A binary with device code, and the patch that removes the code.
 pub struct CodeRemoval {
     pub fat: SplittableBinary,
     pub binary: FatBinary,
-    /// The patch names the archives of the code. So it is empty until the names of all archives are known.
-    pub plan: Arc<Patch>,
+    /// Empty until the names of all archives are known, because the patch writes these names into the binary.
+    pub patch: Arc<Patch>,
 }
 
 /// Identifies an archive: its name without the target, and the target without features.
@@ -82,7 +82,7 @@ impl<'a> SplitPlan<'a> {
     /// A warning for each binary that keeps its device code.
     pub fn kept_code(&self) -> impl Iterator<Item = String> {
         self.files.iter().filter_map(|(file, action)| match action {
-            SplitAction::Keeps(why) => {
+            SplitAction::CopyWithCode(why) => {
                 let file = file.source.display();
                 Some(format!("`{file}` keeps its device code: {why}"))
             }
@@ -97,7 +97,7 @@ impl<'a> SplitPlan<'a> {
     /// The binaries that lose their device code, in the order of the artifact.
     pub fn losses(&self) -> impl Iterator<Item = (&'a TreeFile, &CodeRemoval)> {
         self.files.iter().filter_map(|(file, action)| match action {
-            SplitAction::Loses(loss) => Some((*file, &**loss)),
+            SplitAction::RemoveCode(loss) => Some((*file, &**loss)),
             _ => None,
         })
     }
@@ -107,7 +107,7 @@ impl SplitAction {
     /// The scope of the artifact that gets the file.
     pub fn scope(&self) -> Scope {
         match self {
-            Self::Moves(target) => Scope::Target(target.clone()),
+            Self::MoveTo(target) => Scope::Target(target.clone()),
             _ => Scope::Generic,
         }
     }
@@ -170,7 +170,7 @@ fn plan_artifact<'a>(
     stop: &Stop,
 ) -> Result<SplitPlan<'a>> {
     let actions = if artifact.name.scope == Scope::Generic {
-        artifact.files.iter().map(|_| SplitAction::Stays).collect()
+        artifact.files.iter().map(|_| SplitAction::Copy).collect()
     } else {
         parallel::map(&artifact.files, jobs, stop, choose_action)?
     };
@@ -192,11 +192,11 @@ fn plan_artifact<'a>(
             .with_context(|| format!("failed to take the code out of `{}`", file.source.display()))
     })?;
     let losses = plan.files.iter_mut().filter_map(|(_, action)| match action {
-        SplitAction::Loses(loss) => Some(loss),
+        SplitAction::RemoveCode(loss) => Some(loss),
         _ => None,
     });
     for (loss, patch) in losses.zip(patches) {
-        loss.plan = patch;
+        loss.patch = patch;
     }
     Ok(plan)
 }
@@ -226,10 +226,10 @@ fn place_archives(
 /// Decides what happens to a file. Reads the file only if it may hold device code.
 fn choose_action(file: &TreeFile) -> Result<SplitAction> {
     let TreeContent::File(facts) = &file.content else {
-        return Ok(SplitAction::Stays);
+        return Ok(SplitAction::Copy);
     };
     if let Some((_, target)) = databases::owner(&file.path) {
-        return Ok(SplitAction::Moves(target));
+        return Ok(SplitAction::MoveTo(target));
     }
     // Programs, libraries and object files of Linux and Windows. The scan reads no headers of Windows files.
     let windows_suffixes = [".dll", ".exe", ".pyd"];
@@ -238,21 +238,21 @@ fn choose_action(file: &TreeFile) -> Result<SplitAction> {
         || matches!(facts.kind, FileKind::Executable | FileKind::SharedObject)
         || windows_suffixes.iter().any(|suffix| file.path.file_name().ends_with(suffix));
     if !may_hold_code {
-        return Ok(SplitAction::Stays);
+        return Ok(SplitAction::Copy);
     }
     let code = FileAt::open(&file.source)
         .map_err(Into::into)
         .and_then(|source| device_code(&source))
         .with_context(|| format!("failed to read `{}`", file.source.display()))?;
     Ok(match code {
-        DeviceCode::None | DeviceCode::Split => SplitAction::Stays,
-        DeviceCode::Stays(why) => SplitAction::Keeps(why),
+        DeviceCode::None | DeviceCode::Split => SplitAction::Copy,
+        DeviceCode::Stays(why) => SplitAction::CopyWithCode(why),
         DeviceCode::Leaves(fat, bundles) => {
             let targets = bundles.into_iter().map(|bundle| bundle.into_keys().collect()).collect();
-            SplitAction::Loses(Box::new(CodeRemoval {
+            SplitAction::RemoveCode(Box::new(CodeRemoval {
                 fat,
                 binary: FatBinary::new((*file.basedir).clone(), file.path.clone(), targets),
-                plan: Arc::default(),
+                patch: Arc::default(),
             }))
         }
     })

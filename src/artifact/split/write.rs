@@ -72,7 +72,7 @@ pub fn write(
         let mut len = 0;
         if let Some((to, facts)) = output.add(&name(&scope), file)? {
             let patch = match action {
-                SplitAction::Loses(loss) => Some(&*loss.plan),
+                SplitAction::RemoveCode(loss) => Some(&*loss.patch),
                 _ => None,
             };
             copies.push((&*file.source, patch, to));

@@ -53,8 +53,8 @@ pub(crate) fn without_empty(root: &Command, arguments: Vec<OsString>) -> Vec<OsS
     line
 }
 
-/// Moves a flag and its value from `rest` to the line, unless all values are empty. More values are
-/// left to the caller, as they are not empty.
+/// Moves a flag and its first value from `rest` to the line, without its empty values. A flag that has only empty
+/// values is dropped. The caller moves the other values.
 fn take_values(
     flag: &Arg,
     argument: OsString,
@@ -62,17 +62,17 @@ fn take_values(
     line: &mut Vec<OsString>,
 ) {
     let takes_many = flag.get_num_args().is_some_and(|count| count.max_values() > 1);
-    let mut is_empty = false;
-    while (takes_many || !is_empty) && rest.next_if(|value| value.is_empty()).is_some() {
-        is_empty = true;
+    let mut has_dropped = false;
+    while (takes_many || !has_dropped) && rest.next_if(|value| value.is_empty()).is_some() {
+        has_dropped = true;
     }
     let is_value = |next: &OsString| !next.to_str().unwrap_or_default().starts_with('-');
     let has_more = takes_many && rest.peek().is_some_and(is_value);
-    if is_empty && !has_more {
+    if has_dropped && !has_more {
         return;
     }
     line.push(argument);
-    // It may have the name of a command.
+    // Moved here and not by the caller, which would take a value such as `build` for a command.
     line.extend(rest.next_if(is_value));
 }
 

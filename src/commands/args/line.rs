@@ -52,7 +52,8 @@ pub(crate) fn options_of_rejected(line: &[OsString], variables: &Variables<'_>) 
         color: last_value(line, "--color"),
         ..Options::default()
     };
-    // The mistake in the line is reported; that in a variable after it is corrected.
+    // An error in a variable is ignored here: the user corrects the command line first, and the next run reports
+    // the variable.
     let _ = options.read_variables(variables);
     options
 }

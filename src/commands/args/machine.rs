@@ -36,8 +36,9 @@ impl MachineArgs {
         gpu::detect(&seams::sysfs())
     }
 
-    /// Whether the user says which GPUs this machine has.
-    pub fn is_told(&self) -> bool {
+    /// Whether the user names the targets of this machine, or says that it has no GPU. Then
+    /// [`targets`](Self::targets) does not depend on its GPUs.
+    pub fn replaces_detection(&self) -> bool {
         self.no_detection || self.force_targets.is_some()
     }
 

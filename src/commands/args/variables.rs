@@ -1,9 +1,9 @@
 //! Environment variables that stand for flags. They are read once, after clap has validated the command line and
 //! before the command begins: a flag replaces its variable.
 //!
-//! clap could read them, but for clap a variable that is set but empty is a value, and a switch that says no is a
-//! flag that was given: types reject the one, and other flags conflict with both. Workflows set both. And a command
-//! such as `pipeline` reads variables of flags that it does not have.
+//! clap could read them, but it takes an empty variable for a value, which the parser of the value then rejects; and it
+//! takes `ROCWHEEL_OFFLINE=false` for a flag that was given, which then conflicts with other flags. Workflows set empty
+//! variables and `false`. And a command such as `pipeline` reads variables of flags that it does not have.
 //!
 //! The help of a flag names its variable, ``[env: `ROCWHEEL_JOBS`]``, in a second paragraph, which `-h` leaves out. A
 //! test compares the variables that each command reads with those that its help names.

@@ -230,8 +230,8 @@ fn explanations(patterns: &[RulePattern]) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-/// Fails if `check` finds an error in a set on this disk that is about to be installed. Of packages that no
-/// `set.json` describes, only those that are damaged are refused: they may be some of a set.
+/// Fails if `check` finds an error in a set on this disk that is about to be installed. Packages
+/// without a `set.json` may be a part of a set, so missing packages are no error there: only a damaged package is.
 pub fn ensure_installable(
     place: &SetPlace,
     is_described: bool,
@@ -257,8 +257,8 @@ pub fn ensure_installable(
     ))
 }
 
-/// Fails if a package of a set that is about to be used is damaged, replaced or hostile. What else
-/// is wrong with a set, those who publish it decide.
+/// Fails if a package of a set that is about to be used is damaged, replaced or hostile. Other
+/// errors do not count: the publisher of the set may have accepted them.
 pub fn ensure_undamaged(set: &SetFacts, place: &str) -> Result<()> {
     let (report, _) = check::judge(set, &CheckOptions::default(), Vec::new());
     let mut findings = report.findings.iter();
@@ -388,8 +388,8 @@ impl AcceptArgs {
             .with_context(|| format!("failed to read `{}`", file.display()))
     }
 
-    /// Fails if a new list would replace a file that is not the list that it goes on with: the reasons in it
-    /// would be lost, or the work of somebody else.
+    /// Fails if `--write-accept` would replace a file that is not the list of `--accept`. That list was read, so its
+    /// reasons are kept; the contents of any other file would be lost.
     fn ensure_may_write(&self, file: &Path) -> Result<()> {
         let real = |path: &Path| fs::canonicalize(path).ok();
         let is_own = self.accept.as_deref().is_some_and(|list| real(list) == real(file));

@@ -182,6 +182,8 @@ impl WritingArgs {
 
     /// A directory for the wheels until all are whole.
     fn staged(&self) -> Result<StagedDir> {
+        // `beside` needs a name in the output directory, and nothing gets the name `wheels`. The staging directory
+        // is then on the file system of the output directory, so that `publish` can rename.
         Ok(StagedDir::beside(&self.directory().join("wheels"))?)
     }
 
@@ -189,7 +191,8 @@ impl WritingArgs {
         PackSettings::new(self.compression, self.reading.jobs.count())
     }
 
-    /// Moves finished wheels to their directory. It is an error if one would replace its own input.
+    /// Moves finished wheels to their directory. Fails before the first move if a wheel would replace one of
+    /// `inputs`.
     fn publish(
         &self,
         written: &[ChangedFile],

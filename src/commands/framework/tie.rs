@@ -32,7 +32,7 @@ pub(super) struct TieArgs {
     /// ROCm packages to tie to: a directory, `s3://bucket/directory`, or the URL of an index
     #[arg(long, value_name = "SET")]
     set: PlaceArg,
-    // Before those with headings, which it would be below otherwise.
+    // Stands before `options`: clap puts a flag without a heading under the heading of the flag before it.
     #[command(flatten)]
     writing: WritingArgs,
     #[command(flatten)]

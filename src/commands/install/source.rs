@@ -156,7 +156,8 @@ fn wait_until_whole(place: &SetPlace, wait: Duration, world: &World) -> Result<(
         let left = wait.saturating_sub(start.elapsed());
         if left.is_zero() {
             let problem = format!("`{place}` has no `set.json` after {}", took(wait));
-            return Err(anyhow!(No(problem))).hint("it is written once a set is whole");
+            return Err(anyhow!(No(problem)))
+                .hint("wait longer with `--wait`, or look whether the upload of the set failed");
         }
         world.console.debug(format!("`{place}` has no `set.json` yet"));
         parallel::sleep(&world.stop, pause.min(left))?;
@@ -175,7 +176,8 @@ pub(super) fn choose(
 ) -> Result<Option<(Metadata, install::RocmSelection)>> {
     let versions = install::versions(request, offered)?;
     let is_choice = request.version.is_none() && !offered.is_described && versions.len() > 1;
-    let mut first = None;
+    // The user most likely wants the newest version, so its error is the answer.
+    let mut error_of_newest = None;
     for version in versions.iter().take(if is_choice { MOST_TRIED } else { 1 }) {
         match consider(request, place, offered, version) {
             Ok(chosen) => return Ok(Some(chosen)),
@@ -183,11 +185,14 @@ pub(super) fn choose(
                 if is_choice {
                     world.console.note(format!("not {version}: {}", one_line(&error)));
                 }
-                first.get_or_insert(error);
+                error_of_newest.get_or_insert(error);
             }
         }
     }
-    first.map_or(Ok(None), Err)
+    match error_of_newest {
+        Some(error) => Err(error),
+        None => Ok(None),
+    }
 }
 
 fn consider(

@@ -110,7 +110,7 @@ fn ensure_some(gpus: &[GpuFacts], targets: &[Target], args: &MachineArgs) -> Res
     }
     let names = "name targets or families instead: `rocwheel targets all --emit table` lists them";
     let no = |text: &str| Err(No(text.to_owned()));
-    if args.is_told() {
+    if args.replaces_detection() {
         no("detection is off").hint("unset ROCM_BOOTSTRAP_DISABLE_DETECTION")
     } else if !gpus.is_empty() {
         let shown = gpus.iter().map(GpuFacts::line).format("; ");

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     console::OutputFormat,
     digest::Sha256,
-    error::{Context as _, Hint as _, Result},
+    error::{Hint as _, Result, anyhow},
     target::{Target, TargetPattern, TargetTable},
 };
 
@@ -115,7 +115,8 @@ impl TargetsArgs {
         Ok((self.of_targets(self.named()?), Ok(())))
     }
 
-    /// The families that are asked for as TheRock's script is asked.
+    /// The families of `--amdgpu-families` or of `AMDGPU_FAMILIES`, with which the command answers as TheRock's
+    /// script does.
     fn families(&self) -> Option<&TargetPattern> {
         let of_variable = self.own_families.as_ref().filter(|_| self.names.is_empty());
         self.amdgpu_families.as_ref().or(of_variable)
@@ -123,16 +124,18 @@ impl TargetsArgs {
 
     fn named(&self) -> Result<Vec<Target>> {
         let patterns = self.families().map_or(self.names.as_slice(), std::slice::from_ref);
-        (!patterns.is_empty())
-            .then_some(())
-            .context("no target was named")
-            .hint("name targets or families, `all`, or pass `--detect`")?;
+        if patterns.is_empty() {
+            return Err(anyhow!("no target was named"))
+                .hint("name targets or families, `all`, or pass `--detect`");
+        }
         Ok(TargetTable::builtin().select(patterns)?)
     }
 
     fn of_targets(&self, names: Vec<Target>) -> TargetsAnswer {
         let table = TargetTable::builtin();
         let run = self.form.run_id.as_deref().unwrap_or_default();
+        // The same run draws the same number for a text, so that all its jobs agree on the runners. 15 hexadecimal
+        // digits are 60 bits, which fit into a `u64`.
         let draw = |text: &str| {
             let digest = Sha256::of(format!("{run} {text}").as_bytes()).to_string();
             u64::from_str_radix(&digest[..15], 16).unwrap_or(0)

@@ -226,7 +226,7 @@ fn a_long_string_is_not_read_for_every_reference_to_it() {
 
 #[test]
 fn the_run_path_of_a_library_that_needs_nothing_is_not_searched() {
-    let is_searched = |library: SharedObject| facts(&library.build()).is_searched();
+    let is_searched = |library: SharedObject| facts(&library.build()).uses_run_path();
     let library = || SharedObject::new("liba.so.1");
     assert!(!is_searched(library()));
     assert!(is_searched(library().needs("libb.so")));

@@ -132,7 +132,7 @@ impl fmt::Display for SplitWheelPlan {
 }
 
 impl SplitWheelPlan {
-    /// The plan for a wheel that is not split.
+    /// A plan with nothing in it yet. With `passed_on` it is complete: the wheel is passed on as it is.
     pub(super) fn new(wheel: &FrameworkWheel, passed_on: Option<String>) -> Self {
         Self {
             file: wheel.name.to_string(),

@@ -89,7 +89,7 @@ impl Tie<'_> {
         // A file that needs no library of the set is only changed if others could choose what it loads.
         let entries = run_path::entries(wheel, elf, group.providers);
         let should_change = is_tied || entries.iter().any(|(_, leads)| leads.leads_out());
-        if should_change && !facts.has_rpath(&to) && facts.is_searched() {
+        if should_change && !facts.has_rpath(&to) && facts.uses_run_path() {
             self.plan.run_paths.push(RunPathChange {
                 path: elf.member.path.clone(),
                 from: facts.run_path().map(str::to_owned),
@@ -167,7 +167,8 @@ impl Tie<'_> {
             self.leave(path, format!("it needs `{name}` of {vendor}"));
             return true;
         }
-        // Beside libraries of ROCm, a library of another vendor is as unknown as any other.
+        // A binary that needs ROCm and another vendor's library cannot be tied: nothing in the group provides that
+        // library. So it is refused like an unknown library.
         let of_vendors = needs.vendors.iter().map(|(name, _)| *name);
         let unknown = needs.unknown.iter().copied().chain(of_vendors).collect_vec();
         if !is_tied && !unknown.is_empty() {

@@ -184,8 +184,9 @@ impl Tie<'_> {
         for extra in ["device", "device-all"].map(str::to_owned).into_iter().chain(targets) {
             let is_own = self.wheel.metadata.provides_extra.contains(&extra);
             if is_own && !plan.removed_extras.contains(&extra) {
-                let warning =
-                    format!("its extra `{extra}` is its own, so that of `{name}` is not forwarded");
+                let warning = format!(
+                    "it has an extra `{extra}` of its own, so the extra `{extra}` of `{name}` is not forwarded"
+                );
                 plan.warnings.push(warning);
                 continue;
             }

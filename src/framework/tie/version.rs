@@ -44,8 +44,8 @@ pub(in crate::framework) fn version_of(
     Ok((version, local))
 }
 
-/// The texts of the files that policy says name the version, with the new version. A file that does not have
-/// the old version once is a refusal: to replace text that is not understood could change anything.
+/// The new texts of the files that, by policy, name the version. Refuses the wheel if a file names the old version not
+/// exactly once: another occurrence may mean something else.
 pub(in crate::framework) fn version_files(
     wheel: &FrameworkWheel,
     row: Option<&FrameworkSpec>,

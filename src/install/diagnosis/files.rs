@@ -77,7 +77,7 @@ fn of_rule(
     let hidden = findings.len().saturating_sub(MOST);
     let more = (hidden > 0).then(|| format!("and {hidden} more"));
     let text = format!("{} ({})", shown.chain(more).join("; "), rule.id);
-    // Files that are as they were installed are the same after the next install.
+    // The files are as the package ships them. Installing the same package again would change nothing.
     let fix = if rule.id == VERSIONS {
         repair.install("all packages of ROCm in one version", None)
     } else {
@@ -142,7 +142,8 @@ pub(super) fn strays(site: &SitePackages) -> Vec<Diagnosis> {
         let top = path.split('/').next().unwrap_or_default();
         directories.entry(top).or_default().push(path.clone());
     }
-    // Files of a package of which only the `.dist-info` is gone are the subject of the packages that need it.
+    // If only the `.dist-info` of a package is gone, its files are no strays: `packages::unmet_requirements` reports that
+    // the package is missing.
     let is_needed = |top: &str| {
         let mut lines = site.packages.iter().flat_map(|package| &package.requires);
         lines.any(|line| {

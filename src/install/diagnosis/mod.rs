@@ -59,13 +59,14 @@ pub fn diagnose(
     all.extend(gaps);
     all.extend(packages::damage(site, &repair));
     let two_sites = runtime::two_sites(site);
-    // In two directories there may be two versions, and that is no cause of its own.
     let is_whole = packages::has_all_of_rocm(site);
+    // Packages in two directories may have two versions. `two_sites` is the cause then, and the rules of `check` would
+    // only report what follows from it.
     if two_sites.is_none() {
         all.extend(files::findings(site, is_whole, &repair));
     }
-    // If files of ROCm are missing, the others find fewer libraries, and files of a package that is not installed
-    // any more are no strays.
+    // If packages or files of ROCm are missing, these checks would report what follows from that: libraries that are
+    // not found, and files whose package is not listed.
     if is_whole {
         all.extend(files::host_libraries(site, runtime));
     }

@@ -257,9 +257,9 @@ pub(super) fn torch(site: &SitePackages) -> Option<Diagnosis> {
     ))
 }
 
-/// The packages with device code for a target that packages name, and that are not installed, or in another
-/// version. Such packages are behind an extra for each target, `device-gfx942`, which may need several: AMD's
-/// torch has one package for the target itself, and one for its family.
+/// Device packages for a target that an installed package asks for, and that are missing or have a wrong version. An
+/// installed package asks for them by an extra for each target, `device-gfx942`. An extra may need several packages:
+/// AMD's torch has one for the target itself, and one for its family.
 pub(super) fn device_gaps(
     site: &SitePackages,
     target: &Target,
@@ -279,6 +279,8 @@ fn gaps_of(
     let name = &package.name;
     let version = &package.version;
     let lines = package.requires.iter().flat_map(|line| {
+        // A marker that cannot be evaluated counts as met here: the name of the extra says which target the package is
+        // for.
         let extras = line
             .marker
             .extras()

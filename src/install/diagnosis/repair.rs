@@ -14,13 +14,14 @@ use crate::{
     wheel::{DistName, Requirement},
 };
 
-/// The commands of an environment that `install` has filled, or else sentences. A package of ROCm comes from its own
-/// source only: on PyPI, strangers have its name.
+/// Says how to repair an environment. If `install` filled the environment, the answer is a command, otherwise a
+/// sentence. A package of ROCm is never taken from PyPI, where strangers have uploaded packages with such names.
 pub(super) struct Repair<'a> {
     /// The environment, and where `install` took its packages from.
     origin: Option<(&'a Path, &'a InstallOrigin)>,
-    /// The targets and extras of which packages are installed.
+    /// The targets whose device packages are installed.
     targets: Vec<Target>,
+    /// The extras of `rocm` whose packages are installed.
     extras: Vec<String>,
 }
 

@@ -26,7 +26,9 @@ const ROOM: u64 = 512 << 20;
 pub struct CodeSource<'a> {
     /// The name of the binary in errors.
     pub name: String,
+    /// The binary as it is: its bundles and wrappers.
     pub fat: &'a SplittableBinary,
+    /// Its name in archives, and the targets of its bundles.
     pub binary: &'a FatBinary,
     /// Opens the file. Each task opens it again, because a file is not shared between threads.
     pub open: Box<dyn Fn() -> Result<Box<dyn ReadAt + 'a>> + Sync + 'a>,

@@ -121,13 +121,14 @@ pub fn is_begin(bytes: &[u8]) -> bool {
 
 /// The part of a bundle that is not needed to list its entries, relative to the end of `begin`, the first
 /// bytes of the bundle. The part may be longer than the file: only `begin` is looked at.
-pub fn code(begin: &[u8]) -> Result<Range<u64>> {
+pub fn skippable(begin: &[u8]) -> Result<Range<u64>> {
     let region = ByteRegion::whole(&begin);
     let (start, len) = if region.has(0, RAW)? {
         (0, read_header(&region, u64::MAX)?.len)
     } else {
-        // What is decompressed to list the entries takes less than twice its size. Without a total size
-        // (version 1) the part is empty, and so the whole bundle is needed.
+        // To list the entries, at most `MAX_HEADER` bytes are decompressed, and these take less than `2 * MAX_HEADER`
+        // compressed bytes. A bundle of version 1 does not say how long it is, so the range is empty and nothing of it
+        // is skipped.
         (2 * MAX_HEADER, compressed::fields(&region)?.0.unwrap_or(0))
     };
     Ok(start..len.saturating_sub(begin.len() as u64))

@@ -75,7 +75,9 @@ fn plan_unshipped(path: &RelPath, owned: &Owned<'_>, platform: Platform) -> Resu
         },
     };
     let rpath = loadable_elf(facts)
-        .filter(|elf| platform == Platform::Linux && elf.run_path().is_some() && elf.is_searched())
+        .filter(|elf| {
+            platform == Platform::Linux && elf.run_path().is_some() && elf.uses_run_path()
+        })
         .map(|elf| parse_rpath(path, elf))
         .transpose()?;
     let origin = BuildOrigin::of(owned, &owned.file.source, facts);

@@ -257,7 +257,7 @@ impl Connection {
             let Some(pause) = slot.note_failure(reason, &mut failures) else {
                 return Err(store_error(place, self.signer, &failure));
             };
-            if self.retries.is_worth_a_note(pause) {
+            if self.retries.takes_turn_to_announce(pause) {
                 self.announce(reason, &failure);
             }
             tokio::time::sleep(pause).await;

@@ -21,7 +21,7 @@ const LONGEST: Duration = Duration::from_mins(1);
 /// From here on the number of requests in flight is not limited any more. No command sends more at
 /// once.
 const UNLIMITED: usize = 256;
-/// The user reads about the first pause of at least a second, and then of one in this time.
+/// After a pause was announced, no other pause is announced for this time. Pauses of less than a second never are.
 const SILENCE: Duration = Duration::from_secs(30);
 
 /// The codes with which servers ask for fewer requests. Their status differs by server.
@@ -139,8 +139,8 @@ impl Retries {
         }
     }
 
-    /// Whether the user should read about a pause now.
-    pub(super) fn is_worth_a_note(&self, pause: Duration) -> bool {
+    /// Decides whether the user reads about this pause. If so, the next pauses are silent for `SILENCE`.
+    pub(super) fn takes_turn_to_announce(&self, pause: Duration) -> bool {
         let now = Instant::now();
         let mut announced = self.announced.lock().unwrap_or_else(PoisonError::into_inner);
         let is_soon = announced.is_some_and(|last| now.duration_since(last) < SILENCE);

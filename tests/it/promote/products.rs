@@ -109,7 +109,7 @@ fn a_page_says_the_digest_of_a_file_that_was_replaced() {
     bytes[middle] ^= 1;
     fs_err::remove_file(&wheel).unwrap();
     fs_err::write(&wheel, &bytes).unwrap();
-    let file = std::fs::File::options().write(true).open(&wheel).unwrap();
+    let file = fs_err::File::options().write(true).open(&wheel).unwrap();
     file.set_modified(time).unwrap();
     let mut index = command();
     index.arg("index").arg(&to).args(["--layout", "product", "--no-check"]);
