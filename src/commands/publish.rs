@@ -66,6 +66,22 @@ impl PublisherSummary {
         self.write(&self.page(set, None, Some(report), changes), world)
     }
 
+    /// Writes the summary and the outputs of packages that were published in the directories of a product.
+    pub fn product(
+        &self,
+        set: &SetJson,
+        index: &str,
+        report: Option<&Report>,
+        world: &World,
+    ) -> Result<()> {
+        let page = SummaryPage {
+            whereabouts: Whereabouts::Product(index),
+            ..self.page(set, None, report, None)
+        };
+        self.write(&page, world)?;
+        self.inputs.append_product_outputs(set, index)
+    }
+
     fn write(&self, page: &SummaryPage<'_>, world: &World) -> Result<()> {
         if let Some(file) = &self.summary {
             fs::write(file, page.render(LIMIT))?;

@@ -303,6 +303,14 @@ impl SummaryInputs {
         }
         self.outputs.append(&outputs::of(set, urls))
     }
+
+    /// Appends the step outputs of packages of a product, if there is a file for them.
+    pub fn append_product_outputs(&self, set: &SetJson, index: &str) -> Result<()> {
+        if !self.outputs.are_wanted() {
+            return Ok(());
+        }
+        self.outputs.append(&outputs::of_product(set, index))
+    }
 }
 
 /// What changed in the packages of a directory since a baseline.

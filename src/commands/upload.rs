@@ -237,13 +237,28 @@ impl UploadArgs {
     fn publish_product(&self, product: &ProductName, world: &World) -> Result<()> {
         // A place that cannot be written must not cost a check.
         let place = self.product_place(product, &world.stop)?;
-        let (set, _) = self.set(None, None, world)?;
+        let (set, report) = self.set(None, None, world)?;
         let directories = ReleasePlaces::builtin().directories_of(&set.document, product)?;
         let upload = ProductUpload { set: &set, directories: &directories, place: &place, world };
         if self.dry_run {
             return world.console.answer(&upload.plan()?);
         }
-        publish::products("upload", &upload)
+        publish::products("upload", &upload)?;
+        let index = self.product_index(product, &place)?;
+        self.summary.product(&set.document, &index, report.as_ref(), world)
+    }
+
+    /// The index to install the packages of a product from: the index of the stream, or the pages of the product at
+    /// the place that the user named.
+    fn product_index(&self, product: &ProductName, place: &SetPlace) -> Result<String> {
+        let release = self.run.release_type();
+        match release.filter(|_| self.to.is_none() && self.output_dir.is_none()) {
+            Some(release) => Ok(ReleasePlaces::builtin().place(product, release)?.index),
+            None => {
+                let directory = ReleasePlaces::builtin().directory_of(product);
+                Ok(place.urls()?.path(&format!("{directory}/")))
+            }
+        }
     }
 
     /// The place of a product: a directory, the address of the user, or the bucket of a stream.

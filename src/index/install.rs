@@ -172,6 +172,15 @@ pub fn downloaded(set: &SetJson, directory: &str, choice: &Choice) -> Vec<(&'sta
     vec![("pip", line("pip")), ("uv", line("uv pip"))]
 }
 
+/// The command lines that install packages of a product from an index that has all that they require.
+pub fn of_product(set: &SetJson, index: &str, choice: &Choice) -> Vec<(&'static str, String)> {
+    let wanted = quoted_requirements(set, choice);
+    vec![
+        ("pip", format!("pip install --index-url {index}{wanted}")),
+        ("uv", format!("uv pip install --default-index {index}{wanted}")),
+    ]
+}
+
 /// Each requirement in quotes. zsh expands unquoted brackets; `cmd` has no single quotes.
 fn quoted_requirements(set: &SetJson, choice: &Choice) -> String {
     let requirements = requirements(&set.files, choice.target.as_ref());

@@ -94,7 +94,8 @@ impl ReleasePlaces {
         self.products.iter().find(has_project).map(|product| product.name.as_str())
     }
 
-    fn directory_of(&self, product: &str) -> String {
+    /// The directory of a product: `rocm/pytorch/whl-next`.
+    pub fn directory_of(&self, product: &str) -> String {
         self.directory.replace("{product}", product)
     }
 

@@ -45,6 +45,8 @@ pub enum Whereabouts<'a> {
     /// Not published, because `check` found errors.
     Nowhere,
     Published(Places<'a>),
+    /// Among other versions in the directories of a product: the index to install from.
+    Product(&'a str),
     /// In an artifact of a workflow that may not publish.
     Kept(&'a WorkflowArtifact),
 }
@@ -146,6 +148,9 @@ impl<'a> SummaryPage<'a> {
             row("Index", format!("<{}>", places.set.index()));
             row("Find-links", format!("<{}>", places.set.find_links()));
         }
+        if let Whereabouts::Product(index) = self.whereabouts {
+            row("Index", format!("<{index}>"));
+        }
         rows
     }
 
@@ -173,7 +178,7 @@ impl<'a> SummaryPage<'a> {
     pub(super) fn places(&self) -> Option<Places<'a>> {
         match self.whereabouts {
             Whereabouts::Published(places) => Some(places),
-            Whereabouts::Nowhere | Whereabouts::Kept(_) => None,
+            Whereabouts::Nowhere | Whereabouts::Product(_) | Whereabouts::Kept(_) => None,
         }
     }
 
@@ -199,6 +204,7 @@ impl<'a> SummaryPage<'a> {
                 };
                 own_line + &lines + &self.index_note(places)
             }
+            Whereabouts::Product(_) => lines,
             Whereabouts::Kept(artifact) => self.download_steps(artifact) + &lines,
         };
         if text.len() > LONGEST_INSTALLATION {
@@ -245,6 +251,7 @@ impl<'a> SummaryPage<'a> {
         match self.whereabouts {
             Whereabouts::Nowhere => Vec::new(),
             Whereabouts::Published(places) => install::lines(set, places, choice),
+            Whereabouts::Product(index) => install::of_product(set, index, choice),
             Whereabouts::Kept(artifact) => install::downloaded(set, &artifact.name, choice),
         }
     }

@@ -60,6 +60,15 @@ pub fn of(set: &SetJson, urls: Option<&Urls>) -> Vec<(&'static str, String)> {
     ]
 }
 
+/// The same outputs for the packages of a product, which have an index and no find-links page.
+pub fn of_product(set: &SetJson, index: &str) -> Vec<(&'static str, String)> {
+    let value = |name, value| match name {
+        "package-index-url" | "package_index_url" => index.to_owned(),
+        _ => value,
+    };
+    of(set, None).into_iter().map(|(name, of_set)| (name, value(name, of_set))).collect()
+}
+
 /// Renders the text to append to the `GITHUB_OUTPUT` file.
 ///
 /// Each value is between two delimiter lines. A value that contains its delimiter could end its

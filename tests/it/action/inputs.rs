@@ -2,7 +2,7 @@
 //! command line.
 
 use super::runner::read;
-use crate::support::prelude::*;
+use crate::{publish::packages::wheel, support::prelude::*};
 
 #[test]
 fn the_page_lists_every_input_and_every_output() {
@@ -45,17 +45,79 @@ pub(crate) fn assert_declared(written: &str) {
 #[test]
 fn what_a_command_writes_a_later_step_can_read() {
     let t = Sandbox::new().with("GITHUB_OUTPUT", "outputs");
+    wheel(&t.path("frameworks"), "torch", "2.12.0", "");
     for line in [
         "place --run-id 7 --offline --platform linux",
         "place --product core --release-type nightly",
         "targets gfx94X-dcgpu",
         "version --release-type nightly --base-version 7.14.0",
         "pipeline --sample --output-dir out",
+        "upload frameworks --product pytorch --release-type nightly --no-check --output-dir bucket",
     ] {
         t.write("outputs", "");
         t.run(line).ok();
         assert_declared(&t.read("outputs"));
     }
+}
+
+/// What workflows of TheRock read after they published frameworks, and what people read.
+#[test]
+fn an_upload_of_frameworks_says_where_to_install_them_from() {
+    let t = Sandbox::new().with("GITHUB_OUTPUT", "outputs").with("GITHUB_STEP_SUMMARY", "summary");
+    wheel(&t.path("frameworks"), "torch", "2.12.0", "");
+    wheel(&t.path("frameworks"), "torchaudio", "2.12.0", "");
+    t.run(
+        "upload frameworks --product pytorch --release-type nightly --no-check --output-dir bucket",
+    )
+    .ok();
+    let index = format!("file://{}/rocm/pytorch/whl-next/", t.path("bucket").display());
+    let outputs = t.read("outputs");
+    assert_eq!(outputs.matches(&format!("\n{index}\n")).count(), 2, "{outputs}");
+    assert_has!(outputs, "package_index_url<<");
+    insta::assert_snapshot!(t.read("summary").replace(&index, "INDEX"), @"
+    ## ROCm Python packages
+
+    **not checked**
+
+    - **Index**: <INDEX>
+
+    ### Packages
+
+    | Package | Size | |
+    | :--- | ---: | :--- |
+    | <code>torchaudio</code> | 849 B | ████████████ |
+    | <code>torch</code> | 784 B | ███████████▏ |
+
+    **0 packages and 2 of others, 1.59 KiB**
+
+    <details><summary>SHA-256 of each package</summary>
+
+    <pre>
+    377bb8082c811dd2bfe1661d676d6324d8e7c6420d164179729120e509bdd9cb  torch-2.12.0-py3-none-any.whl
+    b8732ee0c79fdd0facdc920bacdf943d3723d6226a886882c3609ce76ee3b810  torchaudio-2.12.0-py3-none-any.whl
+    </pre>
+
+    </details>
+
+    ### Install
+
+    pip:
+
+    ```sh
+    pip install --index-url INDEX 'torch==2.12.0' 'torchaudio==2.12.0'
+    ```
+
+    uv:
+
+    ```sh
+    uv pip install --default-index INDEX 'torch==2.12.0' 'torchaudio==2.12.0'
+    ```
+    ");
+    // The line is run.
+    let line = format!("install --quiet --no-deps --target site --index-url {index} torch==2.12.0");
+    let mut pip = std::process::Command::new(tool("pip"));
+    succeed(pip.current_dir(t.path("")).args(line.split(' ')));
+    assert!(t.path("site/torch/__init__.py").is_file());
 }
 
 #[test]
