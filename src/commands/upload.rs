@@ -251,14 +251,14 @@ impl UploadArgs {
     /// The index to install the packages of a product from: the index of the stream, or the pages of the product at
     /// the place that the user named.
     fn product_index(&self, product: &ProductName, place: &SetPlace) -> Result<String> {
-        let release = self.run.release_type();
-        match release.filter(|_| self.to.is_none() && self.output_dir.is_none()) {
-            Some(release) => Ok(ReleasePlaces::builtin().place(product, release)?.index),
-            None => {
-                let directory = ReleasePlaces::builtin().directory_of(product);
-                Ok(place.urls()?.path(&format!("{directory}/")))
-            }
+        let places = ReleasePlaces::builtin();
+        if let Some(release) = self.run.release_type()
+            && self.to.is_none()
+            && self.output_dir.is_none()
+        {
+            return Ok(places.place(product, release)?.index);
         }
+        Ok(place.urls()?.path(&format!("{}/", places.directory_of(product))))
     }
 
     /// The place of a product: a directory, the address of the user, or the bucket of a stream.

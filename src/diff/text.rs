@@ -18,8 +18,18 @@ impl Display for Difference {
         let Difference { before, after, .. } = self;
         if self.is_empty() {
             let packages = many(after.packages, "package");
-            let (before, after) = (&before.place, &after.place);
-            return writeln!(f, "nothing differs in {packages} of `{before}` and `{after}`");
+            let one = &before.place;
+            let other = &after.place;
+            if before.versions == after.versions {
+                return writeln!(f, "nothing differs in {packages} of `{one}` and `{other}`");
+            }
+            let versions = |set: &ComparedSet| few(set.versions.iter().cloned());
+            return writeln!(
+                f,
+                "the contents of {packages} are the same: {} in `{one}`, {} in `{other}`",
+                versions(before),
+                versions(after)
+            );
         }
         writeln!(f, "before: {before}\nafter:  {after}")?;
         if let Some(path) = self.source() {

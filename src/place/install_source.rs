@@ -324,10 +324,7 @@ impl SetPlace {
             PlaceKind::Bucket(urls) => {
                 self.form_for_installers(urls.clone().in_layout(layout), &files)?
             }
-            PlaceKind::Web => {
-                let urls: Urls = self.to_string().parse()?;
-                self.form_for_installers(urls.in_layout(layout), &files)?
-            }
+            PlaceKind::Web => self.form_for_installers(self.urls()?.in_layout(layout), &files)?,
         };
         Ok(OfferedSet { is_described: true, ..self.offering(files, platform, form) })
     }

@@ -240,7 +240,7 @@ impl SetPlace {
         match &self.kind {
             PlaceKind::Directory(root) => urls_of_directory(root),
             PlaceKind::Bucket(urls) => Ok(urls.clone()),
-            PlaceKind::Web => bail!("a place on a web server cannot be written: `{self}`"),
+            PlaceKind::Web => Ok(self.to_string().parse()?),
         }
     }
 
@@ -314,7 +314,8 @@ impl SetPlace {
     pub(super) fn shown_in_full(&self, below: &str) -> String {
         match self.local() {
             Some(root) => root.join(below).display().to_string(),
-            None => format!("{self}/{below}"),
+            // The address of a web server ends in `/`.
+            None => format!("{}/{below}", self.to_string().trim_end_matches('/')),
         }
     }
 

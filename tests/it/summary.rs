@@ -1,6 +1,7 @@
 //! `summary`: from each place that a set can be in, with what was found and what changed.
 
 use crate::support::prelude::*;
+use crate::support::web::Manner;
 
 fn text(path: &Path) -> String {
     path.to_str().unwrap().to_owned()
@@ -43,6 +44,20 @@ fn programs_get_one_document() {
     "#);
     let command = lines[1]["command"].as_str().unwrap();
     assert_has!(command, "device-gfx942");
+}
+
+#[test]
+fn a_set_on_a_web_server_has_the_page_of_its_directory() {
+    let place = published::sample().place();
+    let server = Server::of_directory(&place, Manner::Ranges);
+    let address = server.url.trim_end_matches('/');
+    let page = |set: &str| summary(&[set]).ok();
+    let here = page(&text(&place)).replace(&format!("file://{}", text(&place)), address);
+    assert_eq!(page(&server.url), here);
+    let empty = tempfile::tempdir().unwrap();
+    let server = Server::of_directory(empty.path(), Manner::Ranges);
+    let said = summary(&[&server.url]).refused(2);
+    assert_has!(said, &format!("no such object: `{}set.json`", server.url));
 }
 
 #[test]
