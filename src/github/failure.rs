@@ -7,6 +7,7 @@ use std::{
 
 use http::HeaderMap;
 
+use super::waits::UnreadAnswer;
 use crate::error::{Error, anyhow, hinted};
 
 /// Longer error messages of GitHub are cut.
@@ -68,8 +69,14 @@ impl ApiFailureKind {
 
     /// The kind of a failure without a usable answer.
     pub(super) fn without_answer(error: &(dyn StdError + 'static)) -> Self {
-        let mut causes = anyhow::Chain::new(error);
-        match causes.find_map(|cause| cause.downcast_ref::<reqwest::Error>()) {
+        let causes = || anyhow::Chain::new(error);
+        if let Some(unread) = causes().find_map(|cause| cause.downcast_ref::<UnreadAnswer>()) {
+            return match unread {
+                UnreadAnswer::TooLong => Self::Unexpected,
+                UnreadAnswer::TooSlow(_) => Self::Unavailable,
+            };
+        }
+        match causes().find_map(|cause| cause.downcast_ref::<reqwest::Error>()) {
             Some(error) if error.is_connect() => Self::Unreachable,
             Some(_) => Self::Unavailable,
             // The server answered, but not what the API promises.

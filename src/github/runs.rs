@@ -10,7 +10,7 @@ use serde::{
     de::{DeserializeOwned, Error as _},
 };
 
-use super::client::GitHub;
+use super::{client::GitHub, failure::ApiFailureKind};
 use crate::{
     digest::Sha256,
     error::{Context as _, Result, anyhow},
@@ -23,6 +23,8 @@ use crate::{
 const MOST_RUNS: usize = 500;
 /// GitHub lists no more than this on one page.
 const LONGEST_PAGE: usize = 100;
+/// How many pages of a list are read. A run has less than a thousand artifacts.
+const MOST_PAGES: usize = 100;
 
 /// A run of a workflow.
 #[derive(Clone, Debug, Deserialize)]
@@ -225,6 +227,7 @@ impl GitHub {
     /// A page with fewer elements than were asked for need not be the last page, and a run that starts
     /// between two requests shifts other runs to the next page, so that they appear twice. So pages are
     /// requested until all elements that GitHub counts were listed, or until a page has no new element.
+    /// Only a server that is no API has more than [`MOST_PAGES`].
     fn list<K: Eq + Hash, T: DeserializeOwned>(
         &self,
         route: &str,
@@ -232,9 +235,7 @@ impl GitHub {
         is_enough: impl Fn(&[T]) -> bool,
     ) -> Result<List<T>> {
         let mut elements: Vec<T> = Vec::new();
-        let mut number = 0;
-        loop {
-            number += 1;
+        for number in 1..=MOST_PAGES {
             let page: Page<T> = self.get(&format!("{route}&page={number}"))?;
             let total = page.total_count;
             let count_before = elements.len();
@@ -244,6 +245,8 @@ impl GitHub {
                 return Ok(List { elements, total: total.unwrap_or_default() });
             }
         }
+        let cause = format!("its list has more than {MOST_PAGES} pages");
+        Err(ApiFailureKind::Unexpected.error(route, &cause))
     }
 }
 

@@ -10,18 +10,25 @@ use std::{
 
 use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use octocrab::{OctoBody, service::middleware::reqwest_connector::ReqwestConnector};
-use tower::Service;
+use tower::{BoxError, Service};
 
 use super::failure::ApiFailureKind;
 use crate::retry::{Backoff, Failures};
+
+/// The longest answer of the API that is read. A page of a hundred runs has less than a tenth of this.
+const MOST_OF_AN_ANSWER: usize = 16 << 20;
+/// How much of an answer is searched for the words that tell a rate limit.
+const MOST_OF_A_REFUSAL: usize = 4 << 10;
 
 /// How long and how often to wait for GitHub.
 #[derive(Clone, Debug)]
 pub struct WaitPolicy {
     /// Attempts of one request and the pauses between them.
     pub backoff: Backoff,
+    /// How long the API may take for a whole answer before the request is repeated.
+    pub answer: Duration,
     /// How long a storage server may send nothing before the request is repeated.
     pub silence: Duration,
     /// The longest wait for a rate limit. A limit that lasts longer is an error at once.
@@ -32,6 +39,7 @@ impl Default for WaitPolicy {
     fn default() -> Self {
         Self {
             backoff: Backoff { attempts: 5, pause: Duration::from_secs(1) },
+            answer: Duration::from_mins(2),
             silence: Duration::from_secs(20),
             longest: Duration::from_mins(10),
         }
@@ -50,11 +58,11 @@ pub(super) struct Waits {
 
 impl Service<Request<OctoBody>> for Waits {
     type Response = Response<Full<Bytes>>;
-    type Error = octocrab::Error;
+    type Error = BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.server.poll_ready(context)
+        self.server.poll_ready(context).map_err(BoxError::from)
     }
 
     fn call(&mut self, request: Request<OctoBody>) -> Self::Future {
@@ -77,6 +85,15 @@ impl Service<Request<OctoBody>> for Waits {
     }
 }
 
+/// Why an answer was not read to its end.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+pub(super) enum UnreadAnswer {
+    #[error("its answer is longer than {} MiB", MOST_OF_AN_ANSWER >> 20)]
+    TooLong,
+    #[error("its answer took longer than {} s", .0.as_secs_f32())]
+    TooSlow(Duration),
+}
+
 /// A wait before the next attempt.
 struct Wait {
     duration: Duration,
@@ -85,28 +102,35 @@ struct Wait {
 }
 
 impl Waits {
-    async fn send_once(
-        &mut self,
-        request: Request<OctoBody>,
-    ) -> Result<Response<Bytes>, octocrab::Error> {
-        let (parts, body) = self.server.call(request).await?.into_parts();
-        let body = body.collect().await?.to_bytes();
-        Ok(Response::from_parts(parts, body))
+    /// Reads a whole answer. Its length and its time are limited: what answers may be no API, or may send
+    /// one byte each minute, which the timeout of the client does not notice.
+    async fn send_once(&mut self, request: Request<OctoBody>) -> Result<Response<Bytes>, BoxError> {
+        let answer = async {
+            let (parts, body) = self.server.call(request).await?.into_parts();
+            let body = Limited::new(body, MOST_OF_AN_ANSWER).collect().await.map_err(|error| {
+                if error.is::<LengthLimitError>() { UnreadAnswer::TooLong.into() } else { error }
+            })?;
+            Ok(Response::from_parts(parts, body.to_bytes()))
+        };
+        tokio::time::timeout(self.policy.answer, answer)
+            .await
+            .unwrap_or_else(|_| Err(UnreadAnswer::TooSlow(self.policy.answer).into()))
     }
 
     /// Decides how long to wait before the next attempt. `None` if the answer is final.
     fn decide_wait(
         &self,
-        answer: &Result<Response<Bytes>, octocrab::Error>,
+        answer: &Result<Response<Bytes>, BoxError>,
         failures: &mut Failures,
     ) -> Option<Wait> {
         let mut backoff = self.policy.backoff;
         let kind = match answer {
             Ok(answer) => {
-                let body = String::from_utf8_lossy(answer.body());
-                ApiFailureKind::of_answer(answer.status().as_u16(), answer.headers(), &body)?
+                let body = answer.body();
+                let message = String::from_utf8_lossy(&body[..body.len().min(MOST_OF_A_REFUSAL)]);
+                ApiFailureKind::of_answer(answer.status().as_u16(), answer.headers(), &message)?
             }
-            Err(error) => ApiFailureKind::without_answer(error),
+            Err(error) => ApiFailureKind::without_answer(&**error),
         };
         if kind == ApiFailureKind::Unreachable {
             // Mostly there is no network, or the name of the host is wrong, and that lasts.

@@ -32,6 +32,7 @@ fn announcing(fake: &Fake, token: Option<&str>, stop: Stop) -> (GitHub, Arc<Mute
         token: token.map(Secret::new),
         waits: WaitPolicy {
             backoff: Backoff { attempts: 3, pause: Duration::from_millis(1) },
+            answer: Duration::from_secs(3),
             silence: Duration::from_secs(1),
             longest: Duration::from_secs(20),
         },
@@ -187,6 +188,36 @@ fn what_fails_for_a_moment_is_asked_again() {
     fake.on(RUN, good);
     ask(&fake, None).unwrap();
     assert_eq!(fake.asked().len(), 3);
+}
+
+#[test]
+fn an_answer_without_an_end_ends() {
+    let long = vec![b' '; (16 << 20) + 1];
+    let fake = Fake::start();
+    fake.on(RUN, Reply::bytes("application/json", &long).untold());
+    assert_has!(refused(&fake, None), "its answer is longer than 16 MiB");
+    assert_eq!(fake.asked().len(), 1);
+
+    // A server that sends nothing for a minute is not waited for so long.
+    let fake = Fake::start();
+    let good = Reply::json(&run(7, SOME_TIME, "queued", None));
+    fake.on(RUN, good.clone().silent_after(20));
+    fake.on(RUN, good);
+    let start = Instant::now();
+    ask(&fake, None).unwrap();
+    assert!(start.elapsed() < Duration::from_secs(30));
+
+    let fake = Fake::start();
+    for number in 1..=101 {
+        let run = run(number, SOME_TIME, "queued", None);
+        let page = json!({"total_count": 1_000_000, "workflow_runs": [run]});
+        let query = format!("head_sha=abc&per_page=100&page={number}");
+        fake.on(&format!("{RUNS}?{query}"), Reply::json(&page).untold());
+    }
+    let workflow = "ci.yml".parse().unwrap();
+    let runs = connect(&fake, None).runs(&of(), &workflow, RunsOf::Commit("abc"), usize::MAX);
+    assert_has!(line(&runs.unwrap_err()), "its list has more than 100 pages");
+    assert_eq!(fake.asked().len(), 100);
 }
 
 #[test]
