@@ -8,7 +8,7 @@ use std::{
 use http::HeaderMap;
 
 use super::waits::UnreadAnswer;
-use crate::error::{Error, anyhow, hinted};
+use crate::error::{Error, anyhow, hinted, negative};
 
 /// Longer error messages of GitHub are cut.
 const MOST_OF_A_MESSAGE: usize = 200;
@@ -88,7 +88,12 @@ impl ApiFailureKind {
     pub(super) fn error(self, route: &str, cause: &str) -> Error {
         let path = route.split('?').next().unwrap_or_default();
         let error = anyhow!("{cause}").context(format!("{self}: `{path}`"));
-        hinted(error, self.hint())
+        let error = hinted(error, self.hint());
+        match self {
+            // GitHub was asked, and its answer is no.
+            Self::NotFound | Self::Gone => negative(error),
+            _ => error,
+        }
     }
 
     fn hint(self) -> &'static str {

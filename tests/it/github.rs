@@ -116,7 +116,11 @@ fn line(error: &Error) -> String {
 
 fn refused(fake: &Fake, token: Option<&str>) -> String {
     let error = ask(fake, token).unwrap_err();
-    assert_eq!(Exit::of(&error), Exit::CouldNotTry);
+    // What GitHub does not have, or does not have any more, is an answer.
+    let chain = format!("{error:#}");
+    let is_no = ["has no such thing", "does not have it any more"].map(|no| chain.contains(no));
+    let exit = if is_no.contains(&true) { Exit::No } else { Exit::CouldNotTry };
+    assert_eq!(Exit::of(&error), exit, "{chain}");
     line(&error)
 }
 

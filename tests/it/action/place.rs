@@ -286,7 +286,7 @@ fn whose_code_another_run_built_is_asked_of_github() {
     let empty = Fake::start();
     empty.on(path, Reply::refusal(404, "Not Found"));
     insta::assert_snapshot!(beside(&empty).run(&format!("summary {EIGHT}")).all(), @"
-    exit 2
+    exit 1
     error: failed to look up run `8` of `ROCm/TheRock`
       caused by: GitHub has no such thing: `/repos/ROCm/TheRock/actions/runs/8`
       caused by: Not Found
