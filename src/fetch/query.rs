@@ -340,19 +340,35 @@ impl<'a> FetchRequest<'a> {
     /// Selects from the first source that has any artifacts for the platform.
     fn choose_artifacts(&self, candidate: &Candidate<'a>, world: &World) -> Result<Choice<'a>> {
         for source in &candidate.sources {
-            let inventory = source.inventory()?;
+            let mut inventory = source.inventory()?;
             if !inventory.unknown.is_empty() {
                 let names = few(inventory.unknown.iter().map(|name| format!("`{name}`")));
                 world.console.note(format!(
                     "ignored archives whose names are not those of artifacts: {names}"
                 ));
             }
+            // Packages of some of the artifacts would lack files without a word. Only who names what is
+            // wanted can do without the contents of an upload.
+            let wants_all = self.wish.packages().is_some_and(<[String]>::is_empty);
+            if (wants_all || inventory.archives.is_empty()) && !inventory.unread.is_empty() {
+                return Err(inventory.unread.swap_remove(0));
+            }
             if inventory.archives.is_empty() {
                 continue;
             }
             let count = many(inventory.archives.len(), "artifact");
             world.console.status("Listed", format!("{count} in {source}"));
-            return self.choose_archives(Arc::clone(source), inventory.archives);
+            let choice = self.choose_archives(Arc::clone(source), inventory.archives);
+            // What the others lack may be in the upload that cannot be read.
+            if choice.as_ref().is_err_and(|error| Exit::of(error) == Exit::No)
+                && !inventory.unread.is_empty()
+            {
+                return Err(inventory.unread.swap_remove(0));
+            }
+            for error in &inventory.unread {
+                world.console.warn(format!("left out: {}", one_line(error)));
+            }
+            return choice;
         }
         let places = candidate.sources.iter().join(", nor in ");
         let message = format!("no artifacts for {} in {places}", self.platform);

@@ -131,9 +131,12 @@ pub(super) struct RunArtifacts<'a> {
 }
 
 impl RunArtifacts<'_> {
-    fn list(&self) -> Result<Inventory> {
-        let github = self.github.get(self.world)?;
-        let mut artifacts = github.artifacts(&self.run.repository, &self.run.id)?;
+    fn ask(&self) -> Result<Vec<RunArtifact>> {
+        self.github.get(self.world)?.artifacts(&self.run.repository, &self.run.id)
+    }
+
+    /// Finds the archives in the artifacts of the run.
+    fn inspect_all(&self, mut artifacts: Vec<RunArtifact>) -> Result<Inventory> {
         artifacts.retain(|artifact| is_for_platform(&artifact.name, self.run.platform));
         artifacts.sort_by_key(|artifact| artifact.id);
         let (kept, expired): (Vec<_>, Vec<_>) =
@@ -149,25 +152,38 @@ impl RunArtifacts<'_> {
         let mut inspected = self.inspected.lock().unwrap_or_else(PoisonError::into_inner);
         let new: Vec<&RunArtifact> =
             kept.iter().filter(|artifact| !inspected.contains_key(&artifact.id)).collect();
+        let mut unread = Vec::new();
         parallel::try_each(
             &new,
             INSPECTIONS,
             &self.world.stop,
-            |artifact| self.inspect(artifact),
-            |artifact, inventory| {
-                inspected.insert(artifact.id, inventory);
+            // An upload that cannot be read need not have what is wanted.
+            |artifact| match self.inspect(artifact) {
+                Err(error) if Exit::of(&error) == Exit::Interrupted => Err(error),
+                inventory => Ok(inventory),
+            },
+            |artifact, inventory| match inventory {
+                Ok(inventory) => _ = inspected.insert(artifact.id, inventory),
+                Err(error) => unread.push(error),
             },
         )?;
         let inventories = || kept.iter().filter_map(|artifact| inspected.get(&artifact.id));
         // If several artifacts have the same archive, the archive that was uploaded last is used: it has
         // the highest id, and a map keeps the last value.
-        let archives: BTreeMap<String, ArtifactArchive> = inventories()
-            .flat_map(|inventory| &inventory.archives)
-            .map(|archive| (archive.name.to_string(), archive.clone()))
-            .collect();
+        let mut archives: BTreeMap<String, ArtifactArchive> = BTreeMap::new();
+        for archive in inventories().flat_map(|inventory| &inventory.archives) {
+            let name = archive.name.to_string();
+            let uploaded = &archive.key;
+            if let Some(earlier) = archives.insert(name.clone(), archive.clone()) {
+                let earlier = earlier.key;
+                let fact = format!("`{name}` was uploaded more than once, in `{earlier}` and");
+                self.world.console.note(format!("{fact} `{uploaded}`: the last one is taken"));
+            }
+        }
         Ok(Inventory {
             archives: choose_formats(archives.into_values()),
             unknown: inventories().flat_map(|inventory| inventory.unknown.clone()).collect(),
+            unread,
         })
     }
 
@@ -204,7 +220,7 @@ impl RunArtifacts<'_> {
                     .map(|name| archive(name, None))
                     .into_iter()
                     .collect();
-                return Ok(Inventory { archives, unknown });
+                return Ok(Inventory { archives, unknown, unread: Vec::new() });
             }
             let mut bytes_read = 0;
             let ranged = Ranged::new(size, |range| {
@@ -218,7 +234,7 @@ impl RunArtifacts<'_> {
                 .into_iter()
                 .map(|ZippedArchive { name, member }| archive(name, Some(member)))
                 .collect();
-            Ok(Inventory { archives, unknown })
+            Ok(Inventory { archives, unknown, unread: Vec::new() })
         };
         inspect().with_context(|| format!("failed to read artifact `{}`", artifact.name))
     }
@@ -230,17 +246,19 @@ impl ArchiveSource for RunArtifacts<'_> {
     }
 
     fn inventory(&self) -> Result<Inventory> {
-        self.list().or_else(|error| {
-            if !self.after_bucket || Exit::of(&error) != Exit::CouldNotTry {
-                return Err(error);
-            }
-            let hints = hints(&error);
-            let advice =
-                if hints.is_empty() { String::new() } else { format!(" ({})", hints.join("; ")) };
-            let why = one_line(&error);
-            self.world.console.note(format!("only the bucket was looked in: {why}{advice}"));
-            Ok(Inventory::default())
-        })
+        let error = match self.ask() {
+            Ok(artifacts) => return self.inspect_all(artifacts),
+            Err(error) => error,
+        };
+        if !self.after_bucket || Exit::of(&error) == Exit::Interrupted {
+            return Err(error);
+        }
+        let hints = hints(&error);
+        let advice =
+            if hints.is_empty() { String::new() } else { format!(" ({})", hints.join("; ")) };
+        let why = one_line(&error);
+        self.world.console.note(format!("only the bucket was looked in: {why}{advice}"));
+        Ok(Inventory::default())
     }
 
     fn open(&self, parcel: &Parcel) -> Result<Box<dyn io::Read + Send + '_>> {

@@ -13,7 +13,7 @@ use crate::{
     archive::ArchiveFormat,
     artifact::{ArchiveName, ArtifactName},
     digest::{Checksum, Sha256},
-    error::{Context as _, Result, Stop},
+    error::{Context as _, Error, Result, Stop},
     github::RunArtifact,
     location::Key,
     parallel,
@@ -57,6 +57,8 @@ pub(super) struct Inventory {
     pub archives: Vec<ArtifactArchive>,
     /// The names of archives that are not archives of artifacts.
     pub unknown: BTreeSet<String>,
+    /// Why the contents of some uploads are not known. Each error names its upload.
+    pub unread: Vec<Error>,
 }
 
 /// A member of a zip file, as its central directory describes it.
@@ -228,7 +230,7 @@ pub(super) fn list_archives(objects: Vec<Object>) -> Inventory {
             zipped: None,
         })
     });
-    Inventory { archives: choose_formats(archives), unknown }
+    Inventory { archives: choose_formats(archives), unknown, unread: Vec::new() }
 }
 
 /// The name of an archive of an artifact. The name of another archive goes to `unknown`; other files

@@ -198,9 +198,28 @@ fn an_archive_in_two_artifacts_is_taken_from_the_later_one() {
     let damaged = ("blas_lib_gfx942.tar.zst".to_owned(), b"damaged".to_vec());
     hosted.upload(5, "older", ZIP, &stored(&[damaged]));
     let fixture = Fixture::new();
-    fetch(&fixture, &hosted, "--no-extract").done();
+    fetch(&fixture, &hosted, "--no-extract")
+        .says("was uploaded more than once, in `older` and")
+        .says("the last one is taken");
     for (name, bytes) in sample().archives() {
         assert_eq!(fs_err::read(fixture.out().join(name)).unwrap(), bytes);
+    }
+}
+
+#[test]
+fn an_upload_that_cannot_be_read_matters_only_to_who_wants_it() {
+    let hosted = || {
+        let mut hosted = hosted(sample());
+        hosted.list(artifact(40, "gone", b"x"));
+        hosted.api.on(&route(40), Reply::refusal(410, "Artifact has expired"));
+        hosted
+    };
+    let fixture = Fixture::new();
+    let said = fetch(&fixture, &hosted(), "--no-extract base_lib");
+    assert_eq!(said.says("warning: left out: failed to read artifact `gone`").code, 0);
+    for wish in ["", "no_such_artifact"] {
+        let said = refusal(&fetch(&Fixture::new(), &hosted(), wish));
+        assert!(said.starts_with("1: failed to read artifact `gone`"), "{said}");
     }
 }
 
