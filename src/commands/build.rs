@@ -217,7 +217,8 @@ impl BuildArgs {
     /// would succeed, but its set would differ from the set of the run.
     fn selection(&self, options: &BuildOptions) -> Result<BuildSelection> {
         let selected = TargetTable::builtin().select_with_newer(self.targets.as_slice())?;
-        let targets: BTreeSet<Scope> = selected.iter().map(|it| Scope::Target(it.base())).collect();
+        let targets: BTreeSet<Scope> =
+            selected.iter().map(|it| Scope::Target(it.packaged())).collect();
         if targets.is_empty() {
             ensure_all(&self.artifact_dir)?;
             return Ok(match &self.only[..] {

@@ -51,7 +51,7 @@ impl FoundRun {
             _ => None,
         };
         let scopes: BTreeSet<Scope> =
-            inventory.iter().map(|archive| archive.name.artifact.scope.base()).collect();
+            inventory.iter().map(|archive| archive.name.artifact.scope.packaged()).collect();
         let families = list_families(&scopes);
         let targets = list_targets(&scopes);
         let fields = json!({

@@ -58,7 +58,7 @@ struct NamedScopes {
 
 impl NamedScopes {
     fn has(&self, scope: &Scope) -> bool {
-        self.scopes.contains(&scope.base())
+        self.scopes.contains(&scope.packaged())
     }
 }
 
@@ -172,8 +172,8 @@ fn find_scopes(name: &str, inventory: &[ArtifactArchive]) -> Result<BTreeSet<Sco
     if !scopes.is_empty() {
         return Ok(scopes);
     }
-    match name.parse::<Scope>().ok().map(|scope| scope.base()) {
-        Some(scope) if artifact_names(inventory).any(|it| it.scope.base() == scope) => {
+    match name.parse::<Scope>().ok().map(|scope| scope.packaged()) {
+        Some(scope) if artifact_names(inventory).any(|it| it.scope.packaged() == scope) => {
             Ok(BTreeSet::from([scope]))
         }
         _ => Err(table.unknown(vec![name.to_owned()]).into()),
@@ -216,7 +216,7 @@ pub(super) fn find_lacks(
             let mut has_code: BTreeMap<Scope, bool> = BTreeMap::new();
             for artifact in artifacts {
                 if let Scope::Target(_) = &artifact.scope {
-                    *has_code.entry(artifact.scope.base()).or_default() |=
+                    *has_code.entry(artifact.scope.packaged()).or_default() |=
                         device.takes_component(artifact, mode);
                 }
             }
@@ -245,7 +245,7 @@ pub(super) fn find_subset(
             artifact.scope != Scope::Generic
                 && device.takes_component(artifact, DistributionMode::Split)
         })
-        .map(|artifact| artifact.scope.base())
+        .map(|artifact| artifact.scope.packaged())
         .collect();
     // An unknown package or a missing artifact is the answer "no" rather than a wrong call: with
     // `--wait`, the artifact may still be uploaded.

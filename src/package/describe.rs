@@ -275,7 +275,7 @@ impl Describer<'_> {
 
 /// The path of [`plan_links`] in a device package: `_rocm_sdk_libraries/.devel_links/gfx942.json`.
 fn links_path(claim: &Claim<'_>) -> Result<RelPath> {
-    let target = claim.scope.iter().map(Scope::base).join("");
+    let target = claim.scope.iter().map(Scope::packaged).join("");
     Ok(format!("{}/{DEVEL_LINKS}/{target}.json", claim.directory).parse()?)
 }
 

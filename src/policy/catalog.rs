@@ -338,7 +338,7 @@ impl Catalog {
         };
         let with_code = artifacts
             .filter(|name| name.scope != Scope::Generic && holder.takes_component(name, mode));
-        Ok(with_code.map(|name| name.scope.base()).collect())
+        Ok(with_code.map(|name| name.scope.packaged()).collect())
     }
 
     /// What is missing because `gfx942:xnack+`, which runs only where XNACK is on, stands alone in a
@@ -352,11 +352,11 @@ impl Catalog {
         let (plain, xnack): (Vec<_>, Vec<_>) = with_code.partition(
             |it| !matches!(&it.scope, Scope::Target(target) if !target.runs_with_xnack_off()),
         );
-        let base = |it: &ArtifactName| ArtifactName { scope: it.scope.base(), ..it.clone() };
+        let base = |it: &ArtifactName| ArtifactName { scope: it.scope.packaged(), ..it.clone() };
         let plain: Vec<_> = plain.into_iter().map(base).collect();
         let is_bare = |it: &&ArtifactName| {
             let mut targets = plain.iter().map(|other| &other.scope);
-            targets.contains(&it.scope.base()) && !plain.contains(&base(it))
+            targets.contains(&it.scope.packaged()) && !plain.contains(&base(it))
         };
         let lack = |it| format!("no `{}`; `{it}` runs only where XNACK is on", base(it));
         Ok(xnack.into_iter().filter(is_bare).map(lack).collect())
@@ -468,7 +468,7 @@ impl PackageSpec {
         scope: Option<&Scope>,
     ) -> bool {
         let is_generic = artifact.scope == Scope::Generic;
-        let is_same = scope.is_some_and(|scope| artifact.scope.base() == scope.base());
+        let is_same = scope.is_some_and(|scope| artifact.scope.packaged() == scope.packaged());
         match mode.pick(self.scope, self.legacy_scope) {
             ScopeRule::Any => true,
             ScopeRule::Generic => is_generic,
@@ -569,7 +569,7 @@ impl PackageSpec {
 /// The name of a target or family. Names have no features such as `xnack+`, only the base of a
 /// target.
 fn base(scope: Option<&Scope>) -> String {
-    scope.map_or(String::new(), |scope| scope.base().to_string())
+    scope.map_or(String::new(), |scope| scope.packaged().to_string())
 }
 
 #[cfg(test)]

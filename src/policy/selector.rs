@@ -126,7 +126,7 @@ fn extras(info: &DistInfo<'_>) -> Vec<Extra> {
     let available = info.only.as_ref().map(std::slice::from_ref);
     let available = available.unwrap_or(&info.view.available).iter();
     let targets: BTreeMap<String, &Scope> =
-        available.map(|scope| (scope.base().to_string(), scope)).collect();
+        available.map(|scope| (scope.packaged().to_string(), scope)).collect();
     let packages: Vec<&PackageSpec> = info
         .catalog
         .packages()

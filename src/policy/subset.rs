@@ -43,7 +43,7 @@ impl Label {
     /// All names that select this package, see [`wanted`].
     fn names(&self) -> impl Iterator<Item = String> + use<> {
         let package = &self.package;
-        let narrow = self.scope.as_ref().map(|scope| format!("{package}-{}", scope.base()));
+        let narrow = self.scope.as_ref().map(|scope| format!("{package}-{}", scope.packaged()));
         [package.clone(), self.dist.clone()].into_iter().chain(narrow)
     }
 }
@@ -185,7 +185,7 @@ impl Subset {
     /// one beside it. Without the generic one, the artifact of a target would be taken for host
     /// code.
     fn is_device_code(&self, package: &PackageSpec, artifact: &ArtifactName) -> bool {
-        let base = artifact.scope.base();
+        let base = artifact.scope.packaged();
         let is_for_one = self.devices().any(|scope| *scope == base);
         let is_beside = base == Scope::Generic && self.devices().next().is_some();
         package.takes_component(artifact, DistributionMode::Split) && (is_for_one || is_beside)

@@ -109,7 +109,7 @@ impl TargetChange {
 
     /// Whether a scope is a dropped target, or a variant of one.
     fn drops_scope(&self, scope: &str) -> bool {
-        match scope.parse().map(|scope: Scope| scope.base()) {
+        match scope.parse().map(|scope: Scope| scope.packaged()) {
             Ok(Scope::Target(target)) => self.dropped.contains(&target),
             _ => false,
         }

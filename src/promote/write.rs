@@ -136,7 +136,7 @@ impl PromotionRecord {
 
     /// The identity of the promoted set: the same run, under the new version.
     pub fn identity(&self, plan: &PromotionPlan) -> Identity {
-        let is_kept = |scope: &&Scope| match scope.base() {
+        let is_kept = |scope: &&Scope| match scope.packaged() {
             Scope::Target(target) => !plan.change.targets.dropped.contains(&target),
             _ => true,
         };

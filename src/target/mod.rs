@@ -90,11 +90,12 @@ impl Scope {
         }
     }
 
-    /// The scope without the features of its target.
+    /// The scope whose device package has the code: `gfx942` for `gfx942:xnack+`, `gfx1250` for
+    /// `gfx1250-strict`.
     #[must_use]
-    pub fn base(&self) -> Self {
+    pub fn packaged(&self) -> Self {
         match self {
-            Self::Target(target) => Self::Target(target.base()),
+            Self::Target(target) => Self::Target(target.packaged()),
             other => other.clone(),
         }
     }
@@ -272,9 +273,9 @@ mod tests {
     }
 
     #[test]
-    fn the_base_of_a_scope_has_no_features() {
-        assert_eq!(scope("gfx942:xnack+").base(), scope("gfx942"));
-        assert_eq!(scope("gfx90a:sramecc+:xnack-").base(), scope("gfx90a"));
+    fn a_scope_is_packaged_without_features() {
+        assert_eq!(scope("gfx942:xnack+").packaged(), scope("gfx942"));
+        assert_eq!(scope("gfx90a:sramecc+:xnack-").packaged(), scope("gfx90a"));
         // The text stays, because it is also the name of an archive.
         let dashed = scope("gfx942-xnack+");
         assert_eq!(dashed.to_string(), "gfx942-xnack+");
@@ -282,11 +283,12 @@ mod tests {
         assert_eq!(dashed.cmp(&scope("gfx942:xnack+")), Ordering::Equal);
         let both = HashSet::from([dashed, scope("gfx942:xnack+"), scope("gfx942")]);
         assert_eq!(both.len(), 2);
-        assert_eq!(scope("gfx90a-sramecc+-xnack-").base(), scope("gfx90a"));
+        assert_eq!(scope("gfx90a-sramecc+-xnack-").packaged(), scope("gfx90a"));
         assert!(!runs_with_xnack_off("gfx942-xnack+"));
         assert_eq!(scope("gfx90a:xnack-:sramecc+"), scope("gfx90a-sramecc+-xnack-"));
-        assert_eq!(scope("gfx94X-dcgpu").base(), scope("gfx94X-dcgpu"));
-        assert_eq!(Scope::Generic.base(), Scope::Generic);
+        assert_eq!(scope("gfx1250-strict:xnack+").packaged(), scope("gfx1250"));
+        assert_eq!(scope("gfx94X-dcgpu").packaged(), scope("gfx94X-dcgpu"));
+        assert_eq!(Scope::Generic.packaged(), Scope::Generic);
     }
 
     #[test]

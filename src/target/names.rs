@@ -56,7 +56,7 @@ impl TargetTable {
     pub fn scopes_named(&self, name: &str) -> BTreeSet<Scope> {
         let family = self.family_named(name).cloned().map(Scope::Family);
         let targets = self.targets_named(name).into_iter();
-        targets.map(|target| Scope::Target(target.base())).chain(family).collect()
+        targets.map(|target| Scope::Target(target.packaged())).chain(family).collect()
     }
 
     /// Whether a name is that of a sub-family or a generation (`gfx11`), which looks like a target.

@@ -168,10 +168,10 @@ impl TargetTable {
             Scope::Generic => Vec::new(),
             Scope::Family(family) => self.targets(family).cloned().collect(),
             Scope::Target(target) => {
-                self.row(&target.packaged()).map(|_| target.base()).into_iter().collect()
+                self.row(&target.packaged()).map(|_| target.packaged()).into_iter().collect()
             }
         };
-        let itself = [scope.base()];
+        let itself = [scope.packaged()];
         (!targets.is_empty())
             .then(|| targets.into_iter().map(Scope::Target).chain(itself).collect())
     }

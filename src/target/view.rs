@@ -47,8 +47,8 @@ impl PlatformView {
         if self.linux.is_empty() || self.windows.is_empty() {
             return None;
         }
-        let base = scope.base();
-        let has = |list: &[Scope]| list.iter().any(|scope| scope.base() == base);
+        let base = scope.packaged();
+        let has = |list: &[Scope]| list.iter().any(|scope| scope.packaged() == base);
         match (has(&self.linux), has(&self.windows)) {
             (true, false) => Some("linux"),
             (false, true) => Some("win32"),
@@ -71,8 +71,8 @@ pub fn missing<'a>(
     expected: &[Target],
     discovered: impl IntoIterator<Item = &'a Scope>,
 ) -> Vec<Target> {
-    let found: BTreeSet<Scope> = discovered.into_iter().map(Scope::base).collect();
-    let expected: BTreeSet<Target> = expected.iter().map(Target::base).collect();
+    let found: BTreeSet<Scope> = discovered.into_iter().map(Scope::packaged).collect();
+    let expected: BTreeSet<Target> = expected.iter().map(Target::packaged).collect();
     expected.into_iter().filter(|target| !found.contains(&Scope::Target(target.clone()))).collect()
 }
 

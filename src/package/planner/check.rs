@@ -240,7 +240,7 @@ pub(super) fn ensure_fat(
 ) -> Result<()> {
     let libraries = catalog.overlaid()?;
     let gpu_artifacts = tree.artifacts.iter().filter(|artifact| {
-        scopes.contains(&artifact.name.scope.base())
+        scopes.contains(&artifact.name.scope.packaged())
             && libraries.takes_component(&artifact.name, DistributionMode::Legacy)
     });
     let is_kpack = |path: &RelPath| path.as_str().rsplit('.').next() == Some("kpack");

@@ -113,6 +113,31 @@ fn a_package_has_the_licence_texts_of_its_artifacts_each_once() {
     ");
 }
 
+/// The runtime looks for strict code beside the code of the target, and there is no GPU of this name.
+#[test]
+fn strict_code_is_in_the_package_of_its_target() {
+    let plan = Fixture::new()
+        .artifact("blas_lib_generic")
+        .file("lib/librocblas.so.5", library("librocblas.so.5"))
+        .artifact("blas_lib_gfx1250")
+        .file(".kpack/blas_gfx1250.kpack", file())
+        .artifact("blas_lib_gfx1250-strict")
+        .file(".kpack/blas_gfx1250-strict.kpack", file())
+        .promised("gfx1250 gfx1250-strict")
+        .plan();
+    let shown = outline(&plan);
+    let lines = shown.lines().filter(|line| line.contains("gfx1250"));
+    insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @"
+    rocm_sdk_device_gfx1250-1.0-py3-none-linux_x86_64.whl
+      copy   _rocm_sdk_libraries/.kpack/blas_gfx1250-strict.kpack < blas_lib_gfx1250-strict
+      copy   _rocm_sdk_libraries/.kpack/blas_gfx1250.kpack < blas_lib_gfx1250
+      text   _rocm_sdk_libraries/.devel_links/gfx1250.json
+      text   rocm_sdk_device_gfx1250-1.0.dist-info/METADATA
+      text   rocm_sdk_device_gfx1250-1.0.dist-info/WHEEL
+      text   rocm_sdk_device_gfx1250-1.0.dist-info/top_level.txt
+    ");
+}
+
 #[test]
 fn a_split_set_has_one_flat_file_for_each_package_and_target() {
     let fixture = split()
