@@ -11,6 +11,11 @@ use std::{
 
 use bytes::{Buf as _, Bytes};
 
+/// How often a request is sent, whatever server it is sent to.
+pub const ATTEMPTS: u32 = 6;
+/// The next attempt waits no longer than this, even if the server asks for more.
+const LONGEST: Duration = Duration::from_mins(1);
+
 /// The number of attempts and the pauses between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
@@ -33,11 +38,20 @@ impl Failures {
         (self.0 < backoff.attempts).then(|| backoff.pause(self.0))
     }
 
-    /// Counts a failure, and sleeps until the next attempt. Fails with `error` if it was the last
+    /// As [`Self::pause`], and not before the server wants to be asked again, if it says so.
+    pub fn pause_as_asked(
+        &mut self,
+        backoff: &Backoff,
+        asked: Option<Duration>,
+    ) -> Option<Duration> {
+        Some(self.pause(backoff)?.max(asked.unwrap_or_default().min(LONGEST)))
+    }
+
+    /// Counts a failure, and sleeps until the next attempt. Fails with the error if it was the last
     /// one.
-    pub async fn sleep<E>(&mut self, backoff: &Backoff, error: E) -> Result<(), E> {
-        let Some(pause) = self.pause(backoff) else {
-            return Err(error);
+    async fn sleep<E>(&mut self, backoff: &Backoff, failed: Failed<E>) -> Result<(), E> {
+        let Some(pause) = self.pause_as_asked(backoff, failed.asked) else {
+            return Err(failed.error);
         };
         tokio::time::sleep(pause).await;
         Ok(())
@@ -54,18 +68,32 @@ impl Failures {
 pub struct Failed<E> {
     error: E,
     may_pass: bool,
+    /// The pause that the server asks for.
+    asked: Option<Duration>,
 }
 
 impl<E> Failed<E> {
     /// Another attempt would fail in the same way.
     pub fn lasting(error: E) -> Self {
-        Self { error, may_pass: false }
+        Self { error, may_pass: false, asked: None }
     }
 
     /// Another attempt may succeed.
     pub fn passing(error: E) -> Self {
-        Self { error, may_pass: true }
+        Self { error, may_pass: true, asked: None }
     }
+
+    /// Takes the header `Retry-After` of the answer, if it has one.
+    #[must_use]
+    pub fn not_before(self, retry_after: Option<&str>) -> Self {
+        Self { asked: retry_after.and_then(parse_retry_after), ..self }
+    }
+}
+
+/// Parses the value of the header `Retry-After`. Servers that fail for a moment send seconds. A date, which the
+/// standard also allows, would need a clock that is right.
+pub fn parse_retry_after(value: &str) -> Option<Duration> {
+    value.trim().parse().ok().map(Duration::from_secs)
 }
 
 /// Makes attempts until one succeeds, with pauses between them.
@@ -88,7 +116,7 @@ pub async fn retry<T, E>(
     loop {
         match attempt().await {
             Ok(it) => return Ok(it),
-            Err(failed) if failed.may_pass => failures.sleep(&backoff, failed.error).await?,
+            Err(failed) if failed.may_pass => failures.sleep(&backoff, failed).await?,
             Err(failed) => return Err(failed.error),
         }
     }
@@ -182,7 +210,7 @@ impl<S: RangeSource> Download<S> {
             if self.range.is_empty() {
                 return Err(error);
             }
-            self.failures.sleep(&self.backoff, error).await?;
+            self.failures.sleep(&self.backoff, Failed::passing(error)).await?;
         }
     }
 }
@@ -224,6 +252,11 @@ mod tests {
             assert!((longest / 2..=longest).contains(&pause), "{count}: {pause:?}");
         }
         assert_eq!(failures.pause(&backoff), None);
+        failures.forget();
+        let asked = [7, 3600].map(|seconds| {
+            failures.pause_as_asked(&backoff, Some(Duration::from_secs(seconds))).unwrap()
+        });
+        assert_eq!(asked, [7, 60].map(Duration::from_secs));
         failures.forget();
         assert!(failures.pause(&backoff).is_some());
     }

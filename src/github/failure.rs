@@ -5,10 +5,13 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use http::HeaderMap;
+use http::{HeaderMap, header::RETRY_AFTER};
 
 use super::waits::UnreadAnswer;
-use crate::error::{Error, anyhow, hinted, negative};
+use crate::{
+    error::{Error, anyhow, hinted, negative},
+    retry::parse_retry_after,
+};
 
 /// Longer error messages of GitHub are cut.
 const MOST_OF_A_MESSAGE: usize = 200;
@@ -47,7 +50,7 @@ impl ApiFailureKind {
         let number = |name: &str| headers.get(name)?.to_str().ok()?.parse().ok();
         // GitHub answers 403 both to a spent limit and to a missing permission. The headers tell the primary
         // limit, and only the message tells some secondary limits.
-        let retry_after = number("retry-after").map(Duration::from_secs);
+        let retry_after = read_retry_after(headers);
         let is_spent = number("x-ratelimit-remaining") == Some(0);
         let names_limit = message.to_ascii_lowercase().contains("rate limit");
         let is_limited = status == 429 || is_spent || names_limit || retry_after.is_some();
@@ -119,6 +122,11 @@ impl ApiFailureKind {
             }
         }
     }
+}
+
+/// The pause that an answer asks for.
+pub(super) fn read_retry_after(headers: &HeaderMap) -> Option<Duration> {
+    parse_retry_after(headers.get(RETRY_AFTER)?.to_str().ok()?)
 }
 
 /// The time until a second since the Unix epoch, and one second more, because GitHub rounds it down.

@@ -14,8 +14,8 @@ use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use octocrab::{OctoBody, service::middleware::reqwest_connector::ReqwestConnector};
 use tower::{BoxError, Service};
 
-use super::failure::ApiFailureKind;
-use crate::retry::{Backoff, Failures};
+use super::failure::{ApiFailureKind, read_retry_after};
+use crate::retry::{ATTEMPTS, Backoff, Failures};
 
 /// The longest answer of the API that is read. A page of a hundred runs has less than a tenth of this.
 const MOST_OF_AN_ANSWER: usize = 16 << 20;
@@ -38,7 +38,7 @@ pub struct WaitPolicy {
 impl Default for WaitPolicy {
     fn default() -> Self {
         Self {
-            backoff: Backoff { attempts: 5, pause: Duration::from_secs(1) },
+            backoff: Backoff { attempts: ATTEMPTS, pause: Duration::from_secs(1) },
             answer: Duration::from_mins(2),
             silence: Duration::from_secs(20),
             longest: Duration::from_mins(10),
@@ -136,7 +136,8 @@ impl Waits {
             // Mostly there is no network, or the name of the host is wrong, and that lasts.
             backoff.attempts = backoff.attempts.min(2);
         }
-        let pause = failures.pause(&backoff)?;
+        let asked = answer.as_ref().ok().and_then(|answer| read_retry_after(answer.headers()));
+        let pause = failures.pause_as_asked(&backoff, asked)?;
         match kind {
             ApiFailureKind::Limited(duration) if duration <= self.policy.longest => {
                 Some(Wait { duration, reason: "its rate limit is spent" })

@@ -15,7 +15,9 @@ use std::{
 use bytes::Bytes;
 use reqwest::{
     Client, Method, Response,
-    header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName, IF_RANGE, RANGE},
+    header::{
+        CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName, IF_RANGE, RANGE, RETRY_AFTER,
+    },
     redirect::Policy,
 };
 
@@ -24,7 +26,7 @@ use crate::{
     error::{Context as _, Result, Secret, Stop, last_cause},
     location::{Key, encode_path, percent_decode},
     parallel,
-    retry::{Backoff, ChunkReader, Download, Failed, Failures, RangeSource, retry},
+    retry::{ATTEMPTS, Backoff, ChunkReader, Download, Failed, Failures, RangeSource, retry},
     store::{
         Body, Condition, Depth, Object, PutOptions, Span, Store, StoreError, StoreFailureKind,
         content_range,
@@ -35,7 +37,7 @@ const CONNECT: Duration = Duration::from_secs(30);
 const SILENCE: Duration = Duration::from_mins(1);
 /// As browsers do.
 const MOST_REDIRECTS: usize = 10;
-const BACKOFF: Backoff = Backoff { attempts: 5, pause: Duration::from_millis(400) };
+const BACKOFF: Backoff = Backoff { attempts: ATTEMPTS, pause: Duration::from_millis(400) };
 
 /// A client of web servers.
 #[derive(Clone, Debug)]
@@ -114,6 +116,7 @@ impl HttpClient {
                     request = request.header(header, *value);
                 }
             }
+            let mut retry_after = None;
             // An error of `reqwest` shows the URL, which may be a secret.
             let (kind, cause) = match request.send().await.map_err(reqwest::Error::without_url) {
                 Ok(answer) if answer.status().is_success() => return Ok(answer),
@@ -128,6 +131,7 @@ impl HttpClient {
                         408 | 429 | 500.. => StoreFailureKind::Unavailable,
                         _ => StoreFailureKind::Failed,
                     };
+                    retry_after = read_header(&answer, &RETRY_AFTER).map(str::to_owned);
                     (kind, format!("the server answers {}", answer.status()))
                 }
                 // A server that redirects to an unsafe place will do so again.
@@ -136,7 +140,7 @@ impl HttpClient {
             };
             let error = error(kind).caused_by(cause);
             Err(if kind == StoreFailureKind::Unavailable {
-                Failed::passing(error)
+                Failed::passing(error).not_before(retry_after.as_deref())
             } else {
                 Failed::lasting(error)
             })

@@ -5,7 +5,10 @@ mod enterprise;
 pub(crate) mod fake;
 pub(crate) mod judge;
 
-use std::{sync::atomic::Ordering, time::Instant};
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Instant,
+};
 
 use insta::assert_snapshot;
 use rocwheel::{
@@ -13,10 +16,14 @@ use rocwheel::{
     github::{ApiSettings, GitHub, RunsOf, WaitPolicy, WorkflowRun},
     retry::Backoff,
     run::{Repository, RunOrigin},
+    store::{Store as _, http::HttpStore},
 };
 
 use self::fake::{Fake, Reply};
-use crate::support::prelude::*;
+use crate::support::{
+    prelude::*,
+    web::{Answer, serve},
+};
 
 const RUN: &str = "/repos/ROCm/TheRock/actions/runs/7";
 const RUNS: &str = "/repos/ROCm/TheRock/actions/workflows/ci.yml/runs";
@@ -237,6 +244,32 @@ fn a_short_limit_is_announced_and_waited_for() {
     assert!(start.elapsed() >= Duration::from_secs(1));
     let announced = ["asking GitHub again in 1 s: its rate limit is spent"];
     assert_eq!(*said.lock().unwrap(), announced);
+}
+
+#[test]
+fn a_server_that_fails_for_a_moment_says_when_to_ask_again() {
+    let fake = Fake::start();
+    fake.on(RUN, Reply::refusal(503, "busy").header("Retry-After", "2"));
+    fake.on(RUN, Reply::json(&run(7, SOME_TIME, "queued", None)));
+    let start = Instant::now();
+    ask(&fake, None).unwrap();
+    assert!(start.elapsed() >= Duration::from_secs(2));
+
+    // The servers that keep files are asked by another client.
+    let count = AtomicUsize::new(0);
+    let port = serve(move |_| {
+        if count.fetch_add(1, Ordering::Relaxed) > 0 {
+            return Answer::new(200, "text/plain", b"x".to_vec());
+        }
+        let mut busy = Answer::new(503, "text/plain", Vec::new());
+        busy.headers.push(("Retry-After".to_owned(), "2".to_owned()));
+        busy
+    });
+    let url = format!("http://127.0.0.1:{port}/a");
+    let (store, key) = HttpStore::of_url(&url, &Stop::default()).unwrap();
+    let start = Instant::now();
+    assert_eq!(store.head(&key).unwrap().size, 1);
+    assert!(start.elapsed() >= Duration::from_secs(2));
 }
 
 #[test]

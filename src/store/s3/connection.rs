@@ -272,7 +272,7 @@ impl Connection {
                 format!("`s3://{bucket}` is busy: waiting, and sending fewer requests at once")
             }
             RetryReason::Late => format!("`s3://{bucket}` does not answer: trying again"),
-            RetryReason::Broken => {
+            RetryReason::Broken(_) => {
                 let cause = one_line(&last_cause(failure));
                 format!("`s3://{bucket}` fails: trying again: {cause}")
             }

@@ -35,7 +35,7 @@ use crate::{
     digest::{Checksum, Sha256},
     error::Stop,
     location::{Bucket, Key, Location},
-    retry::Backoff,
+    retry::{ATTEMPTS, Backoff},
     store::{
         Body, Condition, CopySource, Depth, Object, PutOptions, Span, Store, StoreError,
         StoreFailureKind, is_to_delete,
@@ -70,7 +70,7 @@ impl Default for S3Limits {
             part: 16 * MIB,
             memory: 256 * MIB,
             ahead: 3,
-            backoff: Backoff { attempts: 6, pause: Duration::from_millis(500) },
+            backoff: Backoff { attempts: ATTEMPTS, pause: Duration::from_millis(500) },
             stall: Duration::from_secs(20),
         }
     }

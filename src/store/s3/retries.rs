@@ -14,10 +14,8 @@ use aws_sdk_s3::error::SdkError;
 use tokio::sync::Notify;
 
 use super::failure::{S3Failure, read_status};
-use crate::retry::{Backoff, Failures};
+use crate::retry::{Backoff, Failures, parse_retry_after};
 
-/// Wait at most this long before a retry, even if the server asks for more.
-const LONGEST: Duration = Duration::from_mins(1);
 /// From here on the number of requests in flight is not limited any more. No command sends more at
 /// once.
 const UNLIMITED: usize = 256;
@@ -35,8 +33,8 @@ pub(super) enum RetryReason {
     Throttled(Option<Duration>),
     /// No answer came in time.
     Late,
-    /// The server failed, or the connection broke.
-    Broken,
+    /// The server failed, and may say after how long to ask again, or the connection broke.
+    Broken(Option<Duration>),
 }
 
 impl RetryReason {
@@ -44,13 +42,13 @@ impl RetryReason {
     pub(super) fn of(error: &S3Failure) -> Option<Self> {
         match error {
             SdkError::TimeoutError(_) => Some(Self::Late),
-            SdkError::ResponseError(_) => Some(Self::Broken),
+            SdkError::ResponseError(_) => Some(Self::Broken(None)),
             SdkError::DispatchFailure(failure) if failure.is_timeout() => Some(Self::Late),
             SdkError::DispatchFailure(failure) => {
                 let is_transient = failure
                     .as_connector_error()
                     .is_some_and(|error| error.as_other() == Some(ErrorKind::TransientError));
-                (failure.is_io() || is_transient).then_some(Self::Broken)
+                (failure.is_io() || is_transient).then_some(Self::Broken(None))
             }
             SdkError::ServiceError(answer) => {
                 let after = answer.raw().headers().get("retry-after");
@@ -64,12 +62,13 @@ impl RetryReason {
     /// An answer with a good status may have the code of an error: a copy or a completion takes so long that the
     /// server sends the status before it is done. `retry_after` is the header, of which only seconds are read.
     fn of_answer(status: u16, code: Option<&str>, retry_after: Option<&str>) -> Option<Self> {
-        let after =
-            retry_after.and_then(|seconds| seconds.trim().parse().ok()).map(Duration::from_secs);
+        let after = retry_after.and_then(parse_retry_after);
         match (status, code.unwrap_or_default()) {
             (429 | 503, _) => Some(Self::Throttled(after)),
             (_, code) if THROTTLED.contains(&code) => Some(Self::Throttled(after)),
-            (_, "InternalError" | "RequestTimeout") | (500 | 502 | 504, _) => Some(Self::Broken),
+            (_, "InternalError" | "RequestTimeout") | (500 | 502 | 504, _) => {
+                Some(Self::Broken(after))
+            }
             _ => None,
         }
     }
@@ -178,24 +177,22 @@ impl Slot<'_> {
         failures: &mut Failures,
     ) -> Option<Duration> {
         let Retries { backoff, is_gone, .. } = self.retries;
-        let mut pause = failures.pause(backoff);
-        let mut asked_pause = Duration::ZERO;
-        match reason {
-            RetryReason::Throttled(after) => {
+        let pause = match reason {
+            RetryReason::Throttled(asked) => {
                 self.lower_limit();
-                asked_pause = after.unwrap_or_default();
+                failures.pause_as_asked(backoff, asked)
             }
             // The attempt counts twice: an attempt takes a minute, and users do not wait for six.
-            RetryReason::Late => pause = pause.and_then(|_| failures.pause(backoff)),
-            RetryReason::Broken => {}
-        }
+            RetryReason::Late => failures.pause(backoff).and_then(|_| failures.pause(backoff)),
+            RetryReason::Broken(asked) => failures.pause_as_asked(backoff, asked),
+        };
         if pause.is_none() {
             is_gone.store(true, Ordering::Relaxed);
         }
         if is_gone.load(Ordering::Relaxed) {
             return None;
         }
-        Some(pause?.max(asked_pause.min(LONGEST)))
+        pause
     }
 
     /// Halves the number of requests in flight, once for all requests that were sent at the same time.
@@ -245,9 +242,9 @@ mod tests {
         Some(Throttled(None))
         Some(Throttled(None))
         Some(Throttled(None))
-        Some(Broken)
-        Some(Broken)
-        Some(Broken)
+        Some(Broken(None))
+        Some(Broken(Some(2s)))
+        Some(Broken(None))
         None
         None
         None
@@ -309,7 +306,7 @@ mod tests {
             }
             attempts
         };
-        let reasons = [RetryReason::Broken, RetryReason::Throttled(None), RetryReason::Late];
+        let reasons = [RetryReason::Broken(None), RetryReason::Throttled(None), RetryReason::Late];
         let answered = reasons.map(|reason| {
             slot(&retries).note_answer();
             attempts(reason)
