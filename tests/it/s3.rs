@@ -400,6 +400,21 @@ fn credentials_that_are_no_good_do_not_close_a_public_bucket() {
 }
 
 #[test]
+fn what_only_credentials_may_read_is_read_after_what_only_others_may() {
+    let (bucket, proxy, store) = broken();
+    let server = Server::shared();
+    server.publish(&bucket);
+    add(&server.store(&bucket), "a.whl", b"bytes").unwrap();
+    let denied = Fault::Answer(403, "AccessDenied");
+    proxy.breaks("HEAD", "/a.whl", 1, denied.clone());
+    store.head(&key("a.whl")).unwrap();
+    proxy.breaks("GET", "list-type=2", 1, denied);
+    store.list(None, Depth::All).unwrap();
+    store.list(None, Depth::All).unwrap();
+    assert_eq!((proxy.count("AWS4"), proxy.count("unsigned")), (3, 2));
+}
+
+#[test]
 fn a_private_bucket_is_closed() {
     let server = Server::shared();
     let bucket = server.bucket();

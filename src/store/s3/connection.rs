@@ -191,7 +191,7 @@ impl Connection {
         self.ask(place, Clients::either, request).await
     }
 
-    /// Whether reads with the credentials were denied, and are sent without them.
+    /// Whether the last read that was denied with the credentials was allowed without them.
     pub(super) fn reads_unsigned(&self) -> bool {
         self.reads_unsigned.load(Ordering::Relaxed)
     }
@@ -206,8 +206,9 @@ impl Connection {
     }
 
     /// Sends a request that only reads. A public bucket may deny it to expired or foreign
-    /// credentials and still allow it without any, so a denied request is repeated unsigned. If the
-    /// unsigned request fails too, the user reads the error of the signed request.
+    /// credentials and still allow it without any, and allow other requests only with credentials. So a
+    /// request is sent as the last one that succeeded, and if it is denied, the other way. If both are
+    /// denied, the user reads the error of the signed request.
     pub(super) async fn read_async<
         T,
         E: ProvideErrorMetadata,
@@ -217,19 +218,25 @@ impl Connection {
         place: &str,
         request: &impl Fn(Client) -> F,
     ) -> Result<T, StoreError> {
-        let unsigned = |clients: Clients| clients.unsigned;
-        if self.reads_unsigned() {
-            return self.ask(place, unsigned, request).await;
-        }
-        let answer = self.ask(place, Clients::either, request).await;
+        let unsigned: fn(Clients) -> Client = |clients| clients.unsigned;
+        let is_unsigned_first = self.reads_unsigned();
+        let (first, second) = if is_unsigned_first {
+            (unsigned, Clients::either as fn(_) -> _)
+        } else {
+            (Clients::either as fn(_) -> _, unsigned)
+        };
+        let first_answer = self.ask(place, first, request).await;
         let is_denied = |error: &StoreError| error.kind() == StoreFailureKind::Denied;
-        if self.signer != Signer::Known || !answer.as_ref().is_err_and(is_denied) {
-            return answer;
+        if self.signer != Signer::Known || !first_answer.as_ref().is_err_and(is_denied) {
+            return first_answer;
         }
-        let unsigned_answer = self.ask(place, unsigned, request).await.or(answer)?;
-        // Further reads need not be denied first.
-        self.reads_unsigned.store(true, Ordering::Relaxed);
-        Ok(unsigned_answer)
+        let second_answer = self.ask(place, second, request).await;
+        if second_answer.is_ok() {
+            // Further reads need not be denied first.
+            self.reads_unsigned.store(!is_unsigned_first, Ordering::Relaxed);
+            return second_answer;
+        }
+        if is_unsigned_first { second_answer } else { first_answer }
     }
 
     /// Sends a request, again and again if the failure may pass. Each attempt is a request of its own for the SDK,
