@@ -15,6 +15,7 @@ mod put;
 mod retries;
 
 use std::{
+    collections::HashSet,
     io::Read,
     sync::Arc,
     time::{Duration, SystemTime},
@@ -143,6 +144,7 @@ impl Store for S3Store {
         let place = format!("{self}/{prefix}");
         let mut objects = Vec::new();
         let mut token = None;
+        let mut seen_tokens = HashSet::new();
         loop {
             let page = self.connection.read(&place, async |client| {
                 let request = client
@@ -159,8 +161,8 @@ impl Store for S3Store {
                 break;
             }
             // Callers take an object that is not in the list for a deleted object, so a list that may lack
-            // objects is an error.
-            if next_token.is_none() || next_token == token {
+            // objects is an error. A token that comes again begins a circle.
+            if next_token.as_ref().is_none_or(|token| !seen_tokens.insert(token.clone())) {
                 let cause =
                     "the listing is not complete, and the server does not say where it goes on";
                 return Err(StoreError::failed(&place, cause));

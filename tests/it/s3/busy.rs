@@ -187,11 +187,17 @@ fn a_listing_that_does_not_end_is_an_error() {
          </Contents></ListBucketResult>";
     const AGAIN: &str = "<ListBucketResult><IsTruncated>true</IsTruncated>\
          <NextContinuationToken>x</NextContinuationToken></ListBucketResult>";
+    const OTHER: &str = "<ListBucketResult><IsTruncated>true</IsTruncated>\
+         <NextContinuationToken>y</NextContinuationToken></ListBucketResult>";
     let (_, proxy, store) = broken();
     let errors = [(CUT, 1), (AGAIN, 2)].map(|(answer, times)| {
         proxy.breaks("GET", "list-type=2", times, Fault::Text(200, answer));
         shown(store.list(None, Depth::All).unwrap_err())
     });
+    proxy.breaks("GET", "continuation-token=x", 99, Fault::Text(200, OTHER));
+    proxy.breaks("GET", "list-type=2", 99, Fault::Text(200, AGAIN));
+    let circle = shown(store.list(None, Depth::All).unwrap_err());
+    assert_eq!(circle, errors[1]);
     assert_snapshot!(errors.join(""), @"
     error: the store failed: `s3://BUCKET/`
       caused by: the listing is not complete, and the server does not say where it goes on
