@@ -5,14 +5,15 @@ use aws_sdk_s3::types::{ChecksumAlgorithm, MetadataDirective};
 use super::{S3Store, SHA256, connection::answer_timeout, multipart::conditions};
 use crate::{
     location::{Key, encode_path},
-    store::{CopySource, PutOptions, Store as _, StoreError, StoreFailureKind},
+    store::{CopySource, PutOptions, StoreError, StoreFailureKind},
 };
 
 /// The largest object that S3 copies with one request: 5 GiB.
 const MOST: u64 = 5 << 30;
 
-/// Copies an object. `false` if the server does not copy it: the object may be too large, the server may not
-/// know the request, or these credentials may read the source only by other means.
+/// Copies an object. `false` if the server does not copy it, and the bytes have to be sent: the object may be too
+/// large, the server may not know the request, these credentials may read the source only by other means, or a
+/// condition does not hold.
 ///
 /// The digest is written beside the copy, and not compared with its bytes: the caller read the `ETag` of the
 /// source before it hashed the source, and the server copies only an object with this `ETag`.
@@ -50,14 +51,10 @@ pub(super) fn copy(
     });
     match copied {
         Ok(_) => Ok(true),
-        // The condition of the source or the condition of the copy does not hold, and the answer does not say
-        // which. Without an object under the key, it is the source that has changed.
-        Err(error) if error.kind() == StoreFailureKind::Exists => match store.head(key) {
-            Err(head) if head.kind() == StoreFailureKind::NotFound => Ok(false),
-            _ => Err(error),
-        },
         // A put to a server that does not answer would fail as well.
         Err(error) if error.kind() == StoreFailureKind::Unavailable => Err(error),
+        // After a 412, the source has changed or another writer came first, and the answer does not say which. A
+        // put has the same condition, and tells.
         Err(_) => Ok(false),
     }
 }
