@@ -28,9 +28,9 @@ static SECRETS: LazyLock<Regex> = LazyLock::new(|| {
         r#"(?xi)
         (?<scheme> :// ) [^/\x20?\#`"]* (?<at> @ )
         | (?<before> ^ | [^a-z0-9._~%+-] ) [a-z0-9._~%+-]+ : [^\s/?\#`"'<>:@]+ (?<host> @ [a-z0-9\[] )
-        | (?<key> x-(?:amz|goog)-signature= | x-amz-(?:credential|security-token)= | sig= | token=
-            | aws_secret_access_key= | bearer\x20 ) [^\s&"'`<>,;]*
-        | (?<edge> ^ | [^a-z0-9] ) (?: gh[pousr]_ | github_pat_ | akia ) [^\s&"'`<>,;]*
+        | (?<key> (?: x-(?:amz|goog)-signature | x-amz-(?:credential|security-token) | sig | token
+            | aws_secret_access_key | passw(?:or)?d ) (?: = | %3d ) | bearer\x20 ) [^\s&"'`<>,;]*
+        | (?<edge> ^ | [^a-z0-9] | %[0-9a-f]{2} ) (?: gh[pousr]_ | github_pat_ | a(?:kia|sia) ) [^\s&"'`<>,;]*
         "#,
     )
 });
@@ -105,6 +105,22 @@ mod tests {
         open `/home/me/***@host/simple`
         https://host/simple/?t=***&page=2#x
         s3://bucket/x?versionId=1&key=***
+        ");
+    }
+
+    #[test]
+    fn temporary_keys_and_escaped_values_are_masked() {
+        let shown = [
+            "the key ASIAQWERTYUIOP is not known",
+            "aws_session_token=IQoJb3Jp, password=hunter2 passwd=hunter2; PASSWORD=x",
+            "go to /login%3Ftoken%3Dabc%26page%3D2 with AWS_SESSION_TOKEN%3dIQoJ",
+            "state%3DASIAQWERTYUIOP",
+        ];
+        insta::assert_snapshot!(shown.map(redact).join("\n"), @"
+        the key *** is not known
+        aws_session_token=***, password=*** passwd=***; PASSWORD=***
+        go to /login%3Ftoken%3D*** with AWS_SESSION_TOKEN%3d***
+        state%3D***
         ");
     }
 
