@@ -141,8 +141,8 @@ pub fn read(source: &dyn ReadAt) -> Result<Option<ElfFacts>> {
             _ => {}
         }
     }
-    for offsets in tables.version_names(&dynamic, DT_VERNEED)? {
-        let mut names = offsets.into_iter().map(|offset| strings.read(offset));
+    for record in tables.version_records(&dynamic, DT_VERNEED)? {
+        let mut names = record.names.into_iter().map(|offset| strings.read(offset));
         facts.versions.push(NeededVersions {
             library: names.next().transpose()?.unwrap_or_default(),
             versions: names.collect::<Result<_>>()?,

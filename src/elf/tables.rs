@@ -64,7 +64,7 @@ pub(super) const STRING_TAGS: [u64; 7] = [
 ];
 const DT_AUXILIARY: u64 = 0x7fff_fffd;
 const DT_FILTER: u64 = 0x7fff_ffff;
-const DT_RELR: u64 = 36;
+pub(super) const DT_RELR: u64 = 36;
 /// All other tags that hold an address. What they refer to is code or data, which never moves.
 pub(super) const FIXED_ADDRESSES: [u64; 11] = [
     dynamic::DT_PLTGOT,
@@ -391,8 +391,8 @@ impl<'a> ElfTables<'a> {
             return Ok(true);
         }
         for table in [dynamic::DT_VERNEED, dynamic::DT_VERDEF] {
-            let names = self.version_names(dynamic, table)?;
-            if names.iter().flatten().any(is_inside) {
+            let records = self.version_records(dynamic, table)?;
+            if records.iter().flat_map(|record| &record.names).any(is_inside) {
                 return Ok(true);
             }
         }
@@ -433,19 +433,18 @@ impl<'a> ElfTables<'a> {
         Ok(false)
     }
 
-    /// The records of the needed (`DT_VERNEED`) or defined (`DT_VERDEF`) GNU symbol versions: for
-    /// each record, the offsets of its names in the dynamic strings. The first name of a needed record is
-    /// the library. See [Symbol Versioning] in the Linux Standard Base.
+    /// The records of the needed (`DT_VERNEED`) or defined (`DT_VERDEF`) GNU symbol versions. See
+    /// [Symbol Versioning] in the Linux Standard Base.
     ///
     /// The records have the same fields in files of both classes, and the byte order of the file.
     ///
     /// [Symbol Versioning]:
     /// https://refspecs.linuxfoundation.org/LSB_5.0.0/LSB-Core-generic/LSB-Core-generic/symversion.html
-    pub(super) fn version_names(
+    pub(super) fn version_records(
         &self,
         dynamic: &[DynamicEntry],
         table: u64,
-    ) -> Result<Vec<Vec<u64>>> {
+    ) -> Result<Vec<VersionRecord>> {
         let format =
             if table == dynamic::DT_VERNEED { &NEEDED_VERSIONS } else { &DEFINED_VERSIONS };
         let mut left = MAX_VERSIONS;
@@ -466,10 +465,13 @@ impl<'a> ElfTables<'a> {
             let record = read_record(address, format.next)?;
             let library = format.name.map(|field| self.number(&record, field, 4));
             let mut names = Vec::from_iter(library);
+            let defined = format.index.map(|field| self.number(&record, field, 2));
+            let mut indexes = Vec::from_iter(defined);
             let mut inner_address = address.saturating_add(self.number(&record, format.inner, 4));
             for _ in 0..self.number(&record, format.inner_count, 2) {
                 let version = read_record(inner_address, format.inner_next)?;
                 names.push(self.number(&version, format.inner_name, 4));
+                indexes.extend(format.inner_index.map(|field| self.number(&version, field, 2)));
                 let step = self.number(&version, format.inner_next, 4);
                 inner_address = inner_address.saturating_add(step);
                 // A distance of 0 ends the list, even if the stated number is larger.
@@ -477,12 +479,20 @@ impl<'a> ElfTables<'a> {
                     break;
                 }
             }
-            records.push(names);
+            records.push(VersionRecord { names, indexes });
             let step = self.number(&record, format.next, 4);
             next_address = (step > 0).then(|| address.saturating_add(step));
         }
         Ok(records)
     }
+}
+
+/// A record of the needed or defined symbol versions.
+pub(super) struct VersionRecord {
+    /// The offsets of its names in the dynamic strings. The first name of a needed record is the library.
+    pub(super) names: Vec<u64>,
+    /// The numbers that symbols use for its versions.
+    pub(super) indexes: Vec<u64>,
 }
 
 /// A table of program headers or section headers, as the file header describes it.
@@ -503,6 +513,8 @@ struct VersionFormat {
     count_tag: u64,
     /// The name of a record. Only needed versions have it: the library.
     name: Option<usize>,
+    /// The number of a defined version.
+    index: Option<usize>,
     /// The number of inner records.
     inner_count: usize,
     /// The distance to the first inner record.
@@ -511,6 +523,8 @@ struct VersionFormat {
     next: usize,
     /// The name of an inner record: the version.
     inner_name: usize,
+    /// The number of a needed version.
+    inner_index: Option<usize>,
     /// The distance to the next inner record, or 0.
     inner_next: usize,
 }
@@ -519,20 +533,24 @@ struct VersionFormat {
 const NEEDED_VERSIONS: VersionFormat = VersionFormat {
     count_tag: dynamic::DT_VERNEEDNUM,
     name: Some(4),
+    index: None,
     inner_count: 2,
     inner: 8,
     next: 12,
     inner_name: 8,
+    inner_index: Some(6),
     inner_next: 12,
 };
 /// `Elf64_Verdef` and `Elf64_Verdaux`.
 const DEFINED_VERSIONS: VersionFormat = VersionFormat {
     count_tag: dynamic::DT_VERDEFNUM,
     name: None,
+    index: Some(4),
     inner_count: 6,
     inner: 12,
     next: 16,
     inner_name: 0,
+    inner_index: None,
     inner_next: 4,
 };
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod compiled;
 mod cost;
+mod damaged_tables;
 mod layouts;
 mod linkers;
 mod load;

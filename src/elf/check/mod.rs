@@ -3,6 +3,7 @@
 //! The rules in `rules` hold for every file that loads. The functions here compare two files:
 //! everything but the run path must be the same, except that tables may have moved.
 
+mod loader_tables;
 mod rules;
 
 use std::{io, ops::Range};
@@ -81,9 +82,14 @@ pub fn broken_rules(source: &dyn ReadAt) -> Result<Vec<String>> {
 /// The reasons why a kernel or a loader would refuse a program or library; empty if there are none.
 pub fn faults(source: &dyn ReadAt) -> Result<Vec<String>> {
     let raw = RawElf::read(source)?;
-    let faults =
-        [rules::check_loads(&raw), rules::check_headers(&raw), rules::check_loadable(&raw)?];
-    Ok(faults.concat())
+    let mut faults =
+        [rules::check_loads(&raw), rules::check_headers(&raw), rules::check_loadable(&raw)?]
+            .concat();
+    // Where the tables are follows from the segments.
+    if faults.is_empty() {
+        faults.extend(loader_tables::check_loader_tables(&raw)?);
+    }
+    Ok(faults)
 }
 
 /// An error unless the patched file keeps everything that a loader and the usual tools rely on, and

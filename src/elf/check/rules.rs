@@ -22,7 +22,7 @@ use crate::{
     error::Result,
 };
 
-const PAGE: u64 = 0x1000;
+pub(super) const PAGE: u64 = 0x1000;
 /// The dynamic loader in the [ABI of x86-64](https://gitlab.com/x86-psABIs/x86-64-ABI).
 const LOADER: &[u8] = b"/lib64/ld-linux-x86-64.so.2";
 /// The kernel refuses longer paths (`PATH_MAX`).
@@ -187,14 +187,14 @@ fn check_inner_segments(raw: &RawElf<'_>) -> Vec<String> {
         .collect()
 }
 
-fn is_loaded(raw: &RawElf<'_>, segment: &Segment) -> bool {
+pub(super) fn is_loaded(raw: &RawElf<'_>, segment: &Segment) -> bool {
     let mut loads = raw.tables.loads();
     loads.any(|load| load.covers(&segment.file()) && load.bias() == segment.bias())
 }
 
 /// Loaded sections lie in a segment with the same distance between address and offset, and within
 /// its memory. All sections lie in the file, and none contains the program headers.
-fn check_sections(raw: &RawElf<'_>) -> Vec<String> {
+pub(super) fn check_sections(raw: &RawElf<'_>) -> Vec<String> {
     let headers = raw.tables.table_range();
     let mut broken = Vec::new();
     for (index, section) in raw.tables.sections.iter().enumerate() {
@@ -305,12 +305,12 @@ pub(super) fn check_string_offsets(raw: &RawElf<'_>) -> Result<Vec<String>> {
         .map(|entry| {
             format!("the string of dynamic entry {:#x} is outside: {:#x}", entry.tag, entry.value)
         });
-    let needed = raw.tables.version_names(raw.entries(), DT_VERNEED)?;
-    let defined = raw.tables.version_names(raw.entries(), DT_VERDEF)?;
+    let needed = raw.tables.version_records(raw.entries(), DT_VERNEED)?;
+    let defined = raw.tables.version_records(raw.entries(), DT_VERDEF)?;
     let broken_versions = needed
         .into_iter()
         .chain(defined)
-        .flatten()
+        .flat_map(|record| record.names)
         .filter(|offset| *offset >= size)
         .map(|offset| format!("a version name is outside of the dynamic strings: {offset:#x}"));
     Ok(broken_entries.chain(broken_versions).collect())

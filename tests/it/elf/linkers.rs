@@ -192,6 +192,10 @@ impl Bench {
         let (plan, after) = with_rpath(&before, GOAL).unwrap_or_else(|e| panic!("{what}: {e}"));
         let changed = self.place.put("bin/after", &after);
         assert_eq!(answer(&changed, "x"), Ok(ANSWER), "{what}");
+        // `check` says nothing of what a linker made.
+        for file in [&before, &after] {
+            assert_eq!(rocwheel::elf::faults(file).unwrap(), [""; 0], "{what}");
+        }
         self.assert_stable(what, &after, answer);
         format!("{} +{}", plan.strategy, after.len() - before.len())
     }

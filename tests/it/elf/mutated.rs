@@ -23,6 +23,7 @@ fn damaged_headers_give_an_answer_or_an_error() {
             mutate(&mut file, &mut random);
         }
         let _ = elf::read(&file);
+        let _ = elf::faults(&file);
         match with_rpath(&file, GOAL) {
             Ok((plan, _)) if plan.patch.is_nothing() => {}
             Ok((_, after)) => {

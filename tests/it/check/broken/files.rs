@@ -61,6 +61,7 @@ const ELF: &[Damage] = &[
     ("a segment moves in memory", |set| bytes(set, CORE, HIPRTC, |it| segment(it, 1, |it| it[16] ^= 8))),
     ("PT_DYNAMIC is none", |set| bytes(set, CORE, HIPRTC, |it| segment(it, 2, |it| it[0] = 0))),
     ("PT_DYNAMIC is elsewhere", |set| bytes(set, CORE, HIPRTC, |it| segment(it, 2, |it| it[18] ^= 0x40))),
+    ("PT_LOAD cannot be read", |set| bytes(set, CORE, HIPRTC, |it| segment(it, 1, |it| it[4] &= !4))),
     ("PT_LOAD cannot run", |set| bytes(set, CORE, CLANG, |it| segment(it, 1, |it| it[4] &= !1))),
     ("PT_INTERP is in no segment", |set| {
         bytes(set, CORE, CLANG, |it| {
@@ -289,6 +290,8 @@ fn elf_files() {
       error   RW406 broken-elf: `_rocm_sdk_core/lib/libhiprtc.so.7`: no dynamic table
     PT_DYNAMIC is elsewhere
       error   RW406 broken-elf: `_rocm_sdk_core/lib/libhiprtc.so.7`: the dynamic table is in no segment
+    PT_LOAD cannot be read
+      error   RW406 broken-elf: `_rocm_sdk_core/lib/libhiprtc.so.7`: `DT_RELA` is in no segment that can be read: 0x248
     PT_LOAD cannot run
       error   RW406 broken-elf: `_rocm_sdk_core/lib/llvm/bin/clang-22`: it begins at 0x4000f0, where no code can run
     PT_INTERP is in no segment
