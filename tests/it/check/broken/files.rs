@@ -185,8 +185,9 @@ pub(super) const UNSEEN: &[Damage] = &[
     ("a header is another", |set| bytes(set, CORE, "hip_runtime.h", |it| it[0] ^= 1)),
     ("a byte of code is another", |set| {
         bytes(set, CORE, HIPRTC, |it| {
-            let at = it.iter().rposition(|byte| *byte != 0).unwrap();
-            it[at] ^= 0x40;
+            // The function jumps to another one: `jmp *DISTANCE(%rip)`.
+            let at = it.windows(2).position(|code| code == [0xff, 0x25]).unwrap();
+            it[at + 2] ^= 0x40;
         });
     }),
     ("a byte of device code is another", |set| bytes(set, DEVICE, "_gfx942.dat", |it| it[0] ^= 1)),
