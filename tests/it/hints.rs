@@ -325,7 +325,7 @@ fn each_command_in_the_hint_of_an_error_runs() {
 }
 
 /// Commands in texts of the program that are no whole command: the reader knows the rest.
-const NAMES: [&str; 27] = [
+const NAMES: [&str; 28] = [
     "rocwheel build",
     "rocwheel build --on-collision last",
     "rocwheel build --version",
@@ -335,6 +335,7 @@ const NAMES: [&str; 27] = [
     "rocwheel deps update",
     "rocwheel fetch",
     "rocwheel fetch --find",
+    "rocwheel fetch --run-id ID --output-dir {}",
     "rocwheel framework tie",
     "rocwheel index",
     "rocwheel place",

@@ -25,6 +25,7 @@ use crate::{
     error::{Context, Error, Hint, Result, Stop, anyhow, bail, ensure},
     io::FileIdentity,
     parallel,
+    quantity::shell_word,
     relpath::{
         RelPath,
         links::{Node, ResolvedLink, resolve},
@@ -116,8 +117,7 @@ fn list_artifacts(directory: &Path) -> Result<Listing> {
     artifacts.sort_by_cached_key(|listed| listed.artifact.name.to_string());
     skipped.sort_by(|a, b| a.name.cmp(&b.name));
     if artifacts.is_empty() {
-        return Err(no_artifacts(&directory, &skipped))
-            .hint("`rocwheel fetch` puts artifacts there");
+        return Err(no_artifacts(&directory, &skipped)).hint(where_artifacts_are(&directory));
     }
     Ok(Listing { directory, artifacts, skipped })
 }
@@ -285,9 +285,24 @@ fn read_link_text(source: &Path) -> Result<String> {
     }
 }
 
+/// The hint for a directory without artifacts. `pipeline` has them in a directory of its output directory.
+fn where_artifacts_are(directory: &Path) -> String {
+    let below = directory.join("artifacts");
+    if below.is_dir() {
+        return format!("pass `{}`, which is a directory of artifacts", below.display());
+    }
+    format!(
+        "fetch a run into it: `rocwheel fetch --run-id ID --output-dir {}`",
+        shell_word(&directory.to_string_lossy())
+    )
+}
+
 fn no_artifacts(directory: &Path, skipped: &[Skipped]) -> Error {
     let directory = directory.display();
-    match skipped {
+    // A hidden file is one of this program or of a tool, and not what the user takes for an artifact.
+    let visible: Vec<&Skipped> = skipped.iter().filter(|it| !it.name.starts_with('.')).collect();
+    match visible.as_slice() {
+        [] if !skipped.is_empty() => anyhow!("no artifacts in `{directory}`"),
         [] => anyhow!("no artifacts in `{directory}`, which is empty"),
         [first, rest @ ..] => anyhow!(
             "no artifacts in `{directory}`; `{}`: {}{}",

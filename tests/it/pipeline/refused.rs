@@ -156,11 +156,11 @@ fn what_is_missing_is_said_in_words() {
     $ --artifact-dir empty
     error: no artifacts in `HERE/empty`, which is empty
 
-    hint: `rocwheel fetch` puts artifacts there
+    hint: fetch a run into it: `rocwheel fetch --run-id ID --output-dir HERE/empty`
     $ --artifact-dir empty --dry-run
     error: no artifacts in `HERE/empty`, which is empty
 
-    hint: `rocwheel fetch` puts artifacts there
+    hint: fetch a run into it: `rocwheel fetch --run-id ID --output-dir HERE/empty`
     $ --artifact-dir run.json
     error: not a directory: `run.json`
 

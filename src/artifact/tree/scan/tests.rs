@@ -196,13 +196,20 @@ fn a_directory_without_artifacts_is_an_error() {
     insta::assert_snapshot!(Fixture::new().refused(), @"
     error: no artifacts in `DIR`, which is empty
 
-    hint: `rocwheel fetch` puts artifacts there
+    hint: fetch a run into it: `rocwheel fetch --run-id ID --output-dir DIR`
     ");
     insta::assert_snapshot!(Fixture::new().file("a_lib_generic.tar.xz", "").file("b", "").refused(), @"
     error: no artifacts in `DIR`; `a_lib_generic.tar.xz`: an archive that is not unpacked (and 1 more)
 
-    hint: `rocwheel fetch` puts artifacts there
+    hint: fetch a run into it: `rocwheel fetch --run-id ID --output-dir DIR`
     ");
+    // The directory that `pipeline` wrote to.
+    let around = Fixture::new().file("artifacts/x", "").file(".rocwheel-unpacked.txt", "");
+    insta::assert_snapshot!(around.refused(), @r#"
+    error: no artifacts in `DIR`; `artifacts`: not of the form `name_component_scope`: "artifacts"
+
+    hint: pass `DIR/artifacts`, which is a directory of artifacts
+    "#);
     let missing = ArtifactTree::scan(Path::new("/not/here"), NonZeroUsize::MIN, &Stop::default());
     assert!(render(&missing.unwrap_err()).contains("`/not/here`"));
 }
