@@ -18,7 +18,6 @@ use crate::{
     policy::DistNames,
     run::{ArtifactGroup, Platform},
     target::Target,
-    version::Version,
 };
 
 /// The most projects in one line. The table of packages has all projects of a larger set.
@@ -75,13 +74,13 @@ pub fn choices(set: &SetJson) -> Vec<Choice> {
     choices.map(|(family, target)| Choice { family, target }).collect()
 }
 
-/// The targets to choose from: those of `rocm`, or those of its frameworks if there is no `rocm`.
+/// The targets to choose from: the targets of `rocm`, or of its frameworks if there is no `rocm`.
 pub fn targets<'a>(files: impl IntoIterator<Item = &'a PackageFile>) -> Vec<Target> {
-    let files: Vec<&PackageFile> = files.into_iter().collect();
-    if files.iter().any(|file| file.project.normalized() == "rocm") {
-        return device_targets(files.iter().map(|file| &file.project));
+    let listed: Vec<&PackageFile> = files.into_iter().collect();
+    if listed.iter().any(|file| file.project.normalized() == "rocm") {
+        return device_targets(listed.iter().map(|file| &file.project));
     }
-    let projects = ProjectOfOthers::all(files);
+    let projects = ProjectOfOthers::all(listed);
     sorted_targets(projects.into_iter().flat_map(|it| it.targets))
 }
 
@@ -163,11 +162,13 @@ pub fn note_of_two_indexes(set: &SetJson, places: Places<'_>) -> Option<&'static
 
 /// The command lines that install downloaded packages from a directory.
 pub fn downloaded(set: &SetJson, directory: &str, choice: &Choice) -> Vec<(&'static str, String)> {
-    let family = choice.family.as_ref();
-    let family = family.map_or_else(String::new, |it| format!(" --find-links {directory}/{it}"));
+    let family_option = match &choice.family {
+        Some(family) => format!(" --find-links {directory}/{family}"),
+        None => String::new(),
+    };
     let what = quoted_requirements(set, choice);
     let line = |installer: &str| {
-        format!("{installer} install --no-index --find-links {directory}{family}{what}")
+        format!("{installer} install --no-index --find-links {directory}{family_option}{what}")
     };
     vec![("pip", line("pip")), ("uv", line("uv pip"))]
 }
@@ -203,29 +204,31 @@ pub fn requirements<'a>(
     files: impl IntoIterator<Item = &'a PackageFile>,
     target: Option<&Target>,
 ) -> Vec<String> {
-    let files = files.into_iter().filter(|file| file.yanked.is_none());
-    let all: Vec<&PackageFile> = files.collect();
-    let files = all.iter().map(|it| (it.project.normalized(), &it.version));
-    let files: Vec<(&str, &Version)> = files.collect();
-    let rocm = files.iter().filter(|(project, _)| *project == "rocm");
-    let Some(version) = rocm.map(|(_, version)| *version).max() else {
-        let parts = all.iter().filter(|it| is_ours(&it.project));
-        let parts: Vec<String> =
-            parts.map(|it| format!("{}=={}", it.project, it.version)).dedup().collect();
-        let others = ProjectOfOthers::all(all);
-        let others = others.iter().map(|it| it.requirement(target));
-        return parts.into_iter().chain(others).take(MOST_PROJECTS).collect();
+    let offered: Vec<&PackageFile> =
+        files.into_iter().filter(|file| file.yanked.is_none()).collect();
+    let rocm = offered.iter().filter(|it| it.project.normalized() == "rocm");
+    let Some(version) = rocm.map(|it| &it.version).max() else {
+        let parts: Vec<String> = offered
+            .iter()
+            .filter(|it| is_ours(&it.project))
+            .map(|it| format!("{}=={}", it.project, it.version))
+            .dedup()
+            .collect();
+        let projects = ProjectOfOthers::all(offered);
+        let of_others = projects.iter().map(|it| it.requirement(target));
+        return parts.into_iter().chain(of_others).take(MOST_PROJECTS).collect();
     };
-    let has = |start: &str| {
-        let mut files = files.iter().filter(|(_, other)| *other == version);
-        files.any(|(project, _)| project.starts_with(start))
+    let has_package = |start: &str| {
+        offered
+            .iter()
+            .any(|it| it.version == *version && it.project.normalized().starts_with(start))
     };
     let names = DistNames::built_in();
     let mut extras = Vec::new();
-    if has(&names.libraries) {
+    if has_package(&names.libraries) {
         extras.push("libraries".to_owned());
     }
-    if has(&names.devel) {
+    if has_package(&names.devel) {
         extras.push("devel".to_owned());
     }
     extras.extend(target.map(|target| format!("device-{target}")));

@@ -1,5 +1,5 @@
-//! What an index says of a set: its document, addresses and pages, and how to read those of others. Pure: nothing
-//! here opens a file or asks a server.
+//! What an index says of a set: its document, addresses and pages, and how to read the pages of others. Pure:
+//! nothing here opens a file or asks a server.
 //!
 //! | file | what it has |
 //! |---|---|

@@ -144,7 +144,7 @@ impl PackageFile {
         (&self.project, &self.version, self.name(), self.directory())
     }
 
-    /// The path is outside input: it must be a key of a file, in no directory but that of a family.
+    /// The path is outside input: it must be a key of a file, in no directory but the one named as a family.
     pub(super) fn ensure_valid(&self) -> Result<()> {
         let key: Key = self.path.parse()?;
         let depth = self.below().matches('/').count();

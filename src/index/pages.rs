@@ -89,7 +89,7 @@ pub fn is_index_page(path: &str, text: &str) -> bool {
     text.contains(MARK)
 }
 
-/// All pages of a set in the order of writing. `views` are those of the set.
+/// All pages of a set in the order of writing. `views` are the views of the set.
 pub fn pages<'a>(set: &'a SetJson, views: &'a [IndexView<'a>]) -> Vec<IndexPage<'a>> {
     let mut all = Vec::new();
     let layouts = set.layouts();

@@ -23,9 +23,7 @@ pub struct Address {
 impl Address {
     /// A path in the store of the place.
     pub fn here(path: impl Into<String>) -> Self {
-        let origin = None;
-        let path = path.into();
-        Self { origin, path }
+        Self { origin: None, path: path.into() }
     }
 }
 
@@ -46,11 +44,11 @@ pub struct FileClaim {
     /// [PEP 714](https://peps.python.org/pep-0714/)).
     pub has_metadata: bool,
     pub metadata: Option<Sha256>,
-    /// Of pages in HTML.
+    /// Only read from pages in HTML.
     pub requires_python: Option<String>,
     /// Why it is yanked ([PEP 592](https://peps.python.org/pep-0592/)).
     pub yanked: Option<String>,
-    /// Of pages in HTML.
+    /// Only read from pages in HTML.
     pub upload_time: Option<String>,
 }
 
@@ -82,8 +80,9 @@ pub(crate) fn html_links(page: &str) -> Vec<PageLink> {
         let digest = |text: &str| text.strip_prefix("sha256=")?.parse().ok();
         let href = value("href")?;
         let fragment = href.split_once('#').map_or("", |(_, fragment)| fragment);
-        let metadata = value("data-core-metadata").or_else(|| value("data-dist-info-metadata"));
-        let metadata = metadata.filter(|text| *text != "false");
+        let metadata = value("data-core-metadata")
+            .or_else(|| value("data-dist-info-metadata"))
+            .filter(|attribute| *attribute != "false");
         let claim = FileClaim {
             sha256: fragment.split('&').find_map(digest),
             size: value("data-size").and_then(|size| size.parse().ok()),
@@ -161,8 +160,7 @@ impl DirectoryKey {
 fn json_links(page: &str) -> Result<Vec<PageLink>> {
     let link = |file: Value| -> Option<PageLink> {
         let digest = |value: &Value| value["sha256"].as_str()?.parse().ok();
-        let metadata = file.get("core-metadata");
-        let metadata = metadata.filter(|it| **it != Value::Bool(false));
+        let metadata = file.get("core-metadata").filter(|it| **it != Value::Bool(false));
         let claim = FileClaim {
             sha256: digest(&file["hashes"]),
             size: file["size"].as_u64(),

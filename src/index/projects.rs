@@ -39,25 +39,24 @@ pub type ProjectFiles<'a> = (&'a str, &'a [&'a PackageFile]);
 
 /// The projects of a view by group, in the order of `packages.toml`, and targets by number.
 pub fn grouped<'a>(view: &'a IndexView<'_>) -> Vec<(PackageGroup, Vec<ProjectFiles<'a>>)> {
-    let ordered = view.projects().sorted_by_cached_key(|(name, files)| {
+    let by_group = view.projects().sorted_by_cached_key(|(name, files)| {
         let (group, position) =
             files.first().map_or((PackageGroup::Others, 0), |file| group(&file.project));
-        let target = device_target(name);
-        let number = target.map(|it| (it.base().as_str().len(), it));
+        let number = device_target(name).map(|target| (target.base().as_str().len(), target));
         (group, position, number, (*name).to_owned())
     });
-    let ordered: Vec<ProjectFiles<'_>> = ordered.collect();
-    let of = |files: &[&PackageFile]| files.first().map(|file| group(&file.project).0);
-    let groups = ordered.chunk_by(|one, other| of(one.1) == of(other.1));
-    let groups = groups.filter_map(|all| Some((of(all.first()?.1)?, all.to_vec())));
-    groups.collect()
+    let ordered: Vec<ProjectFiles<'_>> = by_group.collect();
+    let group_of = |files: &[&PackageFile]| files.first().map(|file| group(&file.project).0);
+    ordered
+        .chunk_by(|one, other| group_of(one.1) == group_of(other.1))
+        .filter_map(|projects| Some((group_of(projects.first()?.1)?, projects.to_vec())))
+        .collect()
 }
 
-/// The group of a project, and its position there: that of its package in `packages.toml`.
+/// The group of a project, and its position in the group: the position of its package in `packages.toml`.
 fn group(project: &DistName) -> (PackageGroup, usize) {
     let mut packages = CATALOG.packages().iter();
-    let found = packages.find_position(|it| it.has_dist(project.normalized()));
-    match found {
+    match packages.find_position(|it| it.has_dist(project.normalized())) {
         Some((position, package)) => {
             let group = match package.kind {
                 PackageKind::Selector | PackageKind::Runtime => PackageGroup::Host,
@@ -118,12 +117,12 @@ struct DevicePackage<'a> {
 
 impl DevicePackage<'_> {
     fn is_of(&self, project: &DistName) -> bool {
-        let project = project.normalized();
-        self.prefix == project || self.prefix.strip_prefix("amd-") == Some(project)
+        let name = project.normalized();
+        self.prefix == name || self.prefix.strip_prefix("amd-") == Some(name)
     }
 }
 
-/// The beginning of the name of a device package, and its target. `None` for that of a family.
+/// The beginning of the name of a device package, and its target. A package for a family has no target.
 fn device_package(project: &DistName) -> Option<(&str, Option<Target>)> {
     let (prefix, name) = project.normalized().rsplit_once("-device-")?;
     if TargetTable::builtin().is_sub_family(name) {
@@ -135,15 +134,15 @@ fn device_package(project: &DistName) -> Option<(&str, Option<Target>)> {
 impl<'a> ProjectOfOthers<'a> {
     /// All of them in order. Device packages, and the sdists that select one, are left out.
     pub fn all(files: impl IntoIterator<Item = &'a PackageFile>) -> Vec<Self> {
-        let files = files.into_iter().filter(|it| it.yanked.is_none());
+        let offered = files.into_iter().filter(|it| it.yanked.is_none());
         let mut newest = BTreeMap::new();
         let mut devices = Vec::new();
         let mut extras: BTreeMap<(&DistName, &Version), Vec<&Target>> = BTreeMap::new();
-        for file in files.filter(|it| !is_ours(&it.project)) {
+        for file in offered.filter(|it| !is_ours(&it.project)) {
             let known = newest.entry(&file.project).or_insert(&file.version);
             *known = (*known).max(&file.version);
-            let own = extras.entry((&file.project, &file.version)).or_default();
-            own.extend(&file.device_extras);
+            let targets = extras.entry((&file.project, &file.version)).or_default();
+            targets.extend(&file.device_extras);
             devices.extend(device_package(&file.project).map(|(prefix, target)| {
                 let version = &file.version;
                 DevicePackage { prefix, target, version }
@@ -152,18 +151,24 @@ impl<'a> ProjectOfOthers<'a> {
         devices.retain(|it| newest.keys().any(|project| it.is_of(project)));
         let is_part = |project: &DistName| {
             let name = project.normalized();
-            let prefix = device_package(project).map(|it| it.0);
-            let prefix = prefix.or_else(|| name.strip_suffix("-device"));
+            let prefix = match device_package(project) {
+                Some((prefix, _)) => Some(prefix),
+                None => name.strip_suffix("-device"),
+            };
             devices.iter().any(|it| Some(it.prefix) == prefix)
         };
         let projects = newest.iter().filter(|(name, _)| !is_part(name));
-        let projects = projects.map(|(name, version)| {
-            let own = devices.iter().filter(|it| it.is_of(name) && it.version == *version);
-            let own = own.filter_map(|it| it.target.as_ref());
-            let extras = extras.get(&(*name, *version)).into_iter().flatten();
-            Self { name, version, targets: sorted_targets(own.chain(extras.copied()).cloned()) }
-        });
-        projects.collect()
+        projects
+            .map(|(name, version)| {
+                let with_package = devices
+                    .iter()
+                    .filter(|it| it.is_of(name) && it.version == *version)
+                    .filter_map(|it| it.target.as_ref());
+                let with_extra = extras.get(&(*name, *version)).into_iter().flatten().copied();
+                let targets = sorted_targets(with_package.chain(with_extra).cloned());
+                Self { name, version, targets }
+            })
+            .collect()
     }
 
     /// `torch[device-gfx942]==2.12.0`
@@ -186,10 +191,10 @@ pub fn ensure_one_form<'a>(wheels: impl Iterator<Item = (&'a str, &'a [u8])>) ->
         let Ok(metadata) = Metadata::parse(metadata) else {
             continue;
         };
-        let is_split = metadata.requirements().any(|it| {
-            let target = device_package(&it.name).and_then(|(_, target)| target);
-            let is_extra = |target| it.marker.is_for_extra(&format!("device-{target}"));
-            !is_ours(&it.name) && target.is_some_and(is_extra)
+        let is_split = metadata.requirements().any(|required| {
+            let target = device_package(&required.name).and_then(|(_, target)| target);
+            let is_extra = |target| required.marker.is_for_extra(&format!("device-{target}"));
+            !is_ours(&required.name) && target.is_some_and(is_extra)
         });
         let [whole, split] = forms.entry((metadata.name, metadata.version)).or_default();
         *(if is_split { split } else { whole }) = Some(file);

@@ -109,8 +109,7 @@ impl SetJson {
             );
         }
         if identity.version.is_none() {
-            let mut files = files.iter().rev();
-            let rocm = files.find(|file| file.project.normalized() == "rocm");
+            let rocm = files.iter().rfind(|file| file.project.normalized() == "rocm");
             identity.version = rocm.map(|file| file.version.clone());
         }
         let targets = device_targets(files.iter().map(|file| &file.project));

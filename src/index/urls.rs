@@ -69,7 +69,7 @@ impl Urls {
         Self { family, ..self.clone() }
     }
 
-    /// Whether the set is that of one family among the sets of a run:
+    /// Whether the set is of one family, among the sets of a run:
     /// `https://host/1-linux/python/gfx94X-dcgpu/`.
     pub fn is_of_family(&self) -> bool {
         let mut segments = self.set.trim_end_matches('/').rsplit('/');
@@ -128,11 +128,10 @@ impl Addresses {
             find_links_url: urls.find_links(),
             families,
         };
-        let families = families.into_iter().map(|family| {
-            let own = of(&urls.of_family(family), BTreeMap::new());
-            (family.to_string(), own)
-        });
-        of(urls, families.collect())
+        let by_family = families
+            .into_iter()
+            .map(|family| (family.to_string(), of(&urls.of_family(family), BTreeMap::new())));
+        of(urls, by_family.collect())
     }
 }
 

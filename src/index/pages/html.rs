@@ -92,8 +92,10 @@ pub fn directory_page(project: &str, files: &[&PackageFile], directory: &str) ->
 
 /// The page of a product: the directories of its projects.
 pub fn directory_root(projects: &BTreeSet<String>) -> String {
-    let items = projects.iter().map(|project| escape(project));
-    let items = items.map(|name| format!("<li><a href=\"{name}/\">{name}</a></li>\n"));
+    let items = projects.iter().map(|project| {
+        let name = escape(project);
+        format!("<li><a href=\"{name}/\">{name}</a></li>\n")
+    });
     let lead = format!("<p>{}</p>\n", many(projects.len(), "project"));
     let list = format!("<ul>\n{}</ul>\n", items.collect::<String>());
     let head = Head { title: "Python packages".to_owned(), line: String::new(), lead };
@@ -105,14 +107,15 @@ pub(super) fn root_page(view: &IndexView, set: &SetJson) -> String {
     let groups = grouped(view).into_iter().map(|(group, projects)| {
         let items = projects.iter().map(|(project, files)| {
             let name = escape(project);
-            let newest = files.last().map(|file| file.version.to_string());
-            let newest = escape(&newest.unwrap_or_default());
-            let about = about(project).map(|it| format!("<p>{}</p>", escape(it)));
-            let about = about.unwrap_or_default();
-            format!("<li><a href=\"{name}/\">{name}</a> <span>{newest}</span>{about}</li>\n")
+            let newest =
+                files.last().map_or_else(String::new, |file| escape(&file.version.to_string()));
+            let paragraph = match about(project) {
+                Some(about) => format!("<p>{}</p>", escape(about)),
+                None => String::new(),
+            };
+            format!("<li><a href=\"{name}/\">{name}</a> <span>{newest}</span>{paragraph}</li>\n")
         });
-        let items: String = items.collect();
-        format!("<h2>{group}</h2>\n<ul>\n{items}</ul>\n")
+        format!("<h2>{group}</h2>\n<ul>\n{}</ul>\n", items.collect::<String>())
     });
     let count = format!(
         "{}, {}",
@@ -147,15 +150,14 @@ pub(super) fn find_links_page(view: &IndexView, set: &SetJson, directory: &str) 
     let of_listed = IndexView { family: view.family.clone(), files: listed, layout: view.layout };
     let mut list = families;
     for (group, all) in grouped(&of_listed) {
-        let files = all.iter().flat_map(|(_, files)| by_version(files)).flatten();
-        let files: Vec<&PackageFile> = files.copied().collect();
+        let files: Vec<&PackageFile> =
+            all.iter().flat_map(|(_, files)| by_version(files)).flatten().copied().collect();
         let _ = writeln!(list, "<h2>{group}</h2>");
         add_files(&mut list, &files, directory, Detail::About);
     }
     let count = count_text(&of_listed.files) + &left_out;
     let head = head(view, set, &count, Way::FindLinks);
-    let pages = [("Index", "simple/"), ("SHA256SUMS", ""), ("set.json", "")];
-    let pages = pages.map(|(name, path)| {
+    let pages = [("Index", "simple/"), ("SHA256SUMS", ""), ("set.json", "")].map(|(name, path)| {
         let path = match path {
             "" => name.to_owned(),
             path => view.top() + path,
@@ -232,8 +234,9 @@ fn facts(files: &[&PackageFile], set: &SetJson, count: &str, with_links: bool) -
         _ => escape(name),
     };
     let run = identity.run_id.as_ref().map(|run| {
-        let path = repository.filter(|_| !run.is_local());
-        let path = path.map(|it| format!("{it}/actions/runs/{run}"));
+        let path = repository
+            .filter(|_| !run.is_local())
+            .map(|repository| format!("{repository}/actions/runs/{run}"));
         let of = repository.map(|it| format!(" of {}", escape(&it.to_string())));
         named(run.as_str(), path) + &of.unwrap_or_default()
     });
@@ -243,9 +246,9 @@ fn facts(files: &[&PackageFile], set: &SetJson, count: &str, with_links: bool) -
     });
     let times = files.iter().filter_map(|it| it.upload_time.as_deref());
     let time = times.max().map(|time| escape(&moment(time)));
-    let rows =
+    let facts =
         [("Packages", Some(escape(count))), ("Run", run), ("Commit", commit), ("Uploaded", time)];
-    let rows = rows.into_iter().filter_map(|(name, value)| {
+    let rows = facts.into_iter().filter_map(|(name, value)| {
         Some(format!("<div><dt>{name}</dt><dd>{}</dd></div>\n", value?))
     });
     format!("<dl>\n{}</dl>\n", rows.collect::<String>())
@@ -288,8 +291,11 @@ fn install_block(requirement: Option<&str>, way: Way) -> String {
         let line = format!("{command} install \"{requirement}\" {options}");
         format!("<pre>{}</pre>\n", escape(&line))
     };
-    let (pip, uv) = (line("pip", pip), line("uv pip", uv));
-    format!("<p>To install, copy a line and paste {where_} at its end:</p>\n{pip}{uv}")
+    format!(
+        "<p>To install, copy a line and paste {where_} at its end:</p>\n{}{}",
+        line("pip", pip),
+        line("uv pip", uv)
+    )
 }
 
 /// The targets to choose from, of which the install lines name the first.
@@ -308,15 +314,15 @@ fn targets_of_lines(view: &IndexView) -> String {
     let Some((first, others)) = targets.split_first() else {
         return String::new();
     };
-    let product = TargetTable::builtin().product(first);
-    let product = product.map(|it| format!(", {}", escape(it)));
-    let product = product.unwrap_or_default();
-    let others = others.iter().map(|it| format!("<code>{it}</code>")).join(", ");
-    let others = match others.as_str() {
+    let product = match TargetTable::builtin().product(first) {
+        Some(product) => format!(", {}", escape(product)),
+        None => String::new(),
+    };
+    let hint = match others.iter().map(|it| format!("<code>{it}</code>")).join(", ").as_str() {
         "" => String::new(),
         others => format!(" For another GPU, write its name instead: {others}."),
     };
-    format!("<p>The lines are for <code>{first}</code>{product}.{others}</p>\n")
+    format!("<p>The lines are for <code>{first}</code>{product}.{hint}</p>\n")
 }
 
 /// The style sheet of every page.
@@ -328,9 +334,11 @@ pub(super) const STYLE: &str = include_str!("../style.css");
 /// follow the reader's light or dark theme. A click selects a whole command line.
 pub(super) fn frame(head: &Head, nav: &str, content: &str) -> String {
     let nav = Some(nav).filter(|nav| !nav.is_empty());
-    let line = Some(&head.line).filter(|line| !line.is_empty());
-    let line = line.map_or(String::new(), |line| format!("<p>{}</p>\n", escape(line)));
-    let heading = format!("<h1>{}</h1>\n{line}", escape(&head.title));
+    let paragraph = match head.line.as_str() {
+        "" => String::new(),
+        line => format!("<p>{}</p>\n", escape(line)),
+    };
+    let heading = format!("<h1>{}</h1>\n{paragraph}", escape(&head.title));
     format!(
         include_str!("../page.html"),
         version = REPOSITORY_VERSION,
@@ -389,10 +397,9 @@ fn add_file(list: &mut String, file: &PackageFile, directory: &str, detail: Deta
         ("size", Some(file.size.to_string())),
         ("upload-time", file.upload_time.clone()),
     ];
-    let attributes = attributes.into_iter().filter_map(|(name, value)| {
-        let value = value?;
-        Some(format!(" data-{name}=\"{}\"", escape(&value)))
-    });
+    let data = attributes
+        .into_iter()
+        .filter_map(|(name, value)| Some(format!(" data-{name}=\"{}\"", escape(&value?))));
     let yanked = file.yanked.as_deref().map(|reason| {
         let colon = if reason.is_empty() { "" } else { ": " };
         format!(" <em>yanked{colon}{}</em>", escape(reason))
@@ -401,26 +408,23 @@ fn add_file(list: &mut String, file: &PackageFile, directory: &str, detail: Deta
         Detail::About => about(file.project.normalized()).map(escape),
         Detail::Facts => Some(file_facts(file)),
     };
-    let note = note.map(|note| format!("<p>{note}</p>"));
     let _ = writeln!(
         list,
         "<li><a href=\"{}#sha256={}\"{}>{}</a> <span>{}</span>{}{}</li>",
         link(directory, &file.path),
         file.sha256,
-        attributes.collect::<String>(),
+        data.collect::<String>(),
         escape(file.name()),
         size(file.size),
         yanked.unwrap_or_default(),
-        note.unwrap_or_default(),
+        note.map_or_else(String::new, |note| format!("<p>{note}</p>")),
     );
 }
 
 /// The digest of a file, the Python that it needs, and when it was uploaded, as HTML.
 fn file_facts(file: &PackageFile) -> String {
-    let python = file.requires_python.as_deref();
-    let python = python.map(|it| format!("Python {}", escape(it)));
-    let time = file.upload_time.as_deref();
-    let time = time.map(|it| format!("uploaded {}", escape(&moment(it))));
+    let python = file.requires_python.as_deref().map(|it| format!("Python {}", escape(it)));
+    let time = file.upload_time.as_deref().map(|it| format!("uploaded {}", escape(&moment(it))));
     let digest = format!("<code>sha256:{}</code>", file.sha256);
     let facts = [python, time, Some(digest)].into_iter().flatten();
     facts.collect::<Vec<_>>().join(" · ")
