@@ -113,8 +113,7 @@ impl EarlierSet<'_> {
 
     /// Those that the new set does not have, and its pages would not name.
     fn lost(&self, listing: &Listing<'_>) -> impl Iterator<Item = &PackageFile> {
-        let new = self.new.files.iter().map(PackageFile::below);
-        let new: BTreeSet<&str> = new.collect();
+        let new: BTreeSet<&str> = self.new.files.iter().map(PackageFile::below).collect();
         packages_of(self.known, listing).filter(move |file| !new.contains(file.below()))
     }
 
@@ -126,10 +125,10 @@ impl EarlierSet<'_> {
             let platform = identity.platform.map(|it| format!(" for {it}"));
             version.unwrap_or("another set".into()) + &platform.unwrap_or_default()
         };
-        let there = named(&self.known.identity);
-        let here = named(&self.new.identity);
+        let earlier = named(&self.known.identity);
+        let new = named(&self.new.identity);
         anyhow!(No(format!(
-            "`{place}` has {there}: with {here}, no page would name {packages} that are there; nothing was changed"
+            "`{place}` has {earlier}: with {new}, no page would name {packages} that are there; nothing was changed"
         )))
     }
 }
@@ -141,12 +140,12 @@ fn packages_of<'a>(
 ) -> impl Iterator<Item = &'a PackageFile> {
     let files = known.files.values();
     files.filter(move |file| {
-        let there = listing.objects.get(&file.path);
-        is_ours(&file.project) && there.is_some_and(|it| it.size == file.size)
+        let object = listing.objects.get(&file.path);
+        is_ours(&file.project) && object.is_some_and(|it| it.size == file.size)
     })
 }
 
-/// What goes when a set is replaced: the packages of ours that are still those of the earlier set, their
+/// What goes when a set is replaced: the packages of ours that are still as in the earlier set, their
 /// sidecars, and its pages. `items` stay.
 pub(super) fn leftovers(
     known: &KnownFacts,
@@ -158,8 +157,8 @@ pub(super) fn leftovers(
     let files = known.files.values().cloned().collect();
     let earlier = SetJson::new(known.identity.clone(), files)?;
     let views = earlier.views();
-    let packages = packages_of(known, listing);
-    let packages = packages.flat_map(|file| [file.path.clone(), file.sidecar_path()]);
+    let packages = packages_of(known, listing)
+        .flat_map(|package| [package.path.clone(), package.sidecar_path()]);
     let pages = pages(&earlier, &views).into_iter().map(|page| page.path);
     let goes = |path: &String| listing.objects.contains_key(path) && !stay.contains(path.as_str());
     let mut removals = listing.removals_of_pages(pages.filter(goes).collect(), world)?;

@@ -95,7 +95,7 @@ fn decide(
         world,
         progress: &world.console.progress("Reading", site, None),
     };
-    // Of a directory all was listed above. One that does not exist has the error of a list.
+    // All files of a directory were listed above. For a directory that does not exist, `files` gives the error.
     let listed = if site.local().is_some_and(Path::is_dir) {
         site.files_among(&reading.layouts, &listing.objects)
     } else {

@@ -33,7 +33,7 @@ pub struct LocalSet {
     pub document: SetJson,
     /// What was read of each package, by path.
     pub(super) facts: HashMap<String, ReadFacts>,
-    /// The digests in `set.json`, by path. They may differ from those of the files.
+    /// The digests in `set.json`, by path. The files may have others.
     described: BTreeMap<String, Sha256>,
     /// Further documents that are published with the set, by path.
     pub(super) documents: BTreeMap<String, String>,
@@ -91,8 +91,7 @@ impl LocalSet {
         atomic::write(&page, set.document.pretty())?;
         if let Err(error) = remember(cache, &set.facts, &set.document) {
             let why = one_line(&error);
-            let text = format!("the next command reads the packages again: {why}");
-            world.console.warn(text);
+            world.console.warn(format!("the next command reads the packages again: {why}"));
         }
         Ok(set)
     }
@@ -163,9 +162,8 @@ impl LocalSet {
     /// A wheel from another build can have the same name and version. It looks right, but does not
     /// work with the other packages of this set.
     pub fn ensure_as_described(&self, is_exact: bool) -> Result<()> {
-        let files = self.document.files.iter();
-        let files = files.map(|file| (&file.path, file.sha256));
-        let files: BTreeMap<&String, Sha256> = files.collect();
+        let files: BTreeMap<&String, Sha256> =
+            self.document.files.iter().map(|file| (&file.path, file.sha256)).collect();
         let mut differences = Vec::new();
         for (path, built) in &self.described {
             match files.get(path) {
@@ -175,7 +173,7 @@ impl LocalSet {
                 Some(_) => {}
             }
         }
-        // `index` would describe other bytes as those of the build.
+        // No advice to run `index` on other bytes: it would describe them as what `build` made.
         let hint = if differences.is_empty() {
             "remove what was added, or run `rocwheel index` on it to keep its files"
         } else {
@@ -214,6 +212,5 @@ fn remove_index(place: &SetPlace, root: &Path) -> Result<()> {
 pub fn because(headline: String, mut causes: Vec<String>) -> Option<Error> {
     // The exit code depends on the type of the innermost cause, so that one has to be a `No`.
     let innermost = Error::from(No(causes.pop()?));
-    let causes = causes.into_iter().rev();
-    Some(causes.fold(innermost, Error::context).context(headline))
+    Some(causes.into_iter().rev().fold(innermost, Error::context).context(headline))
 }

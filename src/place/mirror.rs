@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{console::World, error::Result, index::PackageFile};
 
-/// Compares packages with those of a place.
+/// Compares packages with the packages of a place.
 pub fn plan_mirror(packages: &[PackageFile], place: &SetPlace, world: &World) -> Result<Plan> {
     // A plan opens no package, so that it needs no directory of them.
     let source = Path::new("");

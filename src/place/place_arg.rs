@@ -50,9 +50,11 @@ impl FromStr for PlaceArg {
         if let Some(encoded) = text.strip_prefix("file://") {
             let path =
                 percent_decode(encoded).ok_or_else(|| Invalid::new("not an address", text))?;
-            // `file:///C:/packages`
-            let path = path.strip_prefix('/').filter(|_| cfg!(windows)).unwrap_or(&path);
-            return Ok(Self::directory(path));
+            // On Windows the address is `file:///C:/packages`, and the path `C:/packages`.
+            return Ok(Self::directory(match path.strip_prefix('/') {
+                Some(with_drive) if cfg!(windows) => with_drive,
+                _ => &path,
+            }));
         }
         let Some((scheme, rest)) = text.split_once("://") else {
             return Ok(Self::directory(text));

@@ -52,41 +52,39 @@ pub enum PlaceDepth {
 
 /// Finds the packages of a place, sorted by name, and what its pages say if `look` asks for it.
 pub fn find(place: &SetPlace, look: PlaceDepth) -> Result<PublishedSet> {
-    let mut found = match (look, place.local()) {
+    let mut set = match (look, place.local()) {
         (PlaceDepth::Packages(directories), _) => {
-            let mut found = unpublished(place, place.packages(directories)?)?;
-            found.published = described(place, &found.packages)?;
-            found
+            let mut set = unpublished(place, place.packages(directories)?)?;
+            set.published = described(place, &set.packages)?;
+            set
         }
         (_, Some(root)) if !has_pages(root) => {
             unpublished(place, place.packages(PackageDirectories::Built)?)?
         }
         (_, None) => find_published(place)?,
         (_, Some(_)) => {
-            let mut found = find_published(place)?;
+            let mut set = find_published(place)?;
             // A local directory is checked as a whole, as `index` would: also packages that no page
-            // names, and those of other projects. Other versions of an index that keeps several
+            // names, and packages of other projects. Other versions of an index that keeps several
             // are no part of the set.
-            let names = found.packages.iter().map(|it| it.name.clone());
-            let known: BTreeSet<String> = names.collect();
-            let facts = found.published.as_ref();
+            let known: BTreeSet<String> = set.packages.iter().map(|it| it.name.clone()).collect();
+            let facts = set.published.as_ref();
             let is_asked = |file: &str| {
                 let is_chosen =
                     |chosen: &Version| identity(file).is_none_or(|(_, version)| version == *chosen);
                 let is_unlisted = facts.is_none_or(|it| it.unlisted.contains(file));
                 file.contains('/')
                     || is_of_others(file)
-                    || (is_unlisted && found.chosen.as_ref().is_none_or(is_chosen))
+                    || (is_unlisted && set.chosen.as_ref().is_none_or(is_chosen))
             };
-            let mut others = place.packages(PackageDirectories::Built)?;
-            others.retain(|it| !known.contains(&it.name) && is_asked(&it.name));
-            found.packages.extend(others);
-            found
+            let mut more = place.packages(PackageDirectories::Built)?;
+            more.retain(|it| !known.contains(&it.name) && is_asked(&it.name));
+            set.packages.extend(more);
+            set
         }
     };
-    let packages = &mut found.packages;
-    packages.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok(found)
+    set.packages.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(set)
 }
 
 /// Reads the pages of a place, and finds the files that they lead to.
@@ -106,8 +104,8 @@ fn find_published(place: &SetPlace) -> Result<PublishedSet> {
         // No page names a package: check the packages beside the pages. Any web server has an
         // `index.html`; it counts only if there are packages beside it.
         packages = place.packages(PackageDirectories::Built)?;
-        let (facts, mut listings) = (&pages.facts, pages.facts.listings.iter());
-        let has_index = listings.any(|it| it.listing != Listing::FindLinks);
+        let facts = &pages.facts;
+        let has_index = facts.listings.iter().any(|it| it.listing != Listing::FindLinks);
         let is_beside_packages = !packages.is_empty() && !facts.listings.is_empty();
         if !has_index && !is_beside_packages && facts.bad_pages.is_empty() {
             return unpublished(place, packages);
@@ -137,8 +135,8 @@ fn find_published(place: &SetPlace) -> Result<PublishedSet> {
 /// the name of a package of the set are not what was built. Packages of others are not ours to judge.
 fn described(place: &SetPlace, packages: &[StoredPackage]) -> Result<Option<PublishedFacts>> {
     let mut known = KnownFacts::of_documents(place, None)?;
-    let packages = packages.iter().filter(|it| !is_of_others(&it.name));
-    let claims = packages.filter_map(|package| {
+    let ours = packages.iter().filter(|it| !is_of_others(&it.name));
+    let of_document = ours.filter_map(|package| {
         let described = known.files.remove(&place.shown(package.path()))?;
         Some(PageClaim {
             page: "set.json".to_owned(),
@@ -147,7 +145,7 @@ fn described(place: &SetPlace, packages: &[StoredPackage]) -> Result<Option<Publ
             claim: FileClaim::from(&described),
         })
     });
-    let claims: Vec<PageClaim> = claims.collect();
+    let claims: Vec<PageClaim> = of_document.collect();
     let is_described = !claims.is_empty() && !known.has_later_parts;
     Ok(is_described.then(|| PublishedFacts {
         claims,
@@ -206,15 +204,18 @@ impl PageReader<'_> {
                 Err(error) => self.bad(&document, one_line(&error)),
             }
         }
-        let layout = layout.map_or_else(|| self.layout(), Ok)?;
+        let layout = match layout {
+            Some(layout) => layout,
+            None => self.layout()?,
+        };
         let page = |below: &str| place.path(&format!("{}{below}index.html", layout.files()));
         self.pages(None, place.page.as_deref().unwrap_or(&page("")))?;
         for family in self.families() {
-            let own = place.path(&format!("{}{family}.html", layout.files()));
+            let ours = place.path(&format!("{}{family}.html", layout.files()));
             // TheRock's uploader makes only the page in the directory of the family.
-            let is_ours = place.text(&own)?.is_some();
             let theirs = page(&format!("{family}/"));
-            self.pages(Some(&family), if is_ours { &own } else { &theirs })?;
+            let has_ours = place.text(&ours)?.is_some();
+            self.pages(Some(&family), if has_ours { &ours } else { &theirs })?;
         }
         let sums = place.path("SHA256SUMS");
         if let Some(text) = place.text(&sums)? {
@@ -249,15 +250,14 @@ impl PageReader<'_> {
             self.facts.torn_pages = mem::take(&mut self.torn);
         }
         let families = self.families();
-        let families = iter::once(None).chain(families.iter().map(|it| Some(it.as_str())));
-        let pages = [Listing::Simple, Listing::FindLinks];
-        let pages = families.cartesian_product(pages);
-        let pages = pages.map(|(family, listing)| listing.of(family));
-        let mut pages: Vec<ListingPlace> = pages.chain([Listing::Checksums.of(None)]).collect();
-        pages.retain(|page| !listings.contains(page));
+        let missing = iter::once(None)
+            .chain(families.iter().map(|it| Some(it.as_str())))
+            .cartesian_product([Listing::Simple, Listing::FindLinks])
+            .map(|(family, listing)| listing.of(family))
+            .chain([Listing::Checksums.of(None)])
+            .filter(|page| !listings.contains(page));
         let why = "`set.json` is there, and this page is not";
-        let bad = pages.iter().map(|page| (page.name(), why.to_owned()));
-        self.facts.bad_pages.extend(bad);
+        self.facts.bad_pages.extend(missing.map(|page| (page.name(), why.to_owned())));
     }
 
     /// Reports packages that exist but that no page names.
@@ -286,14 +286,16 @@ impl PageReader<'_> {
 
     /// The files among `files` to which the page of a project of others links.
     fn linked_by_others(&self, files: &BTreeSet<String>) -> Result<BTreeSet<String>> {
-        let projects = files.iter().filter_map(|file| Some(identity(file)?.0));
-        let projects = projects.filter(|project| !is_ours(project));
-        let pages = projects.map(|it| format!("simple/{}/index.html", it.normalized()));
-        let pages: BTreeSet<String> = pages.collect();
+        let pages: BTreeSet<String> = files
+            .iter()
+            .filter_map(|file| Some(identity(file)?.0))
+            .filter(|project| !is_ours(project))
+            .map(|project| format!("simple/{}/index.html", project.normalized()))
+            .collect();
         let mut linked = BTreeSet::new();
         for page in pages.iter().map(|page| self.place.path(page)) {
-            let text = self.place.text(&page)?.unwrap_or_default();
-            let links = parse::html_links(&text).into_iter();
+            let html = self.place.text(&page)?.unwrap_or_default();
+            let links = parse::html_links(&html).into_iter();
             let addresses = links.filter_map(|link| parse::resolve(&page, &link.href).ok());
             linked.extend(addresses.map(|address| self.name_of(&address)));
         }
@@ -444,13 +446,13 @@ impl PageReader<'_> {
     /// is only one of them.
     fn choose(&mut self) -> Option<Version> {
         let version = |name: &str| identity(name).map(|(_, version)| version);
-        let all = self.addresses.keys().filter_map(|it| version(it));
-        let mut all: BTreeSet<Version> = all.collect();
+        let versions: BTreeSet<Version> =
+            self.addresses.keys().filter_map(|it| version(it)).collect();
         // All files in a `set.json` belong to one set, even if their versions differ.
-        let mut claims = self.facts.claims.iter();
-        let has_document = claims.any(|it| it.listing.listing == Listing::SetJson);
-        let newest = all.pop_last();
-        let newest = newest.filter(|_| !all.is_empty() && !has_document);
+        let has_document =
+            self.facts.claims.iter().any(|it| it.listing.listing == Listing::SetJson);
+        let has_choice = versions.len() > 1 && !has_document;
+        let newest = versions.into_iter().next_back().filter(|_| has_choice);
         let chosen = self.place.version.clone().or(newest)?;
         let is_it = |name: &str| version(name).is_none_or(|version| version == chosen);
         self.facts.claims.retain(|claim| is_it(&claim.file));
@@ -506,7 +508,7 @@ impl PageReader<'_> {
     }
 }
 
-/// The facts about a published set, besides those of its packages.
+/// The facts about a published set, besides the facts about its packages.
 #[derive(Clone, Debug, Default)]
 pub struct PublishedFacts {
     pub claims: Vec<PageClaim>,
@@ -566,9 +568,7 @@ pub struct ListingPlace {
 
 impl Listing {
     fn of(self, family: Option<&str>) -> ListingPlace {
-        let family = family.map(str::to_owned);
-        let listing = self;
-        ListingPlace { family, listing }
+        ListingPlace { family: family.map(str::to_owned), listing: self }
     }
 }
 
@@ -588,7 +588,7 @@ impl ListingPlace {
     }
 
     /// Whether the listing must name a file. `set.json` and SHA256SUMS name every file; the pages
-    /// of a family name the common packages and those of the family.
+    /// of a family name the common packages and the packages of the family.
     pub fn concerns(&self, file: &str) -> bool {
         let is_of_all = matches!(self.listing, Listing::SetJson | Listing::Checksums);
         let family = file.split_once('/').map(|(family, _)| family);

@@ -1,8 +1,8 @@
 //! Reads the packages of a place, several at a time. Files that [`KnownFacts`] prove unchanged since they
 //! were read are not opened; of others only the needed ranges are read, if the store has their digest.
 //!
-//! Of a directory, the [`DigestCache`] beside `set.json` knows digests and metadata. Of a bucket,
-//! `set.json` does: it has the `ETag` of each file, which changes with the bytes.
+//! For a directory, the [`DigestCache`] beside `set.json` has the digests and metadata. For a bucket,
+//! `set.json` has them: it has the `ETag` of each file, which changes with the bytes.
 
 use std::{
     cmp::Reverse,
@@ -59,7 +59,7 @@ pub(super) struct KnownFacts {
     pub(super) files: HashMap<String, PackageFile>,
     /// The packages that this process has just written or read.
     pub(super) made: KnownPackages,
-    /// Of a directory.
+    /// Only a directory has one.
     pub(super) cache: Option<DigestCache>,
     /// Whether parts of a later build were uploaded since `set.json` was written.
     pub(super) has_later_parts: bool,
@@ -104,9 +104,8 @@ impl KnownFacts {
         };
         let set = document("set.json")?;
         let part = document(PART)?;
-        let newer = part.as_ref().filter(|(_, part)| {
-            let set = set.as_ref().map(|(_, written)| written);
-            set.is_some_and(|set| part > set)
+        let newer = part.as_ref().filter(|(_, part_written)| {
+            set.as_ref().is_some_and(|(_, set_written)| part_written > set_written)
         });
         let identity = newer.map(|(part, _)| part.identity.clone());
         let of_set = set.as_ref().map(|(document, _)| document.identity.clone());
@@ -245,9 +244,9 @@ impl ReadFacts {
 type Examined = (PackageFile, Option<Vec<u8>>);
 
 impl Reading<'_> {
-    /// Reads the listed packages of the set, and those of other projects wherever they are.
+    /// Reads the listed packages of the set, and the packages of other projects wherever they are.
     pub(super) fn run(&self, listed: Vec<ListedPackage>) -> Result<ReadPackages> {
-        let (tasks, mut orphans) = tasks(listed);
+        let (mut tasks, mut orphans) = tasks(listed);
         // What others put there is not ours to remove.
         orphans.retain(|path| {
             let package = path.strip_suffix(SIDECAR).unwrap_or(path);
@@ -259,7 +258,7 @@ impl Reading<'_> {
             return Err(anyhow!("no wheel or sdist in `{shown}`"))
                 .hint(self.place.where_packages_are());
         }
-        let reading = |(listed, sidecar): &&(ListedPackage, Option<SetStamp>)| {
+        let reading = |(listed, sidecar): &(ListedPackage, Option<SetStamp>)| {
             let package = match self.place.local() {
                 Some(root) => self.file(&root.join(&listed.path), listed),
                 None => self.object(listed, sidecar.as_ref()),
@@ -269,9 +268,8 @@ impl Reading<'_> {
                 format!("failed to read `{shown}`")
             })
         };
-        // The largest first: one that comes last is read alone.
-        let tasks = tasks.iter().sorted_by_key(|(it, _)| Reverse(it.stamp.size));
-        let tasks: Vec<_> = tasks.collect();
+        // The largest first: a large package that comes last is read alone, while the other threads wait.
+        tasks.sort_by_key(|(package, _)| Reverse(package.stamp.size));
         let read = parallel::try_map(&tasks, self.at_once, &self.world.stop, reading)?;
         let (files, facts): (Vec<PackageFile>, Vec<ReadFacts>) = read.into_iter().unzip();
         let paths = files.iter().map(|file| file.path.clone());
@@ -291,17 +289,16 @@ impl Reading<'_> {
         });
         let mut kept: Vec<PackageFile> = Vec::with_capacity(files.len());
         for file in files {
-            let mut of_name = kept.iter().rev();
-            let mut of_name = of_name.take_while_ref(|it| it.name() == file.name());
+            // Files of one name follow each other, because they were sorted.
+            let mut of_name = kept.iter().rev().take_while(|it| it.name() == file.name());
             let is_copy = |it: &&PackageFile| it.family().is_none() || it.family() == file.family();
             match of_name.find(is_copy) {
                 None => kept.push(file),
                 Some(other) if other.sha256 == file.sha256 || is_of_others(file.name()) => {}
                 Some(other) => {
-                    let one = &other.path;
-                    let two = &file.path;
                     return Err(anyhow!(No(format!(
-                        "two files of one name with different bytes: `{one}` and `{two}`"
+                        "two files of one name with different bytes: `{}` and `{}`",
+                        other.path, file.path
                     ))))
                     .hint("remove the one that is not of this set");
                 }
@@ -368,9 +365,13 @@ impl Reading<'_> {
         text: Option<&Vec<u8>>,
     ) -> PackageFile {
         let earlier = self.known.files.get(&listed.path);
-        let extras = facts.provides_extra.iter();
-        let extras = extras.filter_map(|it| it.strip_prefix("device-")?.parse().ok());
-        let device_extras = extras.filter(|_| !is_ours(&facts.name)).collect();
+        // The field is for packages of others.
+        let device_extras = if is_ours(&facts.name) {
+            Vec::new()
+        } else {
+            let extras = facts.provides_extra.iter();
+            extras.filter_map(|it| it.strip_prefix("device-")?.parse().ok()).collect()
+        };
         let path = listed.path.clone();
         let size = listed.stamp.size;
         PackageFile {
@@ -394,19 +395,20 @@ impl Reading<'_> {
             None if self.place.local().is_none() => store.head(&key)?.sha256,
             known => known,
         };
-        let (text, known) = if size <= SMALL && known.is_none() {
+        let (metadata, known) = if size <= SMALL && known.is_none() {
             let bytes = self.whole(&key, size)?;
-            let text = metadata_text(Cursor::new(&bytes), &listed.name);
-            (text, Some(Sha256::of(&bytes)))
+            let metadata = metadata_text(Cursor::new(&bytes), &listed.name);
+            (metadata, Some(Sha256::of(&bytes)))
         } else {
             // Parse first: a file that is not a valid package fails without a full download.
             let package = StoredPackage::new(listed.name.clone(), store, key.clone(), size);
-            let text = package.metadata();
+            let metadata = package.metadata();
             // The package may be good, and the store could not deliver it.
             package.outcome()?;
-            (text, known)
+            (metadata, known)
         };
-        let answer = text.and_then(|text| Ok((named_metadata(&text, &listed.name)?, Some(text))));
+        let answer =
+            metadata.and_then(|text| Ok((named_metadata(&text, &listed.name)?, Some(text))));
         let (facts, text) = match answer {
             Ok(read) => read,
             Err(error) => {
@@ -446,8 +448,8 @@ impl Reading<'_> {
 
     fn hash(&self, key: &Key, listed: u64) -> Result<Sha256> {
         let source = self.place.store.get(key, Span::Whole)?;
-        let source = Tap::new(source, &self.world.stop, |count| self.progress.inc(count));
-        let answer = Sha256::of_reader(buffered(source, listed, 1 << 20));
+        let tap = Tap::new(source, &self.world.stop, |count| self.progress.inc(count));
+        let answer = Sha256::of_reader(buffered(tap, listed, 1 << 20));
         // After an interruption the reader fails too. Return the interruption, not its error.
         self.world.stop.check()?;
         let (sha256, size) = answer?;
@@ -462,21 +464,21 @@ fn tasks(listed: Vec<ListedPackage>) -> (Vec<(ListedPackage, Option<SetStamp>)>,
     let (mut packages, others): (Vec<ListedPackage>, Vec<ListedPackage>) =
         listed.into_iter().partition(|listed| is_package(&listed.name));
     packages.sort_by(|a, b| a.path.cmp(&b.path));
-    let others = others.into_iter().map(|listed| (listed.path, listed.stamp));
-    let mut sidecars: HashMap<String, SetStamp> = others.collect();
-    let tasks = packages.into_iter().map(|package| {
+    let mut sidecars: HashMap<String, SetStamp> =
+        others.into_iter().map(|listed| (listed.path, listed.stamp)).collect();
+    let with_sidecar = packages.into_iter().map(|package| {
         let sidecar = sidecars.remove(&format!("{}{SIDECAR}", package.path));
         (package, sidecar)
     });
-    let tasks = tasks.collect();
+    let tasks = with_sidecar.collect();
     let mut orphans: Vec<String> = sidecars.into_keys().collect();
     orphans.sort_unstable();
     (tasks, orphans)
 }
 
 /// METADATA of a wheel ([PEP 427](https://peps.python.org/pep-0427/)), or PKG-INFO of an sdist
-/// ([PEP 625](https://peps.python.org/pep-0625/)). That of an sdist may differ from that of the wheel
-/// built from it.
+/// ([PEP 625](https://peps.python.org/pep-0625/)). The metadata of an sdist may differ from the metadata of
+/// the wheel built from it.
 pub(super) fn metadata_text(file: impl Read + Seek, name: &str) -> Result<Vec<u8>> {
     let outside: PackageFilename = name.parse()?;
     if is_wheel(name) {
@@ -497,14 +499,10 @@ pub(super) fn metadata_of(file: &Path) -> Result<Vec<u8>> {
 pub(super) fn named_metadata(text: &[u8], name: &str) -> Result<Metadata> {
     let outside: PackageFilename = name.parse()?;
     let inside = Metadata::parse(text)?;
-    ensure!(
-        inside.name == outside.name,
-        "its metadata is that of another project: `{}`",
-        inside.name
-    );
+    ensure!(inside.name == outside.name, "its metadata is of another project: `{}`", inside.name);
     ensure!(
         inside.version == outside.version,
-        "its metadata is that of another version: `{}`",
+        "its metadata is of another version: `{}`",
         inside.version
     );
     Ok(inside)
@@ -513,8 +511,8 @@ pub(super) fn named_metadata(text: &[u8], name: &str) -> Result<Metadata> {
 fn sdist_metadata(file: impl Read, top: &str) -> Result<Vec<u8>> {
     let wanted = format!("{top}/PKG-INFO");
     let mut archive = tar::Archive::new(GzDecoder::new(file).take(LONGEST_SEARCH));
-    for entry in archive.entries()? {
-        let entry = entry?;
+    for next in archive.entries()? {
+        let entry = next?;
         if *entry.path_bytes() == *wanted.as_bytes() {
             let mut bytes = Vec::new();
             entry.take(LONGEST_METADATA + 1).read_to_end(&mut bytes)?;

@@ -32,7 +32,7 @@ use crate::{
     store::{CopySource, Depth, Object, Ranged, Span, Store, StoreError, StoreFailureKind},
 };
 
-/// A package or sidecar in the directory of packages, or in that of a family.
+/// A package or sidecar in the directory of packages, or in the directory of a family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ListedPackage {
     /// Relative to the directory of the set: `dist/rocm-7.13.0.tar.gz`.
@@ -84,12 +84,12 @@ impl SetPlace {
         objects: &HashMap<String, Object>,
     ) -> Vec<ListedPackage> {
         let groups = groups(objects.keys());
-        let found = objects.iter().filter_map(|(path, object)| {
+        let packages = objects.iter().filter_map(|(path, object)| {
             let (layout, _) = Layout::of(path);
             let is_wanted = layouts.contains(&layout);
             is_wanted.then(|| self.listed(layout, &groups, path, object))?
         });
-        found.collect()
+        packages.collect()
     }
 
     /// The directories of families in a local flat directory.
@@ -145,7 +145,7 @@ impl SetPlace {
             .then(|| self.entry(path, name, object))
     }
 
-    /// Of a file on this disk the cache knows more.
+    /// A file on this disk gets neither an `ETag` nor a time: the digest cache knows it better.
     fn entry(&self, path: &str, name: &str, object: &Object) -> ListedPackage {
         let is_local = self.local().is_some();
         ListedPackage {
@@ -156,7 +156,7 @@ impl SetPlace {
         }
     }
 
-    /// Lists the packages, with those in the directories of families, each name once. A web server
+    /// Lists the packages, also in the directories of families, each name once. A web server
     /// cannot be listed, so the result is empty.
     pub(super) fn packages(&self, directories: PackageDirectories) -> Result<Vec<StoredPackage>> {
         if self.kind == PlaceKind::Web {
@@ -164,13 +164,15 @@ impl SetPlace {
         }
         let layouts = self.layouts(directories)?;
         let files = each_once(self.files(&layouts)?, layouts[0]);
-        let packages = files.iter().filter(|file| is_package(&file.name));
-        let packages = packages.map(|file| {
-            let name = Layout::of(&file.path).1.to_owned();
-            let key = self.key(&file.path)?;
-            Ok(StoredPackage::new(name, &self.store, key, file.stamp.size))
-        });
-        packages.collect()
+        files
+            .iter()
+            .filter(|file| is_package(&file.name))
+            .map(|file| {
+                let name = Layout::of(&file.path).1.to_owned();
+                let key = self.key(&file.path)?;
+                Ok(StoredPackage::new(name, &self.store, key, file.stamp.size))
+            })
+            .collect()
     }
 
     /// A package, not opened yet. `None` if it does not exist.
@@ -206,9 +208,8 @@ impl SetPlace {
         let Some(object) = object else {
             return Ok(None);
         };
-        let text = self.text(key.as_str())?;
         let lost = || StoreError::new(StoreFailureKind::NotFound, &key);
-        let text = text.with_context(lost).with_context(reading)?;
+        let text = self.text(key.as_str())?.with_context(lost).with_context(reading)?;
         let document = SetJson::parse(&text)
             .with_context(reading)
             .hint("remove it, so that it is written again")?;
@@ -219,10 +220,11 @@ impl SetPlace {
 /// Leaves out the second of two files of one name, which is not the one in `layout`.
 pub(super) fn each_once(files: Vec<ListedPackage>, layout: Layout) -> Vec<ListedPackage> {
     let is_second = |file: &ListedPackage| Layout::of(&file.path).0 != layout;
-    let files = files.into_iter();
-    let files = files.sorted_by_key(|file| (is_second(file), file.path.clone()));
-    let files = files.unique_by(|file| Layout::of(&file.path).1.to_owned());
-    files.collect()
+    files
+        .into_iter()
+        .sorted_by_key(|file| (is_second(file), file.path.clone()))
+        .unique_by(|file| Layout::of(&file.path).1.to_owned())
+        .collect()
 }
 
 /// The directories that are sets of their own, uploaded with `--artifact-group`, and not families of
@@ -235,8 +237,8 @@ fn groups<'a>(paths: impl Iterator<Item = &'a String>) -> HashSet<String> {
     documents.collect()
 }
 
-/// Whether a directory is that of a family. A flat directory may have any subdirectories, so there
-/// the name must begin with `gfx`.
+/// Whether a directory has the packages of a family. A flat directory may have any subdirectories, so in
+/// it the name must begin with `gfx`.
 pub(super) fn is_family(name: &str, layout: Layout) -> bool {
     let is_likely = layout == Layout::Dist || name.starts_with("gfx");
     is_likely && !name.is_empty() && ArtifactGroup::of_directory(name).is_ok()
@@ -296,8 +298,10 @@ impl StoredPackage {
     /// Streams the bytes of a range. The stream ends early at the end of the package.
     pub fn stream(&self, range: Range<u64>) -> io::Result<Box<dyn Read + Send + '_>> {
         let len = range.end.min(self.size).saturating_sub(range.start);
-        let reader = self.store.get(&self.key, Span::Between(range));
-        let reader = reader.map_err(|error| self.failed(error.into()))?;
+        let reader = self
+            .store
+            .get(&self.key, Span::Between(range))
+            .map_err(|error| self.failed(error.into()))?;
         Ok(Box::new(PackageStream { reader: reader.take(len), package: self }))
     }
 
@@ -331,8 +335,7 @@ struct PackageStream<'a> {
 
 impl Read for PackageStream<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.reader.read(buffer);
-        let count = count.map_err(|error| self.package.failed(error.into()))?;
+        let count = self.reader.read(buffer).map_err(|error| self.package.failed(error.into()))?;
         if count == 0 && self.reader.limit() > 0 && !buffer.is_empty() {
             let error = anyhow!("it became shorter while it was read");
             return Err(self.package.failed(error));

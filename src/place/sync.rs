@@ -150,9 +150,10 @@ impl<'a> Sync<'a> {
             let Some(pause) = failures.pause(&BACKOFF) else {
                 let place = self.place;
                 let attempts = BACKOFF.attempts;
-                let text =
+                let headline =
                     format!("other jobs published meanwhile in all {attempts} attempts: `{place}`");
-                return Err(overtaken.context(text)).hint("repeat the command when they are done");
+                return Err(overtaken.context(headline))
+                    .hint("repeat the command when they are done");
             };
             let note = "another job published at the same place meanwhile: planning again";
             self.world.console.note(note);
@@ -168,8 +169,9 @@ impl<'a> Sync<'a> {
         items.sort_by(|one, other| (one.phase, &one.path).cmp(&(other.phase, &other.path)));
         let links = self.source.is_some_and(|it| place.is_on_disk_of(it));
         let replaces = self.existing == Existing::Replace;
-        let actions = listing.actions(&items, replaces, links, &self.world.stop);
-        let actions = actions.with_context(|| format!("failed to read `{place}`"))?;
+        let actions = listing
+            .actions(&items, replaces, links, &self.world.stop)
+            .with_context(|| format!("failed to read `{place}`"))?;
         Ok(Plan {
             place: place.to_string(),
             is_of_run: place.run().is_some(),
@@ -306,8 +308,8 @@ impl Plan {
 
     /// The error for files that exist with other bytes, with one cause for each of them.
     pub fn refusal(&self) -> Option<Error> {
-        let lines = self.refused().map(|(item, there)| item.conflict(there));
-        let mut lines: Vec<String> = lines.collect();
+        let mut lines: Vec<String> =
+            self.refused().map(|(item, there)| item.conflict(there)).collect();
         let count = lines.len();
         let noun = if count == 1 { "file is" } else { "files are" };
         if count > MOST_REFUSED {
@@ -341,8 +343,7 @@ impl Serialize for Plan {
             }
             object
         });
-        let removals = self.removed.iter();
-        let removals = removals.map(|it| json!({ "action": "remove", "path": it.path }));
+        let removals = self.removed.iter().map(|it| json!({ "action": "remove", "path": it.path }));
         let plan = json!({
             "schema": "rocwheel-plan-v1",
             "place": self.place,
@@ -358,9 +359,10 @@ impl fmt::Display for Plan {
         writeln!(f, "to {}", self.place)?;
         for (item, action) in &self.steps {
             if *action != Action::Same {
-                let action = action.to_string();
+                // As strings, because only a string takes a width.
+                let verb = action.to_string();
                 let size = size(item.size).to_string();
-                writeln!(f, "{action:<7} {size:>10}  {}", item.path)?;
+                writeln!(f, "{verb:<7} {size:>10}  {}", item.path)?;
             }
         }
         for removal in &self.removed {

@@ -260,9 +260,9 @@ impl Others {
         let mut listed = each_once(files, layout);
         // The index of a family lists what is for all families too, so only a name in two families
         // means two packages.
-        let mut own: HashMap<&str, Vec<&str>> = HashMap::new();
+        let mut families_of: HashMap<&str, Vec<&str>> = HashMap::new();
         for file in &set.files {
-            own.entry(file.name()).or_default().push(family_of(&file.path));
+            families_of.entry(file.name()).or_default().push(family_of(&file.path));
         }
         listed.retain(|file| {
             let package = |text: &'_ str| text.strip_suffix(SIDECAR).unwrap_or(text).to_owned();
@@ -270,17 +270,16 @@ impl Others {
             // or of an earlier set.
             let is_of_set = || !is_set && known.files.contains_key(&package(&file.path));
             let family = family_of(&file.path);
-            let is_own = own.get(&*package(&file.name)).is_some_and(|families| {
-                let mut families = families.iter();
-                family.is_empty() || families.any(|it| it.is_empty() || *it == family)
+            let is_in_new_set = families_of.get(&*package(&file.name)).is_some_and(|families| {
+                family.is_empty() || families.iter().any(|it| it.is_empty() || *it == family)
             });
-            !is_own && (is_of_others(&file.name) || is_of_set())
+            !is_in_new_set && (is_of_others(&file.name) || is_of_set())
         });
-        let yanks = known.files.values().filter_map(|file| {
+        let yanked_files = known.files.values().filter_map(|file| {
             let of = (file.below().to_owned(), file.sha256);
             Some((of, file.yanked.clone()?))
         });
-        let yanks = yanks.collect();
+        let yanks = yanked_files.collect();
         if !listed.iter().any(|it| is_package(&it.name)) {
             return Ok(Self { yanks, ..Self::default() });
         }
@@ -296,13 +295,15 @@ impl Others {
             progress: &world.console.progress("Reading", place, None),
         };
         let read = reading.run(listed)?;
-        let metadata = read.facts.into_iter();
-        let metadata = metadata.filter_map(|(path, facts)| Some((path, facts.sidecar()?.clone())));
+        let sidecars = read
+            .facts
+            .into_iter()
+            .filter_map(|(path, facts)| Some((path, facts.sidecar()?.clone())));
         let identity = Some(known.identity.clone());
         Ok(Self {
             files: read.files,
             identity: identity.filter(|it| !is_set && *it != Identity::default()),
-            metadata: metadata.collect(),
+            metadata: sidecars.collect(),
             yanks,
         })
     }

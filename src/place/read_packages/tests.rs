@@ -96,8 +96,8 @@ fn a_package_that_contradicts_itself_is_refused_in_words() {
     ];
     let shown = refused.map(|answer| render(&answer.unwrap_err()));
     insta::assert_snapshot!(shown.concat(), @"
-    error: its metadata is that of another project: `rocm-sdk-devel`
-    error: its metadata is that of another version: `7.0.1+ab`
+    error: its metadata is of another project: `rocm-sdk-devel`
+    error: its metadata is of another version: `7.0.1+ab`
     error: metadata without `Metadata-Version`
     error: failed to read METADATA
       caused by: a wheel has one `.dist-info` directory: found 2
@@ -105,7 +105,7 @@ fn a_package_that_contradicts_itself_is_refused_in_words() {
       caused by: a wheel has one `.dist-info` directory: found 0
     error: failed to read PKG-INFO
       caused by: no `rocm_sdk_core-7.0.0+ab/PKG-INFO`
-    error: its metadata is that of another version: `7.0.1+ab`
+    error: its metadata is of another version: `7.0.1+ab`
     ");
 }
 

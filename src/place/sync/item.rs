@@ -100,8 +100,8 @@ impl Item {
 
     /// The page of a directory, which ends in `/`, under both names.
     pub(in crate::place) fn directory_page(directory: &str, phase: Phase, text: &str) -> [Self; 2] {
-        let text = Bytes::copy_from_slice(text.as_bytes());
-        let of = |name| Self::here(format!("{directory}{name}"), phase, text.clone());
+        let body = Bytes::copy_from_slice(text.as_bytes());
+        let of = |name| Self::here(format!("{directory}{name}"), phase, body.clone());
         ["index.html", ""].map(of)
     }
 
@@ -158,8 +158,10 @@ impl Item {
 
     /// Describes a conflict: size and digest of the item and of the existing object.
     pub(super) fn conflict(&self, there: &ExistingObject) -> String {
-        let name = there.twin.as_ref().map(|path| format!("`{path}`, "));
-        let name = name.unwrap_or_default();
+        let name = match &there.twin {
+            Some(path) => format!("`{path}`, "),
+            None => String::new(),
+        };
         let sha256 = there.sha256.map_or("not read".into(), |it| it.to_string());
         format!(
             "`{}`: here {} bytes with sha256 {}, there {name}{} bytes with sha256 {sha256}",

@@ -60,15 +60,14 @@ impl<'a> Listing<'a> {
         Ok(())
     }
 
-    /// Lists one more directory: that of a family.
+    /// Lists the directory of a family too.
     pub(in crate::place) fn add(&mut self, directory: &str) -> Result<()> {
-        let directory = format!("{directory}/");
-        let mut listed = self.directories.iter();
-        if listed.any(|it| directory.starts_with(it.as_str())) {
+        let prefix = format!("{directory}/");
+        if self.directories.iter().any(|it| prefix.starts_with(it.as_str())) {
             return Ok(());
         }
-        self.objects.extend(self.place.list(&directory, Depth::All)?);
-        self.directories.push(directory);
+        self.objects.extend(self.place.list(&prefix, Depth::All)?);
+        self.directories.push(prefix);
         Ok(())
     }
 
@@ -114,8 +113,8 @@ impl<'a> Listing<'a> {
         stop: &Stop,
     ) -> Result<Vec<Action>> {
         parallel::try_map(items, self.place.requests(), stop, |item| {
-            let there = self.find(item, replaces && links)?;
-            let action = Action::of(item, there, replaces);
+            let existing = self.find(item, replaces && links)?;
+            let action = Action::of(item, existing, replaces);
             Ok(self.clash(item)?.map_or(action, Action::Refuse))
         })
     }
@@ -129,10 +128,11 @@ impl<'a> Listing<'a> {
         if self.has_file_of(item, &twin) {
             return Ok(None);
         }
-        let there = ExistingObject::find(self.place, &twin)
+        let existing = ExistingObject::find(self.place, &twin)
             .with_context(|| format!("failed to read `{twin}`"))?;
-        let there = there.filter(|there| there.sha256 != Some(item.sha256));
-        Ok(there.map(|there| ExistingObject { twin: Some(twin), ..there }))
+        Ok(existing
+            .filter(|object| object.sha256 != Some(item.sha256))
+            .map(|object| ExistingObject { twin: Some(twin), ..object }))
     }
 
     /// Whether an object is another name of the file of an item.
@@ -173,18 +173,18 @@ impl<'a> Listing<'a> {
                 etag: object.etag.clone(),
             }));
         }
-        // The listing of a directory says all that another look at the file would. That of a bucket
-        // has no digests.
-        let there = match listed.filter(|_| self.place.local().is_some()) {
+        // The listing of a directory says all that another look at the file would. The listing of a
+        // bucket has no digests.
+        let existing = match listed.filter(|_| self.place.local().is_some()) {
             Some(object) => ExistingObject::of(self.place, &item.path, object),
             None => ExistingObject::find(self.place, &item.path),
-        };
-        let there = there.with_context(|| format!("failed to read `{}`", item.path))?;
+        }
+        .with_context(|| format!("failed to read `{}`", item.path))?;
         // The ETag of the listing, not of the request above. A page that another writer changed
-        // between the two may name packages that this one does not know; the write has to fail.
-        Ok(there.map(|there| ExistingObject {
-            etag: listed.map_or(there.etag, |listed| listed.etag.clone()),
-            ..there
+        // between the two may name packages that this job does not know; the write has to fail.
+        Ok(existing.map(|object| ExistingObject {
+            etag: listed.map_or(object.etag, |listed| listed.etag.clone()),
+            ..object
         }))
     }
 

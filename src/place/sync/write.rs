@@ -133,7 +133,7 @@ impl Writer<'_> {
                 written.with_context(|| format!("failed to write `{}`", item.path))
             }
         };
-        // File names first: their condition is also that of the keys which end in `/`.
+        // File names first: their condition also protects the keys that end in `/`.
         let is_directory = |(item, _): &&(Item, Action)| item.is_directory();
         let (directories, files): (Vec<_>, Vec<_>) = phase.iter().partition(is_directory);
         for mut steps in [files, directories] {
@@ -162,14 +162,14 @@ impl Writer<'_> {
                     });
                 }
             };
-            let there = ExistingObject::find(self.to, &item.path)?;
+            let existing = ExistingObject::find(self.to, &item.path)?;
             let is_same = |it: &ExistingObject| it.sha256 == Some(item.sha256);
-            if there.as_ref().is_some_and(is_same) {
+            if existing.as_ref().is_some_and(is_same) {
                 return Ok(WriteOutcome::Unchanged);
             }
             // The bucket's own indexer may replace a page at any time, and lists no packages that this job does
             // not know.
-            if let Some(ExistingObject { etag: Some(etag), .. }) = &there
+            if let Some(ExistingObject { etag: Some(etag), .. }) = &existing
                 && indexed < MOST_INDEXED
                 && self.is_indexers(item)?
             {
@@ -180,9 +180,8 @@ impl Writer<'_> {
             // A page is planned again. A package with other bytes is an error each time.
             let is_page = self.guard == Guard::Pages || item.is_page();
             self.overtaken.fetch_or(is_page, Ordering::Relaxed);
-            let others = "another writer came first, with other bytes";
-            let conflict = item.conflict(&there.context(error)?);
-            bail!(No(format!("{others}: {conflict}")));
+            let conflict = item.conflict(&existing.context(error)?);
+            bail!(No(format!("another writer came first, with other bytes: {conflict}")));
         }
     }
 
@@ -194,8 +193,7 @@ impl Writer<'_> {
             condition: condition.clone(),
             sha256: Some(item.sha256),
         };
-        let key = self.to.key(&item.path);
-        let key = key.map_err(|error| StoreError::failed(&item.path, error))?;
+        let key = self.to.key(&item.path).map_err(|error| StoreError::failed(&item.path, error))?;
         let store = &self.to.store;
         let size = item.size;
         let put = |body: &dyn Body| {
@@ -251,8 +249,8 @@ impl Writer<'_> {
     }
 
     fn condition(&self, item: &Item, action: &Action) -> Condition {
-        // Of two jobs at the same time, the one that does not know the packages of the other must fail at the
-        // first page that both write, and plan again: its page would leave them out.
+        // If two jobs publish at the same time, the job that does not know the packages of the other must fail
+        // at the first page that both write, and plan again: its page would leave them out.
         match action {
             // A key that ends in `/` has no ETag from the listing. It needs no condition: the same
             // page was just written under its file name, with the condition.
@@ -328,10 +326,10 @@ impl Writer<'_> {
         if sha256 != item.sha256 && is_read && self.is_indexers(item)? {
             return Ok(true);
         }
-        let there = ExistingObject { twin: None, size, sha256: Some(sha256), etag: None };
+        let existing = ExistingObject { twin: None, size, sha256: Some(sha256), etag: None };
         ensure!(
-            there.size == item.size && sha256 == item.sha256,
-            No(format!("not what was written: {}", item.conflict(&there)))
+            size == item.size && sha256 == item.sha256,
+            No(format!("not what was written: {}", item.conflict(&existing)))
         );
         Ok(true)
     }

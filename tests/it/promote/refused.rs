@@ -148,7 +148,7 @@ fn wheels_that_would_be_wrong_are_refused() {
       caused by: `_rocm_sdk_core/share/x` is not in RECORD
     exit 2
     error: failed to read `SET/rocm_sdk_core-7.14.0rc1-py3-none-linux_x86_64.whl`
-      caused by: its metadata is that of another version: `7.14.0rc2`
+      caused by: its metadata is of another version: `7.14.0rc2`
     ");
 }
 
