@@ -69,8 +69,7 @@ fn read_dist_info(mut wheel: impl Read + Seek, name: &str, limit: u64) -> Result
     let directory = directory(&mut wheel)?;
     let (files, dist_info) = files(&directory)?;
     let path = dist_info.join(&name.parse()?);
-    let entry = files.get(&path);
-    let entry = entry.with_context(|| format!("no `{path}` in the wheel"))?;
+    let entry = files.get(&path).with_context(|| format!("no `{path}` in the wheel"))?;
     StoredMember::read(&mut wheel, entry)?.whole(wheel, &path, limit)
 }
 
@@ -98,7 +97,7 @@ fn directory(wheel: &mut (impl Read + Seek)) -> Result<Directory> {
 /// metadata.
 fn files(directory: &Directory) -> Result<(BTreeMap<RelPath, &DirectoryEntry>, RelPath)> {
     let mut files = BTreeMap::new();
-    let mut found = Vec::new();
+    let mut dist_infos = Vec::new();
     for entry in &directory.entries {
         if entry.kind == MemberKind::Directory {
             continue;
@@ -111,14 +110,14 @@ fn files(directory: &Directory) -> Result<(BTreeMap<RelPath, &DirectoryEntry>, R
             "a member that an installer cannot read: `{path}`"
         );
         let top = path.ancestors().next();
-        found.extend(top.filter(|top| top.as_str().ends_with(".dist-info")));
+        dist_infos.extend(top.filter(|top| top.as_str().ends_with(".dist-info")));
         files.insert(path, entry);
     }
-    found.sort_unstable();
-    found.dedup();
-    match &found[..] {
+    dist_infos.sort_unstable();
+    dist_infos.dedup();
+    match &dist_infos[..] {
         [dist_info] => Ok((files, dist_info.clone())),
-        found => bail!("a wheel has one `.dist-info` directory: found {}", found.len()),
+        several => bail!("a wheel has one `.dist-info` directory: found {}", several.len()),
     }
 }
 
@@ -191,8 +190,8 @@ impl StoredMember {
         let mut header = [0; LocalHeader::LEN];
         wheel.seek(SeekFrom::Start(entry.at))?;
         wheel.read_exact(&mut header)?;
-        let header = LocalHeader::new(header);
-        let header = header.with_context(|| format!("no local header of `{path}`"))?;
+        let header =
+            LocalHeader::new(header).with_context(|| format!("no local header of `{path}`"))?;
         let mut fields = vec![0; header.fields_len()];
         wheel.read_exact(&mut fields)?;
         if let Some(what) = entry.contradictions(&header, &fields).first() {

@@ -26,7 +26,7 @@ const LOCAL_MAGIC: &[u8] = b"PK\x03\x04";
 /// up to 64 KiB, and there may be junk after it.
 const USUAL_END: u64 = 1 << 10;
 const LONGEST_END: u64 = 256 << 10;
-/// The largest directory that is read into memory: that of a million members with long names. A hostile one
+/// The largest directory that is read into memory: a million members with long names. A hostile directory
 /// could have six times as many members without names, each of which takes more memory than in the file.
 const LONGEST_DIRECTORY: u64 = 256 << 20;
 const MOST_MEMBERS: usize = 1 << 20;
@@ -99,8 +99,8 @@ struct EndOfDirectory {
 impl Directory {
     /// Reads the directory of a file of this size.
     pub fn read(size: u64, read: &mut ReadRange<'_>) -> Result<Self> {
-        let mut this = Self::default();
-        let end = this.end(size, read)?;
+        let mut directory = Self::default();
+        let end = directory.end(size, read)?;
         // The directory ends where the end record begins, so its real offset follows from its length.
         // The offset in the record is relative to the begin of the archive; the difference is the number
         // of bytes before the archive.
@@ -114,23 +114,30 @@ impl Directory {
                 end.at
             );
         };
-        this.around.extend((before > 0).then_some(before));
+        directory.around.extend((before > 0).then_some(before));
         let len = end.len;
         ensure!(len <= LONGEST_DIRECTORY, "a directory of {len} bytes");
-        (this.begin, this.start) = (before, start);
-        this.read_entries(&read(start..end.at)?)?;
-        let (count, said) = (this.entries.len(), end.count);
-        if count as u64 != said {
-            this.contradictions
-                .push(format!("{count} members in the directory, and {said} in the end record"));
+        directory.begin = before;
+        directory.start = start;
+        directory.read_entries(&read(start..end.at)?)?;
+        let count = directory.entries.len();
+        if count as u64 != end.count {
+            directory.contradictions.push(format!(
+                "{count} members in the directory, and {} in the end record",
+                end.count
+            ));
         }
-        let paths = this.entries.iter().map(|entry| &entry.path).duplicates();
-        let twice = paths.map(|path| format!("`{path}` is there twice"));
-        let twice = twice.take(MOST_CONTRADICTIONS);
-        this.contradictions.extend(twice);
-        this.find_neighbours();
-        this.contradictions.truncate(MOST_CONTRADICTIONS);
-        Ok(this)
+        let twice = directory
+            .entries
+            .iter()
+            .map(|entry| &entry.path)
+            .duplicates()
+            .take(MOST_CONTRADICTIONS)
+            .map(|path| format!("`{path}` is there twice"));
+        directory.contradictions.extend(twice);
+        directory.find_neighbours();
+        directory.contradictions.truncate(MOST_CONTRADICTIONS);
+        Ok(directory)
     }
 
     /// Sorts the members by their offsets. Readers of a stream and readers of the directory find the same
@@ -143,10 +150,13 @@ impl Directory {
             entry.next = next;
             next = entry.at;
         }
-        let overlaps = self.entries.iter().filter(|it| it.least_end() > it.next);
-        let overlaps = overlaps.take(MOST_CONTRADICTIONS);
-        let facts = overlaps.map(|it| format!("`{}` overlaps what follows it", it.path));
-        self.contradictions.extend(facts);
+        let overlaps = self
+            .entries
+            .iter()
+            .filter(|it| it.least_end() > it.next)
+            .take(MOST_CONTRADICTIONS)
+            .map(|it| format!("`{}` overlaps what follows it", it.path));
+        self.contradictions.extend(overlaps);
     }
 
     /// Finds the end record, which must be at the end of the file.
@@ -158,8 +168,8 @@ impl Directory {
         if find(&tail).is_none_or(|at| at < LOCATOR) {
             tail = read(size.saturating_sub(LONGEST_END)..size)?;
         }
-        let place = find(&tail);
-        let place = place.context("no end record: not a zip archive, or one that is cut off")?;
+        let place =
+            find(&tail).context("no end record: not a zip archive, or one that is cut off")?;
         let (before, record) = tail.split_at(place);
         ensure!(record.len() >= END, "its end record is cut off");
         if record.len() > END {
@@ -173,9 +183,8 @@ impl Directory {
             len: word(record, 12).into(),
             offset: word(record, 16).into(),
         };
-        let locator = before.len().checked_sub(LOCATOR);
-        let locator = locator.and_then(|at| before.get(at..));
-        let Some(locator) = locator.filter(|bytes| bytes.starts_with(LOCATOR_MAGIC)) else {
+        let last = before.last_chunk::<LOCATOR>();
+        let Some(locator) = last.filter(|bytes| bytes.starts_with(LOCATOR_MAGIC)) else {
             let is_large =
                 plain.count == 0xffff || plain.len == SATURATED || plain.offset == SATURATED;
             ensure!(!is_large, "its end record points to a ZIP64 record, and there is none");
@@ -201,9 +210,9 @@ impl Directory {
             ensure!(is_whole, "its directory is damaged after {count} members");
             let (header, fields) = directory.split_at(ENTRY);
             let [name, extra, comment] = [28, 30, 32].map(|at| usize::from(half(header, at)));
-            let rest = fields.get(name + extra + comment..);
-            let rest =
-                rest.with_context(|| format!("its directory is cut off after {count} members"))?;
+            let rest = fields
+                .get(name + extra + comment..)
+                .with_context(|| format!("its directory is cut off after {count} members"))?;
             let (name, fields) = fields.split_at(name);
             let entry = DirectoryEntry::new(header, name, &fields[..extra], self);
             self.entries.push(entry);
@@ -340,10 +349,10 @@ impl LocalHeader {
     }
 }
 
-/// Replaces the saturated values (`0xffffffff`) in `fields` by those of the ZIP64 extra field.
+/// Replaces the saturated values (`0xffffffff`) in `fields` by the values of the ZIP64 extra field.
 ///
-/// A ZIP64 field without a saturated value must have the same values: some readers use those of the field,
-/// others ignore them. Bazel writes such a field into each local header, as in the wheels of protobuf.
+/// A ZIP64 field without a saturated value must have the same values: some readers use the values of the
+/// field, others ignore them. Bazel writes such a field into each local header, as in the wheels of protobuf.
 fn large_fields<const N: usize>(
     mut extra: &[u8],
     mut fields: [u64; N],
@@ -365,9 +374,8 @@ fn large_fields<const N: usize>(
         }
         extra = rest;
     }
-    let saturated = fields.iter_mut().filter(|field| **field == SATURATED);
-    let mut saturated = saturated.peekable();
-    match (large, saturated.peek().is_some()) {
+    let is_saturated = fields.contains(&SATURATED);
+    let mut values = match (large, is_saturated) {
         (None, false) => return Ok(fields),
         (None, true) => return Err("a size that needs a ZIP64 field, and there is none"),
         (Some(field), false) => {
@@ -381,33 +389,32 @@ fn large_fields<const N: usize>(
                 Err("a ZIP64 field, although no size needs one")
             };
         }
-        (Some(_), true) => {}
-    }
-    let mut large = large.unwrap_or_default();
-    for field in saturated {
-        let Some((value, rest)) = large.split_first_chunk() else {
+        (Some(field), true) => field,
+    };
+    for field in fields.iter_mut().filter(|field| **field == SATURATED) {
+        let Some((value, rest)) = values.split_first_chunk() else {
             return Err("a ZIP64 field that is too short");
         };
         *field = u64::from_le_bytes(*value);
-        large = rest;
+        values = rest;
     }
-    if large.is_empty() { Ok(fields) } else { Err("a ZIP64 field that is too long") }
+    if values.is_empty() { Ok(fields) } else { Err("a ZIP64 field that is too long") }
 }
 
 /// A little-endian number; 0 if it is not within the bytes.
 fn half(bytes: &[u8], at: usize) -> u16 {
-    let bytes = bytes.get(at..).and_then(<[u8]>::first_chunk);
-    bytes.map_or(0, |it| u16::from_le_bytes(*it))
+    let chunk = bytes.get(at..).and_then(<[u8]>::first_chunk);
+    chunk.map_or(0, |it| u16::from_le_bytes(*it))
 }
 
 fn word(bytes: &[u8], at: usize) -> u32 {
-    let bytes = bytes.get(at..).and_then(<[u8]>::first_chunk);
-    bytes.map_or(0, |it| u32::from_le_bytes(*it))
+    let chunk = bytes.get(at..).and_then(<[u8]>::first_chunk);
+    chunk.map_or(0, |it| u32::from_le_bytes(*it))
 }
 
 fn long(bytes: &[u8], at: usize) -> u64 {
-    let bytes = bytes.get(at..).and_then(<[u8]>::first_chunk);
-    bytes.map_or(0, |it| u64::from_le_bytes(*it))
+    let chunk = bytes.get(at..).and_then(<[u8]>::first_chunk);
+    chunk.map_or(0, |it| u64::from_le_bytes(*it))
 }
 
 #[cfg(test)]

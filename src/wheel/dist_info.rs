@@ -3,6 +3,8 @@
 
 use std::{collections::BTreeSet, str::FromStr};
 
+use itertools::Itertools as _;
+
 use crate::{
     error::{Context as _, Error, Result, anyhow, ensure},
     relpath::RelPath,
@@ -101,8 +103,7 @@ impl Metadata {
 }
 
 fn read<T: FromStr<Err: Into<Error>>>(field: &str, value: &str) -> Result<T> {
-    let value = value.parse().map_err(Into::into);
-    value.with_context(|| format!("`{field}` of metadata"))
+    value.parse().map_err(Into::into).with_context(|| format!("`{field}` of metadata"))
 }
 
 /// The name of this program in WHEEL.
@@ -117,13 +118,11 @@ const GENERATOR: &str = "rocwheel";
 /// `Generator` also says how the members are compressed, because another build can then take them
 /// over, see [`packed_members`](super::packed_members).
 pub fn wheel_text(tag: &Tag, compression: WheelCompression) -> String {
-    let tags = tag.expand();
-    let tags: Vec<String> = tags.iter().map(|tag| format!("Tag: {tag}\n")).collect();
+    let tags = tag.expand().iter().map(|tag| format!("Tag: {tag}\n")).join("");
     format!(
-        "Wheel-Version: 1.0\nGenerator: {GENERATOR} ({}; {})\nRoot-Is-Purelib: true\n{}",
+        "Wheel-Version: 1.0\nGenerator: {GENERATOR} ({}; {})\nRoot-Is-Purelib: true\n{tags}",
         env!("CARGO_PKG_VERSION"),
-        compression.recipe(),
-        tags.concat()
+        compression.recipe()
     )
 }
 

@@ -37,10 +37,11 @@ impl std::str::FromStr for Headers {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let (mut headers, mut at): (Vec<Header>, usize) = (Vec::new(), 0);
+        let mut headers: Vec<Header> = Vec::new();
+        let mut at = 0;
         for (index, whole) in text.split_inclusive('\n').enumerate() {
-            let line = whole.strip_suffix('\n').unwrap_or(whole);
-            let line = line.strip_suffix('\r').unwrap_or(line);
+            let unix_line = whole.strip_suffix('\n').unwrap_or(whole);
+            let line = unix_line.strip_suffix('\r').unwrap_or(unix_line);
             if line.is_empty() {
                 break;
             }
@@ -123,12 +124,13 @@ impl Headers {
         headers: impl IntoIterator<Item = (&'static str, V)>,
     ) {
         let is_before = |it: &Header| is_before(&it.name, &it.value);
-        let place = self.headers.iter().rposition(is_before);
-        let place = place.map_or(self.headers.len(), |it| it + 1);
+        let place = match self.headers.iter().rposition(is_before) {
+            Some(before) => before + 1,
+            None => self.headers.len(),
+        };
         self.end_line(place);
-        let headers = headers.into_iter();
-        let headers = headers.map(|(name, value)| Header::new(name, value.as_ref()));
-        self.headers.splice(place..place, headers);
+        let new = headers.into_iter().map(|(name, value)| Header::new(name, value.as_ref()));
+        self.headers.splice(place..place, new);
     }
 
     /// Ends the line of the header before a place, which the last one of a file may lack.

@@ -7,7 +7,7 @@ pub enum InstalledPlace<'a> {
     Packages(&'a str),
     /// This name among the commands of the environment.
     Scripts(&'a str),
-    /// In another directory of the environment, such as that of headers.
+    /// In another directory of the environment, such as the directory of headers.
     Elsewhere,
 }
 

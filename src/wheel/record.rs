@@ -7,7 +7,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
 use crate::{
     digest::Sha256,
-    error::{Context as _, Result, anyhow, bail},
+    error::{Context as _, Result, anyhow, bail, ensure},
     relpath::RelPath,
 };
 
@@ -78,14 +78,14 @@ impl Record {
         let mut rows = Vec::new();
         let mut seen = HashSet::new();
         for (index, row) in reader.records().enumerate() {
-            let row = row.map_err(|_| anyhow!("not CSV in UTF-8"));
-            let mut row = row.and_then(|row| RecordRow::parse(&row));
-            if let Ok(found) = &row
-                && !seen.insert(found.path.clone())
-            {
-                row = Err(anyhow!("a second row for `{}`", found.path));
-            }
-            rows.push(row.with_context(|| format!("row {} of RECORD", index + 1))?);
+            let parsed = row
+                .map_err(|_| anyhow!("not CSV in UTF-8"))
+                .and_then(|fields| RecordRow::parse(&fields))
+                .and_then(|row| {
+                    ensure!(seen.insert(row.path.clone()), "a second row for `{}`", row.path);
+                    Ok(row)
+                });
+            rows.push(parsed.with_context(|| format!("row {} of RECORD", index + 1))?);
         }
         Ok(Self(rows))
     }
@@ -98,8 +98,8 @@ impl fmt::Display for Record {
             .terminator(csv::Terminator::Any(b'\n'))
             .from_writer(Vec::new());
         for row in &self.0 {
-            let hash = row.digest.map(|it| URL_SAFE_NO_PAD.encode(it.bytes()));
-            let hash = hash.map(|hash| format!("sha256={hash}"));
+            let hash =
+                row.digest.map(|it| format!("sha256={}", URL_SAFE_NO_PAD.encode(it.bytes())));
             let written = writer.serialize((row.path.as_str(), hash, row.len));
             written.map_err(|_| fmt::Error)?;
         }
@@ -110,10 +110,12 @@ impl fmt::Display for Record {
 
 /// Decodes a SHA-256 in the form of RECORD: base64 with the URL-safe alphabet, without padding.
 fn decode_sha256(text: &str) -> Result<Sha256> {
-    let bytes = URL_SAFE_NO_PAD.decode(text).ok();
-    let bytes = bytes.and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
-    let bytes = bytes.with_context(|| format!("not the URL-safe base64 of 32 bytes: {text:?}"));
-    Ok(bytes?.into())
+    let bytes = URL_SAFE_NO_PAD
+        .decode(text)
+        .ok()
+        .and_then(|bytes| <[u8; 32]>::try_from(bytes).ok())
+        .with_context(|| format!("not the URL-safe base64 of 32 bytes: {text:?}"))?;
+    Ok(bytes.into())
 }
 
 #[cfg(test)]

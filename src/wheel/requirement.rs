@@ -36,18 +36,18 @@ impl FromStr for Requirement {
         let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         let start = text.trim_start();
         let (name, rest) = start.split_at(start.find(|c| !is_name(c)).unwrap_or(start.len()));
-        let (extras, rest) = split_extras(rest.trim_start())?;
-        let rest = rest.trim_start();
-        let (specifier, marker) = match rest.strip_prefix('@') {
+        let (extras, after_extras) = split_extras(rest.trim_start())?;
+        let rest = after_extras.trim_start();
+        let (specifier, after_specifier) = match rest.strip_prefix('@') {
             // Addresses may have a `;`. So an address ends at a space.
-            Some(address) => {
-                let address = address.trim_start();
+            Some(after_sign) => {
+                let address = after_sign.trim_start();
                 let end = address.find(char::is_whitespace).unwrap_or(address.len());
                 rest.split_at(rest.len() - address.len() + end)
             }
             None => rest.split_at(rest.find(';').unwrap_or(rest.len())),
         };
-        let marker = marker.trim();
+        let marker = after_specifier.trim();
         ensure!(
             marker.is_empty() || marker.starts_with(';'),
             "no `;` after the address: {marker:?}"

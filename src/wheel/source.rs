@@ -190,9 +190,7 @@ impl MemberKeeper {
     }
 
     pub fn keep(&self, stored: &StoredMember, sha256: Option<Sha256>) -> Source {
-        let stored = stored.clone();
-        let wheel = Arc::clone(&self.0);
-        Source::Kept(KeptMember { stored, sha256, wheel })
+        Source::Kept(KeptMember { stored: stored.clone(), sha256, wheel: Arc::clone(&self.0) })
     }
 }
 

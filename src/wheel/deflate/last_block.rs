@@ -140,9 +140,10 @@ fn holds(symbols: &[Symbol], bytes: &[u8], start: usize) -> bool {
         }
         Symbol::Match { length, distance } => {
             at += length;
-            let again = (at - length).checked_sub(distance);
-            let again = again.and_then(|again| bytes.get(again..again + length));
-            again.is_some_and(|again| bytes.get(at - length..at) == Some(again))
+            let earlier = (at - length)
+                .checked_sub(distance)
+                .and_then(|start| bytes.get(start..start + length));
+            earlier.is_some_and(|earlier| bytes.get(at - length..at) == Some(earlier))
         }
     })
 }
@@ -152,8 +153,9 @@ fn holds(symbols: &[Symbol], bytes: &[u8], start: usize) -> bool {
 
 /// The longest Huffman code of deflate, in bits.
 const LONGEST: usize = 15;
-/// Number of symbols in the alphabet of literals and lengths, and in that of distances.
+/// Number of symbols in the alphabet of literals and lengths.
 const LITERALS: usize = 288;
+/// Number of symbols in the alphabet of distances.
 const DISTANCES: usize = 32;
 
 /// The order of the code length codes in a dynamic block (RFC 1951, section 3.2.7).
@@ -325,8 +327,10 @@ impl Codes {
             0 => return Some(Symbol::End),
             code @ 1..9 => code + 2,
             code @ 9..29 => {
-                let (code, more) = (code - 1, (code - 1) / 4 - 1);
-                ((4 + code % 4) << more) + 3 + bits.take(more)
+                // Four codes for each number of extra bits, from the code 9 on.
+                let index = code - 1;
+                let more = index / 4 - 1;
+                ((4 + index % 4) << more) + 3 + bits.take(more)
             }
             29 => 258,
             _ => return None,
