@@ -21,7 +21,7 @@ pub struct ForeignCode {
 }
 
 impl ForeignCode {
-    /// `None` if the code is TheRock's, or that of another repository of its owner. `origin` and `head` are what
+    /// `None` if the code is of TheRock, or of another repository of its owner. `origin` and `head` are what
     /// GitHub told about the run. Without them, what is in a bucket that forks do not share is trusted, because
     /// no role lets the code of a fork write there.
     pub fn of(
@@ -31,9 +31,11 @@ impl ForeignCode {
         is_from_github: bool,
     ) -> Option<Self> {
         let buckets = Buckets::builtin();
-        let (owner, home) = (run.repository.owner(), buckets.home().owner());
+        let home_owner = buckets.home().owner();
         let is_own = match origin {
-            Some(origin) => origin == RunOrigin::Own && owner.eq_ignore_ascii_case(home),
+            Some(origin) => {
+                origin == RunOrigin::Own && run.repository.owner().eq_ignore_ascii_case(home_owner)
+            }
             None => run.id.is_local() || !is_from_github && !buckets.takes_forks(&run.bucket),
         };
         (!is_own).then(|| Self {
@@ -47,16 +49,16 @@ impl ForeignCode {
 /// `run 7 of ROCm/TheRock built the code of me/TheRock`
 impl fmt::Display for ForeignCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (id, repository) = (&self.run_id, &self.repository);
+        write!(f, "run {} of {} ", self.run_id, self.repository)?;
         match &self.head_repository {
-            Some(head) => write!(f, "run {id} of {repository} built the code of {head}"),
-            None => write!(f, "run {id} of {repository} may have built the code of a fork"),
+            Some(head) => write!(f, "built the code of {head}"),
+            None => f.write_str("may have built the code of a fork"),
         }
     }
 }
 
-/// Where artifacts are from, as far as `fetch` knows. Their manifest may be the one of another run, whose artifacts
-/// were copied to this one; and the manifest of a fork's run is code of the fork.
+/// Where artifacts are from, as far as `fetch` knows. Their manifest may be from another run, whose artifacts were
+/// copied to this run; and the manifest of a fork's run is code of the fork.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Provenance {
     /// The run that they were fetched from.

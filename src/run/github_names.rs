@@ -21,16 +21,16 @@ impl ApiUrl {
 
     /// The API of the GitHub installation whose web pages are at `server`.
     pub fn of_server(server: &str) -> Result<Self> {
-        let server = server.trim_end_matches('/');
-        match server.strip_prefix("https://") {
+        let base = server.trim_end_matches('/');
+        match base.strip_prefix("https://") {
             Some(host) if host == "github.com" || host.ends_with(".ghe.com") => {
                 format!("https://api.{host}").parse()
             }
-            _ => format!("{server}/api/v3").parse(),
+            _ => format!("{base}/api/v3").parse(),
         }
     }
 
-    /// The base URL of this installation's web pages, if it can be derived from that of the API.
+    /// The base URL of this installation's web pages, if the base URL of the API says it.
     pub fn server(&self) -> Option<String> {
         if let Some(server) = self.0.strip_suffix("/api/v3") {
             return Some(server.to_owned());
@@ -54,12 +54,12 @@ impl FromStr for ApiUrl {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let text = text.trim_end_matches('/');
-        let url = Url::parse(text).ok().filter(|url| {
+        let base = text.trim_end_matches('/');
+        let url = Url::parse(base).ok().filter(|url| {
             let is_here = matches!(url.host_str(), Some("127.0.0.1" | "localhost"));
             let has_user = !url.username().is_empty() || url.password().is_some();
             (url.scheme() == "https" || url.scheme() == "http" && is_here)
-                && text.starts_with(url.scheme())
+                && base.starts_with(url.scheme())
                 && url.query().or(url.fragment()).is_none()
                 && !has_user
         });
@@ -68,7 +68,7 @@ impl FromStr for ApiUrl {
             url.is_some(),
             "not the address of GitHub's API such as `https://api.github.com`, without a user or a query (`http://` only on this machine)"
         );
-        Ok(Self(text.into()))
+        Ok(Self(base.into()))
     }
 }
 

@@ -87,8 +87,10 @@ impl FromStr for ArtifactGroup {
             || known_scopes(text).is_some();
         let hint = TargetTable::builtin().unknown(vec![text.to_owned()]).hint;
         // The hint ends with a list of all families and targets, which is too long here.
-        let nearest = hint.split_once('?').map(|(nearest, _)| nearest);
-        let nearest = nearest.map(|it| format!("; {it}?")).unwrap_or_default();
+        let nearest = match hint.split_once('?') {
+            Some((nearest, _)) => format!("; {nearest}?"),
+            None => String::new(),
+        };
         ensure!(is_known, "not a family, a target or `multi-arch-release`{nearest}: {text:?}");
         Ok(group)
     }

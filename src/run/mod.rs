@@ -121,10 +121,10 @@ fn parse_url(text: &str) -> Option<RunReference> {
     let names_a_host = url.host_str()?.starts_with(|c: char| c.is_ascii_alphanumeric());
     let has_user = !url.username().is_empty() || url.password().is_some();
     let segments: Vec<&str> = url.path_segments()?.collect();
-    let [owner, name, "actions", "runs", id, ..] = segments[..] else {
+    let [owner, name, "actions", "runs", number, ..] = segments[..] else {
         return None;
     };
-    let id: RunId = id.parse().ok()?;
+    let id: RunId = number.parse().ok()?;
     let is_run = url.scheme() == "https" && names_a_host && !has_user && !id.is_local();
     Some(RunReference {
         id: Some(id).filter(|_| is_run)?,
@@ -312,13 +312,13 @@ impl Event {
             Some(payload) => fields(payload)?.contains_key(subject),
             None => false,
         };
-        let payload = payload.filter(|_| is_told).with_context(|| {
+        let hint = "set `GITHUB_EVENT_PATH` to the file with the event's payload, or unset `GITHUB_EVENT_NAME`";
+        let telling = payload.filter(|_| is_told).with_context(|| {
             format!(
                 "nothing says whose code this run builds: the event `{name}` has no `{subject}`"
             )
         });
-        let hint = "set `GITHUB_EVENT_PATH` to the file with the event's payload, or unset `GITHUB_EVENT_NAME`";
-        Self::parse(payload.hint(hint)?).map(Some)
+        Self::parse(telling.hint(hint)?).map(Some)
     }
 
     /// Parses the contents of the file at `GITHUB_EVENT_PATH`.
@@ -329,13 +329,13 @@ impl Event {
     /// origin of that run.
     pub fn parse(payload: &str) -> Result<Self> {
         let payload = Value::Object(fields(payload)?);
-        let here = text_at(&payload, "/repository/full_name");
+        let repository_name = text_at(&payload, "/repository/full_name");
         let origin = if payload.get("pull_request").is_some() {
-            let base = text_at(&payload, "/pull_request/base/repo/full_name").or(here);
+            let base = text_at(&payload, "/pull_request/base/repo/full_name").or(repository_name);
             RunOrigin::of(text_at(&payload, "/pull_request/head/repo/full_name"), base)
         } else if payload.get("workflow_run").is_some() {
             let head = text_at(&payload, "/workflow_run/head_repository/full_name");
-            RunOrigin::of(head, here)
+            RunOrigin::of(head, repository_name)
         } else {
             RunOrigin::Own
         };

@@ -106,10 +106,14 @@ fn parse_set<T: FromStr<Err: Into<Error>>>(
     variable: impl Fn(&str) -> Option<String>,
     name: &str,
 ) -> Result<Option<T>> {
-    let text = variable(name).unwrap_or_default();
-    let parse = |text: &str| text.parse().map_err(Into::into);
-    let set = Some(text.trim()).filter(|text| !text.is_empty());
-    set.map(parse).transpose().with_context(|| format!("failed to read `{name}`"))
+    let value = variable(name).unwrap_or_default();
+    match value.trim() {
+        "" => Ok(None),
+        set => {
+            let parsed = set.parse().map_err(Into::into);
+            parsed.map(Some).with_context(|| format!("failed to read `{name}`"))
+        }
+    }
 }
 
 fn key(text: &str) -> Key {
@@ -188,7 +192,7 @@ impl RunContext {
                 (known.name.clone(), Some(known))
             }
         };
-        // Neither the code of the run nor that of the current process may be that of a fork.
+        // Neither the run nor the current process may have been built from the code of a fork.
         let is_trusted =
             facts.origin != RunOrigin::Fork && self.environment.event.is_none_or(Event::is_trusted);
         let prefix = prefix(known, &repository, &run.id, platform);
@@ -217,8 +221,8 @@ impl RunContext {
         // repository keeps its outputs there, so files there under its id are not from it.
         let is_own = run.repository == *buckets.home()
             && buckets.find(&run.bucket).is_some_and(|it| !it.external);
-        let others = buckets.of_runs(&run.repository);
-        others
+        buckets
+            .of_runs(&run.repository)
             .filter(|(known, _)| known.name != run.bucket && !(is_own && known.external))
             .map(|(_, flag)| flag)
             .collect()
@@ -271,8 +275,8 @@ impl RunContext {
         if let (Some(told), Some(chosen)) = (&run.repository, chosen) {
             ensure!(told == chosen, "the run belongs to `{told}`, not to `{chosen}`");
         }
-        let repository = run.repository.as_ref().or(chosen);
-        let repository = repository.or(self.environment.repository.as_ref());
+        let repository =
+            run.repository.as_ref().or(chosen).or(self.environment.repository.as_ref());
         // The prefix of a shared bucket has the name as GitHub writes it.
         let home = Buckets::builtin().home();
         Ok(repository.filter(|it| *it != home).unwrap_or(home).clone())
@@ -284,9 +288,8 @@ impl RunContext {
     /// The environment says how the current run is released. That does not apply to another run
     /// that it reads from.
     fn release_type(&self, run: &RunReference) -> ReleaseType {
-        let said = self.environment.release_type;
-        let said = said.filter(|_| !self.is_another_run(run));
-        self.release_type.or(said).unwrap_or(ReleaseType::Ci)
+        let of_current_run = self.environment.release_type.filter(|_| !self.is_another_run(run));
+        self.release_type.or(of_current_run).unwrap_or(ReleaseType::Ci)
     }
 
     /// Whether neither the user nor the environment has said which release type the run has. A run
@@ -310,11 +313,12 @@ impl RunContext {
     }
 
     fn is_another_run(&self, run: &RunReference) -> bool {
-        let here = &self.environment;
-        let is_other_id = here.run_id.as_ref().is_some_and(|id| *id != run.id);
+        let current = &self.environment;
+        let is_other_id = current.run_id.as_ref().is_some_and(|id| *id != run.id);
         let told = run.repository.as_ref().or(self.repository.as_ref());
-        let is_elsewhere = told.zip(here.repository.as_ref());
-        is_other_id || is_elsewhere.is_some_and(|(there, here)| there != here)
+        let is_elsewhere =
+            told.zip(current.repository.as_ref()).is_some_and(|(told, current)| told != current);
+        is_other_id || is_elsewhere
     }
 }
 
@@ -328,8 +332,7 @@ fn prefix(
 ) -> Key {
     let name = format!("{run}-{platform}");
     if bucket.is_some_and(|bucket| bucket.external) {
-        let (owner, repository) = (repository.owner(), repository.name());
-        return key(&format!("{owner}-{repository}/{name}"));
+        return key(&format!("{}-{}/{name}", repository.owner(), repository.name()));
     }
     key(&name)
 }
@@ -422,14 +425,14 @@ impl Buckets {
         self.known.iter().find(|facts| facts.name == *bucket)
     }
 
-    /// Whether the code of a fork may be written to a bucket, with whatever credentials: to one that forks
-    /// share, and to one that is not TheRock's.
+    /// Whether the code of a fork may be written to a bucket, with any credentials: to a bucket that forks
+    /// share, and to a bucket that is not TheRock's.
     pub fn takes_forks(&self, bucket: &Bucket) -> bool {
         let is_shared = self.find(bucket).is_none_or(|known| known.external);
         is_shared && ReleaseStream::of_bucket(bucket.as_str()).is_none()
     }
 
-    /// Fails if a bucket takes no code of a fork. `whose` says why the code is that of a fork.
+    /// Fails if a bucket takes no code of a fork. `whose` says why the code is of a fork.
     pub fn ensure_takes_forks(&self, bucket: &Bucket, whose: &str) -> Result<()> {
         if self.takes_forks(bucket) {
             return Ok(());
@@ -454,7 +457,7 @@ impl Buckets {
         run: &RunFacts,
     ) -> Result<&BucketFacts> {
         let release = self.release(kind)?;
-        let own = release
+        let current = release
             .artifacts
             .as_ref()
             .with_context(|| format!("no run keeps artifacts for release type `{kind}`"))
@@ -465,33 +468,33 @@ impl Buckets {
         };
         let (own, external) = match self.legacy(kind).filter(is_before) {
             Some(legacy) => (&legacy.artifacts, &legacy.external),
-            None => (own, &release.external),
+            None => (current, &release.external),
         };
         let is_own = *repository == self.home && run.origin == RunOrigin::Own;
         self.listed(external.as_ref().filter(|_| !is_own).unwrap_or(own))
     }
 
-    /// The buckets that runs of a repository may use for artifacts, each with the flag that names
-    /// it. Where the release type does not decide alone, that is its name.
+    /// The buckets that runs of a repository may use for artifacts, each with the flag that selects
+    /// it: `--release-type`, or `--bucket` where the release type does not decide alone.
     fn of_runs(&self, repository: &Repository) -> impl Iterator<Item = (&BucketFacts, String)> {
-        let own = self.release_types.iter().filter_map(|release| {
+        let of_types = self.release_types.iter().filter_map(|release| {
             let is_only = release.external.is_none();
             let flag = is_only.then(|| format!("--release-type {}", release.name));
             Some((release.artifacts.as_ref()?, flag))
         });
-        let legacy = self.legacy.iter();
-        let legacy = legacy.flat_map(|it| [Some(&it.artifacts), it.external.as_ref()]);
-        let external = self.release_types.iter();
-        let external = external.filter_map(|release| release.external.as_ref());
-        let others = external.chain(legacy.flatten());
-        let others = others.map(|bucket| (bucket, None));
+        let external = self.release_types.iter().filter_map(|release| release.external.as_ref());
+        let legacy =
+            self.legacy.iter().flat_map(|it| [Some(&it.artifacts), it.external.as_ref()]).flatten();
+        let only_by_name = external.chain(legacy).map(|bucket| (bucket, None));
         let is_home = *repository == self.home;
-        own.chain(others).unique_by(|(bucket, _)| *bucket).filter_map(move |(bucket, flag)| {
-            let known = self.find(bucket)?;
-            let is_possible = flag.is_some() || known.external || is_home;
-            let flag = flag.unwrap_or_else(|| format!("--bucket {bucket}"));
-            is_possible.then_some((known, flag))
-        })
+        of_types.chain(only_by_name).unique_by(|(bucket, _)| *bucket).filter_map(
+            move |(bucket, type_flag)| {
+                let known = self.find(bucket)?;
+                let is_possible = type_flag.is_some() || known.external || is_home;
+                let flag = type_flag.unwrap_or_else(|| format!("--bucket {bucket}"));
+                is_possible.then_some((known, flag))
+            },
+        )
     }
 
     /// Whether forks or old runs have other buckets, so that the place of artifacts depends on whose
