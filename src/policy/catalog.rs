@@ -60,7 +60,7 @@ pub struct Catalog {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct CommonMetadata {
-    /// Of the Python code and the metadata of rocwheel itself.
+    /// The licence of the Python code and the metadata of rocwheel itself.
     pub license: String,
     pub requires_python: String,
     pub urls: BTreeMap<String, String>,
@@ -191,8 +191,7 @@ impl Catalog {
     /// Validates what the types cannot express.
     fn check(&self) -> Result<()> {
         let common = &self.metadata;
-        let urls = common.urls.iter();
-        let urls = urls.map(|(label, url)| format!("{label}, {url}"));
+        let urls = common.urls.iter().map(|(label, url)| format!("{label}, {url}"));
         let texts = [common.license.clone(), common.requires_python.clone()];
         for text in urls.chain(texts) {
             wheel::ensure_one_line(&text).context("`[metadata]`")?;
@@ -349,11 +348,11 @@ impl Catalog {
     ) -> Result<Vec<String>> {
         let device = self.only(PackageKind::Device)?;
         let with_code = artifacts.filter(|it| device.takes_component(it, DistributionMode::Split));
-        let (plain, xnack): (Vec<_>, Vec<_>) = with_code.partition(
+        let (runs_with_xnack_off, xnack): (Vec<_>, Vec<_>) = with_code.partition(
             |it| !matches!(&it.scope, Scope::Target(target) if !target.runs_with_xnack_off()),
         );
         let base = |it: &ArtifactName| ArtifactName { scope: it.scope.packaged(), ..it.clone() };
-        let plain: Vec<_> = plain.into_iter().map(base).collect();
+        let plain: Vec<_> = runs_with_xnack_off.into_iter().map(base).collect();
         let is_bare = |it: &&ArtifactName| {
             let mut targets = plain.iter().map(|other| &other.scope);
             targets.contains(&it.scope.packaged()) && !plain.contains(&base(it))
@@ -376,7 +375,7 @@ impl PackageSpec {
             wheel::entry_point(&script.name, &script.call(&self.python))?;
             ensure!(
                 !script.only_asks || self.name == "core",
-                "script `{}`: only those of `core` unpack anything, so `only-asks` says nothing here",
+                "script `{}`: only scripts of `core` unpack anything, so `only-asks` says nothing here",
                 script.name
             );
         }
@@ -485,10 +484,10 @@ impl PackageSpec {
 
     /// Whether a `take` row takes this file of an artifact.
     pub fn takes_file(&self, artifact: &ArtifactName, path: &RelPath) -> bool {
-        let path = path.as_str();
         self.take.iter().any(|take| {
             take.names(artifact)
-                && (take.include.is_empty() || take.include.iter().any(|it| it.matches(path)))
+                && (take.include.is_empty()
+                    || take.include.iter().any(|it| it.matches(path.as_str())))
         })
     }
 
@@ -521,11 +520,13 @@ impl PackageSpec {
             let is_there = script.program(platform).is_some_and(|it| has(&it));
             script.is_on(platform) && (is_there || !script.if_present)
         });
-        let lines = scripts.map(|it| {
-            let line = wheel::entry_point(&it.name, &it.call(&self.python));
-            (it.name.as_str(), line)
-        });
-        let lines: BTreeMap<&str, Result<String>> = lines.collect();
+        // By name. The last script of a name counts.
+        let lines: BTreeMap<&str, Result<String>> = scripts
+            .map(|script| {
+                let line = wheel::entry_point(&script.name, &script.call(&self.python));
+                (script.name.as_str(), line)
+            })
+            .collect();
         lines.into_values().collect()
     }
 

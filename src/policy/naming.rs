@@ -17,7 +17,7 @@ pub enum DistributionMode {
 }
 
 impl DistributionMode {
-    /// The usual value, or the one of legacy sets, if they have one of their own.
+    /// The usual value. In a legacy set the value for legacy sets, if there is one.
     pub(super) fn pick<T>(self, usual: T, legacy: Option<T>) -> T {
         match self {
             Self::Split => usual,

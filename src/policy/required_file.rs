@@ -112,8 +112,11 @@ impl RequiredFile {
 impl ScriptSpec {
     /// The function in the form of entry points: `rocm_sdk_core._cli:amdclangpp`.
     pub fn call(&self, python: &str) -> String {
-        let own = format!("{python}._cli");
-        format!("{}:{}", self.module.as_ref().unwrap_or(&own), self.function())
+        let function = self.function();
+        match &self.module {
+            Some(module) => format!("{module}:{function}"),
+            None => format!("{python}._cli:{function}"),
+        }
     }
 
     pub fn function(&self) -> String {

@@ -57,19 +57,16 @@ pub fn files(info: &DistInfo<'_>) -> Result<Vec<(RelPath, String)>> {
     texts.sort_by_cached_key(|(path, _)| {
         let depth = path.matches('/').count();
         let steps = path.split('/').enumerate();
-        let steps = steps.map(|(at, step)| (at < depth, step.to_owned()));
-        steps.collect_vec()
+        steps.map(|(at, step)| (at < depth, step.to_owned())).collect_vec()
     });
-    let texts = texts.into_iter();
-    texts.map(|(path, text)| Ok((path.parse()?, text))).collect()
+    texts.into_iter().map(|(path, text)| Ok((path.parse()?, text))).collect()
 }
 
 /// PKG-INFO of the sdist. Fields that depend on the machine that installs it are declared dynamic
 /// ([PEP 643](https://peps.python.org/pep-0643/)).
 fn pkg_info(info: &DistInfo<'_>, package: &PackageSpec) -> String {
     let common = &info.catalog.metadata;
-    let urls = common.urls.iter();
-    let urls = urls.map(|(label, url)| format!("Project-URL: {label}, {url}\n"));
+    let urls = common.urls.iter().map(|(label, url)| format!("Project-URL: {label}, {url}\n"));
     let mut text = format!(
         "Metadata-Version: 2.4\n\
          Name: {}\n\
@@ -94,8 +91,8 @@ fn pkg_info(info: &DistInfo<'_>, package: &PackageSpec) -> String {
     for (extra, requirements) in extras(info) {
         let _ = writeln!(text, "Provides-Extra: {extra}");
         for (pin, marker) in requirements {
-            let marker = marker.map_or(String::new(), |marker| format!("{marker} and "));
-            let _ = writeln!(text, "Requires-Dist: {pin}; {marker}extra == \"{extra}\"");
+            let condition = marker.map_or(String::new(), |marker| format!("{marker} and "));
+            let _ = writeln!(text, "Requires-Dist: {pin}; {condition}extra == \"{extra}\"");
         }
     }
     text + "\n" + &readme(info, package)
@@ -103,8 +100,9 @@ fn pkg_info(info: &DistInfo<'_>, package: &PackageSpec) -> String {
 
 /// The description of the package, with a command that installs exactly this version.
 fn readme(info: &DistInfo<'_>, package: &PackageSpec) -> String {
-    let text = templates::README.replace("{name}", &package.dist_name(info.mode, None));
-    text.replace("{version}", &info.version)
+    templates::README
+        .replace("{name}", &package.dist_name(info.mode, None))
+        .replace("{version}", &info.version)
 }
 
 fn pin(info: &DistInfo<'_>, package: &PackageSpec, target: &str) -> String {
@@ -123,10 +121,12 @@ fn requires(info: &DistInfo<'_>) -> Vec<String> {
 
 /// All extras: first one per package, then one per package and target.
 fn extras(info: &DistInfo<'_>) -> Vec<Extra> {
-    let available = info.only.as_ref().map(std::slice::from_ref);
-    let available = available.unwrap_or(&info.view.available).iter();
+    let scopes = match &info.only {
+        Some(only) => std::slice::from_ref(only),
+        None => &info.view.available,
+    };
     let targets: BTreeMap<String, &Scope> =
-        available.map(|scope| (scope.packaged().to_string(), scope)).collect();
+        scopes.iter().map(|scope| (scope.packaged().to_string(), scope)).collect();
     let packages: Vec<&PackageSpec> = info
         .catalog
         .packages()
@@ -160,13 +160,13 @@ fn extras(info: &DistInfo<'_>) -> Vec<Extra> {
         if targets.is_empty() || (targets.len() == 1 && !is_device) {
             continue;
         }
-        let mut all = Vec::new();
+        let mut for_all_targets = Vec::new();
         for (target, scope) in &targets {
             let requirement = (pin(info, package, target), info.view.marker(scope).map(on));
-            all.push(requirement.clone());
+            for_all_targets.push(requirement.clone());
             extras.push((format!("{}-{target}", package.name), vec![requirement]));
         }
-        extras.push((format!("{}-all", package.name), all));
+        extras.push((format!("{}-all", package.name), for_all_targets));
     }
     extras
 }
@@ -182,8 +182,10 @@ fn requires_txt(info: &DistInfo<'_>) -> String {
     }
     let mut text = requires(info).join("\n") + "\n";
     for (name, pins) in sections {
-        let pins = pins.iter().map(|pin| format!("{pin}\n"));
-        let _ = write!(text, "\n[{name}]\n{}", pins.collect::<String>());
+        let _ = writeln!(text, "\n[{name}]");
+        for pin in pins {
+            let _ = writeln!(text, "{pin}");
+        }
     }
     text
 }
@@ -211,8 +213,8 @@ impl DeviceSelector<'_> {
             "Metadata-Version: 2.4\nName: {name}\nVersion: {version}\n\
              Summary: Device code of {host} for the GPU of this machine\nDynamic: Requires-Dist\n"
         );
-        let version = version.to_string();
-        let [tables, module] = dist_info::of_devices(&format!("{name}-"), &version, self.targets)?;
+        let [tables, module] =
+            dist_info::of_devices(&format!("{name}-"), &version.to_string(), self.targets)?;
         let files = [
             ("PKG-INFO", facts),
             tables,

@@ -194,9 +194,9 @@ impl Subset {
     fn is_for_devel(&self, package: &PackageSpec, artifact: &ArtifactName) -> bool {
         let runs = |component| {
             let sibling = ArtifactName { component, ..artifact.clone() };
-            self.packages.iter().any(|it| {
-                it.kind == PackageKind::Runtime
-                    && it.takes_component(&sibling, DistributionMode::Split)
+            self.packages.iter().any(|package| {
+                package.kind == PackageKind::Runtime
+                    && package.takes_component(&sibling, DistributionMode::Split)
             })
         };
         package.scope_fits(artifact, DistributionMode::Split, None)

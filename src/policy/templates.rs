@@ -109,16 +109,16 @@ fn console_scripts(package: &PackageSpec) -> Option<String> {
     if functions.is_empty() {
         return None;
     }
-    let own = match package.name.as_str() {
+    let template = match package.name.as_str() {
         "core" => CORE_CLI,
         "profiler" => PROFILER_CLI,
         _ => CLI,
     };
-    let mut text = own.to_owned();
+    let mut module = template.to_owned();
     for (function, (run, program)) in functions {
-        let _ = write!(text, "\n\ndef {function}() -> NoReturn:\n    {run}({program})\n");
+        let _ = write!(module, "\n\ndef {function}() -> NoReturn:\n    {run}({program})\n");
     }
-    Some(text)
+    Some(module)
 }
 
 #[cfg(test)]

@@ -179,23 +179,23 @@ fn libraries(package: &PackageSpec) -> impl Iterator<Item = LibraryEntry> {
 
 /// The programs of the console scripts of a package, and its other files.
 fn files(package: &PackageSpec) -> impl Iterator<Item = FileEntry> {
-    let programs = package.scripts.iter().filter_map(|it| {
+    let programs = package.scripts.iter().filter_map(|script| {
         Some(FileEntry {
             package_name: package.name.clone(),
-            relpath: it.runs.as_ref()?.to_string(),
-            command: Some(it.name.clone()),
-            sys_platform: it.platform.map(sys_platform),
-            optional: it.if_present,
+            relpath: script.runs.as_ref()?.to_string(),
+            command: Some(script.name.clone()),
+            sys_platform: script.platform.map(sys_platform),
+            optional: script.if_present,
         })
     });
-    let others = package.files.iter().map(|it| FileEntry {
+    let files = package.files.iter().map(|file| FileEntry {
         package_name: package.name.clone(),
-        relpath: it.path.clone(),
+        relpath: file.path.clone(),
         command: None,
-        sys_platform: it.platform.map(sys_platform),
+        sys_platform: file.platform.map(sys_platform),
         optional: false,
     });
-    programs.chain(others)
+    programs.chain(files)
 }
 
 fn names_by_target<'a>(
