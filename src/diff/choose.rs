@@ -12,8 +12,8 @@ use crate::{
     wheel::PackageFilename,
 };
 
-/// Chooses the packages of a place that are compared: those of the version that was asked for, or else the
-/// newest of each project.
+/// Chooses the packages of a place that are compared: the packages of the version that was asked for, or else
+/// the newest package of each project.
 pub(super) fn choose_packages(place: &SetPlace) -> Result<Vec<StoredPackage>> {
     let depth = match place.local() {
         Some(_) => PlaceDepth::Packages(PackageDirectories::Built),
@@ -74,8 +74,8 @@ pub(super) fn our_version(name: &str) -> Option<Version> {
 
 /// The project of a package, below the directory of its family if it has one: `gfx94X-dcgpu/rocm`.
 fn project_below(name: &str) -> Option<String> {
-    let (project, _) = identity(name)?;
-    let project = project.normalized();
+    let (dist, _) = identity(name)?;
+    let project = dist.normalized();
     match name.rsplit_once('/') {
         Some((directory, _)) => Some(format!("{directory}/{project}")),
         None => Some(project.to_owned()),

@@ -174,8 +174,8 @@ impl Difference {
     /// Whether the later set has a wheel for the platform of this wheel. A job that builds the set for Linux
     /// compares it with a published set, which also has the wheels for Windows.
     fn has_platform_of(&self, name: &str) -> bool {
-        let is_for_windows = |name: &str| {
-            let name: PackageFilename = name.rsplit('/').next()?.parse().ok()?;
+        let is_for_windows = |path: &str| {
+            let name: PackageFilename = path.rsplit('/').next()?.parse().ok()?;
             Some(name.tag?.platform().starts_with("win"))
         };
         let Some(platform) = is_for_windows(name) else {
@@ -360,8 +360,8 @@ impl<'a> ComparedSets<'a> {
         let is_derived = |file: &MatchedFile<'_>| {
             file.path.contains(".egg-info/") && file.fate() == FileFate::Changed
         };
-        let files = files.iter().filter(|file| !is_shown(file) && !is_derived(file));
-        let changes = files.map(|file| FileChange {
+        let unexplained = files.iter().filter(|file| !is_shown(file) && !is_derived(file));
+        let changes = unexplained.map(|file| FileChange {
             fate: file.fate(),
             package: file.package.to_owned(),
             path: file.path.clone(),

@@ -243,9 +243,8 @@ fn files_of_wheel(
         let facts = outline.read_portion(&end, &portion, watch)?;
         package.outcome()?;
         for MemberFacts { path, content, .. } in facts.into_members()? {
-            let content = content.map_err(|why| anyhow!("failed to read `{path}`: {why}"))?;
-            let text = content.kept.and_then(|it| String::from_utf8(it).ok());
-            texts.insert(path, text);
+            let bytes = content.map_err(|why| anyhow!("failed to read `{path}`: {why}"))?.kept;
+            texts.insert(path, bytes.and_then(|it| String::from_utf8(it).ok()));
         }
     }
     let mut files = BTreeMap::new();

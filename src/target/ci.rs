@@ -17,7 +17,7 @@ pub struct TestJob {
     pub platform: &'static str,
     /// The label.
     pub runner: String,
-    /// Of `rocm`, comma-separated.
+    /// The extras of `rocm` to install, comma-separated.
     pub extras: String,
 }
 
@@ -57,12 +57,12 @@ impl TargetTable {
 fn label(pools: &[RunnerPool], number: u64) -> &str {
     let total: u64 = pools.iter().map(|it| it.count).sum();
     let mut left = number.checked_rem(total).unwrap_or(0);
-    let chosen = pools.iter().find(|it| {
-        let is_it = left < it.count;
-        left = left.saturating_sub(it.count);
+    let chosen = pools.iter().find(|pool| {
+        let is_it = left < pool.count;
+        left = left.saturating_sub(pool.count);
         is_it
     });
-    chosen.map_or("", |it| &it.label)
+    chosen.map_or("", |pool| &pool.label)
 }
 
 #[cfg(test)]

@@ -9,7 +9,9 @@ impl Target {
     /// The target of a `gfx_target_version` of the kernel: `gfx90a` for 90010. `None` for 0, which a
     /// CPU has.
     pub fn of_kernel_version(version: u32) -> Option<Self> {
-        let (major, minor, step) = (version / 10_000, version / 100 % 100, version % 100);
+        let major = version / 10_000;
+        let minor = version / 100 % 100;
+        let step = version % 100;
         (major > 0).then(|| Self(format!("gfx{major}{minor:x}{step:x}").into()))
     }
 }
@@ -40,9 +42,8 @@ fn pairs(names: &BTreeMap<Target, Vec<String>>) -> impl Iterator<Item = (&str, &
 /// The generic target for which the runtime looks after a processor's own target.
 pub fn generic(processor: &str) -> Option<&'static str> {
     let generics: &'static Patterns = &TargetTable::builtin().generics;
-    let mut found = generics.iter();
-    let found = found.find(|(_, patterns)| fits(patterns, processor));
-    found.map(|(generic, _)| &**generic)
+    let row = generics.iter().find(|(_, patterns)| fits(patterns, processor));
+    row.map(|(generic, _)| &**generic)
 }
 
 /// Whether one of the patterns is for a processor.

@@ -36,8 +36,8 @@ pub use view::{PlatformView, missing};
 #[derive(Clone, Debug, Display)]
 pub struct Target(Box<str>);
 
-/// A named group of targets: `gfx94X-dcgpu`, `dgpu-all`. The name is never `generic` or that of a
-/// target.
+/// A named group of targets: `gfx94X-dcgpu`, `dgpu-all`. The name is never `generic`, and never the name
+/// of a target.
 #[derive(Clone, Debug, Display, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Family(Box<str>);
 
@@ -182,9 +182,9 @@ fn is_processor(text: &str) -> bool {
     let Some(rest) = text.strip_prefix("gfx") else {
         return false;
     };
-    let rest = rest.strip_suffix("-strict").unwrap_or(rest);
-    let letters = rest.trim_start_matches(|c: char| c.is_ascii_digit());
-    letters.len() < rest.len() && letters.chars().all(|c| c.is_ascii_lowercase())
+    let number = rest.strip_suffix("-strict").unwrap_or(rest);
+    let letters = number.trim_start_matches(|c: char| c.is_ascii_digit());
+    letters.len() < number.len() && letters.chars().all(|c| c.is_ascii_lowercase())
 }
 
 impl Ord for Scope {

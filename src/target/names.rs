@@ -59,7 +59,7 @@ impl TargetTable {
         targets.map(|target| Scope::Target(target.packaged())).chain(family).collect()
     }
 
-    /// Whether a name is that of a sub-family or a generation (`gfx11`), which looks like a target.
+    /// Whether a name is for a sub-family or a generation (`gfx11`), which looks like a target.
     pub fn is_sub_family(&self, name: &str) -> bool {
         self.sub_families.contains_key(name)
     }
@@ -79,9 +79,10 @@ impl TargetTable {
             let known = self.known().filter(|it| fits(patterns, it.as_str()));
             return known.cloned().collect();
         }
-        let target = name.parse::<Target>().ok();
-        let target = target.filter(|it| self.product(&it.packaged()).is_some());
-        target.into_iter().collect()
+        match name.parse::<Target>() {
+            Ok(target) if self.product(&target.packaged()).is_some() => vec![target],
+            _ => Vec::new(),
+        }
     }
 
     fn family_named(&self, name: &str) -> Option<&Family> {
@@ -92,11 +93,11 @@ impl TargetTable {
     /// The families that TheRock's CI builds for these targets. A target that stands alone is named
     /// itself.
     pub fn ci_families(&self, targets: &[Target]) -> Vec<String> {
-        let has = |target: &Target| targets.iter().any(|it| it.packaged() == *target);
+        let is_asked = |target: &Target| targets.iter().any(|it| it.packaged() == *target);
         let family_of = |target: &Target| {
             let base = target.packaged();
             let mut built = self.ci.iter().map(|it| self.targets_named(&it.family));
-            let whole = built.position(|it| it.contains(&base) && it.iter().all(has));
+            let whole = built.position(|it| it.contains(&base) && it.iter().all(is_asked));
             whole.map_or_else(|| base.to_string(), |at| self.ci[at].family.clone())
         };
         targets.iter().map(family_of).unique().collect()

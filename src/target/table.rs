@@ -184,8 +184,8 @@ impl TargetTable {
     /// The error about names that the table does not have.
     pub fn unknown(&self, names: Vec<String>) -> UnknownFamilies {
         let families = self.families().map(Family::as_str);
-        let all: Vec<&str> = families.chain(self.known().map(Target::as_str)).collect();
-        let meant: BTreeSet<&str> = names.iter().flat_map(|name| nearest(name, &all)).collect();
+        let known: Vec<&str> = families.chain(self.known().map(Target::as_str)).collect();
+        let meant: BTreeSet<&str> = names.iter().flat_map(|name| nearest(name, &known)).collect();
         let listed = "`rocwheel targets all --emit table` lists targets and families";
         let hint = if meant.is_empty() {
             listed.to_owned()
@@ -205,8 +205,7 @@ fn quoted<T: Display>(names: impl IntoIterator<Item = T>, separator: &str) -> St
 fn nearest<'a>(name: &str, known: &[&'a str]) -> Vec<&'a str> {
     let lower = name.to_ascii_lowercase();
     let matching = |matches: &dyn Fn(&str) -> bool| -> Vec<&'a str> {
-        let known = known.iter().copied();
-        known.filter(|it| matches(&it.to_ascii_lowercase())).collect()
+        known.iter().copied().filter(|it| matches(&it.to_ascii_lowercase())).collect()
     };
     let same = matching(&|known| known == lower);
     if !same.is_empty() || name.len() < "gfx1".len() {

@@ -25,12 +25,12 @@ impl PlatformView {
         on_disk: impl IntoIterator<Item = Scope>,
     ) -> Self {
         let is_listed = linux.is_some() || windows.is_some();
-        let (linux, windows) = (scopes(linux), scopes(windows));
+        let linux = scopes(linux);
+        let windows = scopes(windows);
         let available: BTreeSet<Scope> = if is_listed {
             linux.union(&windows).cloned().collect()
         } else {
-            let on_disk = on_disk.into_iter();
-            on_disk.filter(|scope| *scope != Scope::Generic).collect()
+            on_disk.into_iter().filter(|scope| *scope != Scope::Generic).collect()
         };
         let default = linux.intersection(&windows).next();
         Self {
@@ -47,9 +47,9 @@ impl PlatformView {
         if self.linux.is_empty() || self.windows.is_empty() {
             return None;
         }
-        let base = scope.packaged();
-        let has = |list: &[Scope]| list.iter().any(|scope| scope.packaged() == base);
-        match (has(&self.linux), has(&self.windows)) {
+        let packaged = scope.packaged();
+        let is_in = |list: &[Scope]| list.iter().any(|scope| scope.packaged() == packaged);
+        match (is_in(&self.linux), is_in(&self.windows)) {
             (true, false) => Some("linux"),
             (false, true) => Some("win32"),
             (true, true) | (false, false) => None,
@@ -58,8 +58,7 @@ impl PlatformView {
 }
 
 fn scopes(targets: Option<&[Target]>) -> BTreeSet<Scope> {
-    let targets = targets.unwrap_or_default();
-    targets.iter().cloned().map(Scope::Target).collect()
+    targets.unwrap_or_default().iter().cloned().map(Scope::Target).collect()
 }
 
 /// The expected targets that were not found, without features and sorted.
@@ -71,9 +70,12 @@ pub fn missing<'a>(
     expected: &[Target],
     discovered: impl IntoIterator<Item = &'a Scope>,
 ) -> Vec<Target> {
-    let found: BTreeSet<Scope> = discovered.into_iter().map(Scope::packaged).collect();
-    let expected: BTreeSet<Target> = expected.iter().map(Target::packaged).collect();
-    expected.into_iter().filter(|target| !found.contains(&Scope::Target(target.clone()))).collect()
+    let with_code: BTreeSet<Scope> = discovered.into_iter().map(Scope::packaged).collect();
+    let wanted: BTreeSet<Target> = expected.iter().map(Target::packaged).collect();
+    wanted
+        .into_iter()
+        .filter(|target| !with_code.contains(&Scope::Target(target.clone())))
+        .collect()
 }
 
 #[cfg(test)]

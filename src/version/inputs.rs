@@ -35,8 +35,8 @@ impl BaseVersion {
 
     /// Reads the text of that file, in which a build number may follow: `7.13.0-38`.
     pub fn of_install_tree(text: &str) -> Result<Self, Invalid> {
-        let text = text.trim();
-        text.split_once('-').map_or(text, |(base, _)| base).parse()
+        let line = text.trim();
+        line.split_once('-').map_or(line, |(base, _)| base).parse()
     }
 }
 

@@ -84,8 +84,8 @@ impl Version {
     /// Whether it fulfils what follows the name in a requirement, such as `>=1,<2`. `None` if that is
     /// not understood.
     pub fn fulfils(&self, specifiers: &str) -> Option<bool> {
-        let specifiers: pep440_rs::VersionSpecifiers = specifiers.parse().ok()?;
-        Some(self.is_in(&specifiers))
+        let parsed: pep440_rs::VersionSpecifiers = specifiers.parse().ok()?;
+        Some(self.is_in(&parsed))
     }
 
     pub fn is_in(&self, specifiers: &pep440_rs::VersionSpecifiers) -> bool {

@@ -4,6 +4,7 @@
 use std::str::FromStr;
 
 use derive_more::Display;
+use itertools::Itertools as _;
 use pep440_rs::PrereleaseKind;
 
 use super::Version;
@@ -16,11 +17,11 @@ impl Version {
         pre.map(|it| it.number)
     }
 
-    /// The version of ROCm that a framework is for: `7.14.0rc1` of `2.12.0+rocm7.14.0rc1`. That of a
-    /// build of one commit has the beginning of the commit only.
+    /// The version of ROCm that a framework is for: `7.14.0rc1` of `2.12.0+rocm7.14.0rc1`. If that ROCm is a
+    /// build of one commit, its version has only the beginning of the commit.
     pub fn of_rocm(&self) -> Option<Self> {
-        let text = self.to_string();
-        let (_, rocm) = text.split_once('+')?.1.split_once("rocm")?;
+        let version = self.to_string();
+        let (_, rocm) = version.split_once('+')?.1.split_once("rocm")?;
         let marks = [".dev0.", ".bkc."];
         let with_local = marks.iter().find_map(|mark| {
             let (public, local) = rocm.split_once(mark)?;
@@ -73,8 +74,7 @@ impl FromStr for PromotionGoal {
 impl PromotionGoal {
     /// The version that another one becomes. It is an error if that makes no sense.
     pub fn version_of(self, from: &Version) -> Result<Version> {
-        let numbers = from.0.release().iter().map(u64::to_string);
-        let numbers = numbers.collect::<Vec<_>>().join(".");
+        let numbers = from.0.release().iter().join(".");
         let epoch = match from.0.epoch() {
             0 => String::new(),
             epoch => format!("{epoch}!"),

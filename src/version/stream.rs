@@ -33,7 +33,7 @@ struct StreamFacts {
     places: Vec<StreamPlace>,
 }
 
-/// What tells the versions of a stream from those of others.
+/// What tells the versions of a stream from the versions of other streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum VersionForm {
@@ -79,11 +79,12 @@ impl ReleaseStream {
         let side = |place: &StreamPlace| version.and_then(|it| place.has(it));
         let is_known = self.0.places.iter().any(|it| side(it) == Some(true));
         let places = self.0.places.iter();
-        let places = places.filter(|it| match side(it) {
-            None => !is_known,
-            Some(has) => has,
-        });
-        places.collect()
+        places
+            .filter(|place| match side(place) {
+                None => !is_known,
+                Some(is_on_side) => is_on_side,
+            })
+            .collect()
     }
 }
 
@@ -116,9 +117,9 @@ impl Version {
             Some(_) => VersionForm::Nightly,
             None => VersionForm::Final,
         };
-        let mut all = ReleaseStream::all();
-        let stream = all.find(|it| it.0.versions == form);
-        stream.expect("a test finds a stream for each form of versions")
+        ReleaseStream::all()
+            .find(|it| it.0.versions == form)
+            .expect("a test finds a stream for each form of versions")
     }
 }
 
