@@ -130,10 +130,12 @@ pub enum Checksum {
 }
 
 impl Checksum {
-    /// The MD5 that an `ETag` may be. That of an object that was uploaded in parts has a `-`.
+    /// The MD5 that an `ETag` may be. The `ETag` of an object that was uploaded in parts has a `-`.
     pub fn of_etag(etag: &str) -> Option<Self> {
-        let md5 = u128::from_str_radix(etag, 16).ok();
-        let md5 = md5.filter(|_| etag.len() == 32)?;
+        if etag.len() != 32 {
+            return None;
+        }
+        let md5 = u128::from_str_radix(etag, 16).ok()?;
         Some(Self::Md5(md5.to_be_bytes()))
     }
 

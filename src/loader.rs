@@ -81,9 +81,8 @@ impl<'a> InstalledTree<'a> {
     /// Unpacking replaces a symlink to a file of another package by a second path of that file, and
     /// keeps other symlinks.
     pub fn add_link(&mut self, path: &str, text: &'a str, package: &'a str) {
-        let place = join(path, text);
-        let is_inside = |place: &String| place.split('/').next() == path.split('/').next();
-        let place = place.filter(|place| !is_inside(place));
+        let is_outside = |place: &String| place.split('/').next() != path.split('/').next();
+        let place = join(path, text).filter(is_outside);
         match place.and_then(|place| self.files.get(&place).copied()) {
             Some(file) => self.insert(path, file.also_of(package)),
             None => _ = self.links.insert(path.to_owned(), (package, text)),
@@ -98,13 +97,13 @@ impl<'a> InstalledTree<'a> {
     /// left out.
     pub fn add_libraries_behind_links(&mut self) {
         let links = self.links.iter();
-        let found = links.filter_map(|(path, (package, _))| {
+        let libraries = links.filter_map(|(path, (package, _))| {
             let file = self.files.get(&self.real(path)?)?;
             let is_library = file.elf()?.kind == ElfKind::SharedObject;
             is_library.then(|| (path.clone(), file.also_of(package)))
         });
-        for (path, file) in found.collect::<Vec<_>>() {
-            self.insert(&path, file);
+        for (path, library) in libraries.collect::<Vec<_>>() {
+            self.insert(&path, library);
         }
     }
 
@@ -156,18 +155,19 @@ type Needs = BTreeSet<(String, String)>;
 /// Loads each host file by itself, like `dlopen` or a command would. Returns every library that is
 /// not found, sorted.
 pub fn missing_libraries(tree: &InstalledTree<'_>) -> Vec<MissingLibrary> {
-    let (mut missing, mut found_with_others) = (Needs::new(), Needs::new());
+    let mut missing = Needs::new();
+    let mut found_with_others = Needs::new();
     for (path, file) in tree.files() {
         if let Some(elf) = file.elf().filter(|elf| is_loadable(elf)) {
             load(tree, path, elf, &mut missing, &mut found_with_others);
         }
     }
-    let missing = missing.into_iter().map(|need| MissingLibrary {
+    let libraries = missing.into_iter().map(|need| MissingLibrary {
         is_found_with_others: found_with_others.contains(&need),
         path: need.0,
         name: need.1,
     });
-    missing.collect()
+    libraries.collect()
 }
 
 fn load(
@@ -183,8 +183,8 @@ fn load(
     // already satisfies every file that needs its name or SONAME.
     let mut at = 0;
     while let Some(requester) = loaded.get(at).cloned() {
-        let (path, elf) = (&requester.path, requester.elf);
-        for name in &elf.needed {
+        let path = &requester.path;
+        for name in &requester.elf.needed {
             let need = (path.clone(), name.clone());
             let place = if names.contains(name.as_str()) {
                 None
@@ -241,18 +241,16 @@ fn find<'a>(
 }
 
 /// The directories that the loader searches, in this order: the `DT_RUNPATH` of the file; without
-/// one, its `DT_RPATH` and that of the files which loaded it.
+/// one, its `DT_RPATH` and the `DT_RPATH` of each file which loaded it.
 fn directories<'a>(
     loaded: &'a [Loaded<'_>],
     requester: &'a Loaded<'_>,
 ) -> impl Iterator<Item = String> + 'a {
-    let own = requester.elf.runpath.as_ref();
-    let own = own.map(|runpath| (&requester.path, runpath));
-    let loaders = successors(Some(requester), |file| loaded.get(file.loader?));
-    let inherited = loaders.filter(move |it| own.is_none() && it.elf.runpath.is_none());
-    let inherited = inherited.filter_map(|it| Some((&it.path, it.elf.rpath.as_ref()?)));
-    let run_paths = own.into_iter().chain(inherited);
-    run_paths.flat_map(|(path, run_path)| expand(path, run_path))
+    let runpath = requester.elf.runpath.as_ref().map(|runpath| (&requester.path, runpath));
+    let rpaths = successors(Some(requester), |file| loaded.get(file.loader?))
+        .filter(move |it| runpath.is_none() && it.elf.runpath.is_none())
+        .filter_map(|it| Some((&it.path, it.elf.rpath.as_ref()?)));
+    runpath.into_iter().chain(rpaths).flat_map(|(path, run_path)| expand(path, run_path))
 }
 
 /// The directories of a run path that are in the tree, with `$ORIGIN` replaced. Other entries are
@@ -302,8 +300,7 @@ impl SystemLibraries {
         names.any(|known| match known.split_once('*') {
             None => known == name,
             Some((start, end)) => {
-                let rest = name.strip_prefix(start);
-                let middle = rest.and_then(|rest| rest.strip_suffix(end));
+                let middle = name.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
                 middle.is_some_and(|middle| !middle.is_empty())
             }
         })

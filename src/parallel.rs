@@ -38,7 +38,7 @@ const MOST_ALIKE: usize = 3;
 
 /// Applies `work` to each item. The results are in the order of the items.
 ///
-/// The first failure ends the work. If several items fail, the error is that of the earliest one,
+/// The first failure ends the work. If several items fail, the error of the earliest item is returned,
 /// so that the same input always fails with the same error.
 pub fn map<I: Sync, T: Send>(
     items: &[I],
@@ -109,7 +109,8 @@ fn run<I: Sync, T: Send>(
     mut done: impl FnMut(usize, T),
 ) -> Result<Vec<Error>> {
     let portion = (items.len() / jobs.get() / PORTIONS).clamp(1, LONGEST_PORTION);
-    let (next, end) = (AtomicUsize::new(0), AtomicUsize::new(items.len()));
+    let next = AtomicUsize::new(0);
+    let end = AtomicUsize::new(items.len());
     let is_due = |at: usize| at < end.load(Ordering::Relaxed) && stop.check().is_ok();
     let attempt = |at: usize| {
         let result = work(&items[at]);
@@ -122,7 +123,11 @@ fn run<I: Sync, T: Send>(
     let (sender, results) = mpsc::channel();
     thread::scope(|scope| {
         for _ in 0..jobs.get().min(items.len().div_ceil(portion)) {
-            let (sender, next, is_due, attempt) = (sender.clone(), &next, &is_due, &attempt);
+            // Each thread has its own sender, and borrows the rest.
+            let sender = sender.clone();
+            let next = &next;
+            let is_due = &is_due;
+            let attempt = &attempt;
             scope.spawn(move || {
                 loop {
                     let from = next.fetch_add(portion, Ordering::Relaxed);
@@ -154,11 +159,11 @@ fn all_failures(mut failed: Vec<Error>, tried: usize) -> Result<()> {
     if failed.len() < 2 {
         return failed.pop().map_or(Ok(()), Err);
     }
-    let failed: Vec<Error> = failed.into_iter().map(advise).collect();
-    let text = format!("{} of {tried} failed{}", failed.len(), in_words(&failed));
-    let advice: BTreeSet<String> = failed.iter().flat_map(hints).collect();
-    let is_no = failed.iter().any(|error| Exit::of(error) == Exit::No);
-    let error = if is_no { Error::new(No(text)) } else { anyhow!(text) };
+    let advised: Vec<Error> = failed.into_iter().map(advise).collect();
+    let headline = format!("{} of {tried} failed{}", advised.len(), in_words(&advised));
+    let advice: BTreeSet<String> = advised.iter().flat_map(hints).collect();
+    let is_no = advised.iter().any(|error| Exit::of(error) == Exit::No);
+    let error = if is_no { Error::new(No(headline)) } else { anyhow!(headline) };
     Err(advice.into_iter().fold(error, hinted))
 }
 
@@ -191,9 +196,12 @@ const THREADS: usize = 4;
 const NOTICE: Duration = Duration::from_millis(50);
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
-    let mut builder = Builder::new_multi_thread();
-    let builder = builder.worker_threads(THREADS).thread_name("network");
-    builder.enable_all().build().expect("threads can be started")
+    Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .thread_name("network")
+        .enable_all()
+        .build()
+        .expect("threads can be started")
 });
 
 pub fn runtime() -> &'static Runtime {

@@ -27,11 +27,11 @@ pub fn ahead<R: Read + Send, T>(
         let mut first = Vec::new();
         match source.by_ref().take(SHORT as u64).read_to_end(&mut first) {
             Ok(SHORT) => {
-                let all = sender.clone();
-                let reader = move || while pass_on(&mut source, &all) {};
+                let sender_of_thread = sender.clone();
+                let reader = move || while pass_on(&mut source, &sender_of_thread) {};
                 if let Err(error) = thread::Builder::new().spawn_scoped(scope, reader) {
-                    let text = format!("failed to start a thread: {error}");
-                    let _ = sender.send(Err(io::Error::other(text)));
+                    let why = format!("failed to start a thread: {error}");
+                    let _ = sender.send(Err(io::Error::other(why)));
                 }
             }
             Ok(_) => {}

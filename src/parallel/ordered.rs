@@ -31,14 +31,19 @@ pub fn ordered<I: Send, S, T: Send>(
     mut take: impl FnMut(T) -> Result<()>,
 ) -> Result<()> {
     let Limits { jobs, room, stop } = limits;
-    let (items, room) = (Mutex::new(items), Room::new(room));
+    let items = Mutex::new(items);
+    let room = Room::new(room);
     let (sender, tickets) = mpsc::channel();
     thread::scope(|scope| {
         // Ends the threads when this one returns, also with an error or by a panic.
         let _over = Over(&room);
         for _ in 0..jobs.get() {
-            let (sender, items, room) = (sender.clone(), &items, &room);
-            let (state, work) = (&state, &work);
+            // Each thread has its own sender, and borrows the rest.
+            let sender = sender.clone();
+            let items = &items;
+            let room = &room;
+            let state = &state;
+            let work = &work;
             let next = move |state: &mut S| {
                 // Poisoned if the iterator panicked. The other threads then end as well.
                 let mut items = items.lock().ok()?;
