@@ -129,7 +129,8 @@ fn common_version(files: &[PackageFile]) -> Result<Version> {
             first.name(),
             other.name()
         )));
-        return Err(error).hint("promote one set; name its own directory, not that of a stream");
+        return Err(error)
+            .hint("promote one set; name its own directory, not the directory of a stream");
     }
     Ok(first.version.clone())
 }
@@ -195,8 +196,9 @@ impl VersionSearch {
     ) -> Result<()> {
         let policy = VersionTexts::builtin();
         if policy.form(path.as_str()).is_some() {
-            let text = String::from_utf8(read()?).map_err(|_| anyhow!("`{path}` is not UTF-8"))?;
-            self.texts.insert(path.clone(), text);
+            let contents =
+                String::from_utf8(read()?).map_err(|_| anyhow!("`{path}` is not UTF-8"))?;
+            self.texts.insert(path.clone(), contents);
         } else if policy.is_searched(path.as_str(), len) && self.change.is_left_in(&read()?) {
             self.leftovers.push(path.clone());
         }

@@ -137,8 +137,8 @@ impl ReleasePlaces {
         if refused.is_empty() {
             return Ok(directories);
         }
-        let refused = refused.join(", ");
-        let error = anyhow!(No(format!("not of the product `{product}`: {refused}")));
+        let projects = refused.join(", ");
+        let error = anyhow!(No(format!("not of the product `{product}`: {projects}")));
         Err(error).hint("upload a directory without their packages, or name another `--product`")
     }
 
@@ -164,8 +164,8 @@ impl ReleasePlaces {
         if refused.is_empty() {
             return Ok(directories);
         }
-        let refused = refused.join("`, `");
-        let error = anyhow!(No(format!("projects of no product: `{refused}`")));
+        let projects = refused.join("`, `");
+        let error = anyhow!(No(format!("projects of no product: `{projects}`")));
         Err(error).hint("promote a directory without their packages")
     }
 

@@ -149,8 +149,7 @@ impl PromotionRecord {
     }
 
     pub fn render(&self) -> Result<String> {
-        let text = serde_json::to_string_pretty(self).context("failed to write JSON")?;
-        Ok(text + "\n")
+        Ok(serde_json::to_string_pretty(self).context("failed to write JSON")? + "\n")
     }
 }
 

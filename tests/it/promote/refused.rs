@@ -90,7 +90,7 @@ fn sets_that_are_not_whole_are_refused() {
     exit 1
     error: packages of several versions, such as `rocm-7.14.0rc1.tar.gz` and `rocm_sdk_core-7.14.0-py3-none-linux_x86_64.whl`
 
-    hint: promote one set; name its own directory, not that of a stream
+    hint: promote one set; name its own directory, not the directory of a stream
     exit 1
     error: check: 1 error in the package set
 
@@ -183,7 +183,7 @@ fn a_set_from_elsewhere_is_promoted_only_as_it_is_described() {
         for (_, sha256) in &digests {
             assert_has!(record, &format!("\"from-sha256\": \"{sha256}\""));
         }
-        // `set.json` is that of another build.
+        // `set.json` is of another build.
         let (sha256, other) = (digests[1].1.to_string(), Sha256::of(b"another").to_string());
         let described = described.replace(&sha256, &other);
         fs_err::write(found.join("set.json"), described).unwrap();
