@@ -372,16 +372,16 @@ impl PathExtent {
     pub(super) fn of(path: &Path) -> Result<Option<Self>> {
         let mut extent = Self::default();
         for entry in WalkDir::new(path).follow_root_links(false) {
-            let found = entry.and_then(|entry| entry.metadata());
-            let found = match found.map_err(io::Error::from) {
+            let read = entry.and_then(|entry| entry.metadata()).map_err(io::Error::from);
+            let metadata = match read {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-                found => found?,
+                read => read?,
             };
-            if found.is_symlink() {
+            if metadata.is_symlink() {
                 extent.links += 1;
-            } else if !found.is_dir() {
+            } else if !metadata.is_dir() {
                 extent.files += 1;
-                extent.bytes += found.len();
+                extent.bytes += metadata.len();
             }
         }
         Ok(Some(extent))

@@ -165,8 +165,8 @@ impl<'a> FetchRequest<'a> {
         };
         let silence = self.ask_about(&mut candidate, world);
         let from_github = candidate.from_github.as_ref();
-        let found = FoundRun::new(candidate.run, from_github, &choice, silence.as_deref());
-        Ok((found, choice))
+        let run = FoundRun::new(candidate.run, from_github, &choice, silence.as_deref());
+        Ok((run, choice))
     }
 
     /// Finds the first candidate for which `attempt` succeeds. The inner error says that there is none; the
@@ -344,7 +344,7 @@ impl<'a> FetchRequest<'a> {
             if !inventory.unknown.is_empty() {
                 let names = few(inventory.unknown.iter().map(|name| format!("`{name}`")));
                 world.console.note(format!(
-                    "ignored archives whose names are not those of artifacts: {names}"
+                    "ignored archives whose names are not names of artifacts: {names}"
                 ));
             }
             // Packages of some of the artifacts would lack files without a word. Only who names what is

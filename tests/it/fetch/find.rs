@@ -317,7 +317,7 @@ fn an_archive_of_an_unknown_name_is_named() {
         fixture.t.write(&format!("bucket/7-linux/{name}"), "");
     }
     let said = fixture.fetch("--run-id 7 --dry-run --allow-incomplete");
-    let note = "note: ignored archives whose names are not those of artifacts: `blas_foo_generic.tar.zst`, `notes.tar.xz`";
+    let note = "note: ignored archives whose names are not names of artifacts: `blas_foo_generic.tar.zst`, `notes.tar.xz`";
     said.done().says(note).says("7zip-1.2+x_doc_generic.tar.zst");
     let refused = fixture.fetch("--run-id 7 --artifact-group gfx942");
     refused.says(note);
