@@ -77,8 +77,12 @@ fn unpack(archives: &Archives, to: &Path, jobs: NonZeroUsize, world: &World) -> 
     }
     let reused = archives.len() - waiting.len();
     if reused > 0 {
-        let all = many(archives.len(), "archive");
-        let facts = format!("{} of {all}, unpacked before in `{}`", count(reused), to.display());
+        let facts = format!(
+            "{} of {}, unpacked before in `{}`",
+            count(reused),
+            many(archives.len(), "archive"),
+            to.display()
+        );
         world.console.status("Reused", facts);
     }
     if waiting.is_empty() {
@@ -196,17 +200,17 @@ pub fn archives(directory: &Path) -> Result<(Archives, Vec<String>)> {
     for name in &names {
         ensure_readable(name, directory.join(name).is_dir())?;
     }
-    let mut all: Archives = Vec::new();
+    let mut by_name: Archives = Vec::new();
     for file_name in &names {
         if let Ok(name) = ArchiveName::of_file(file_name) {
-            all.push((directory.join(file_name), name));
+            by_name.push((directory.join(file_name), name));
         }
     }
-    all.sort_by(|(_, a), (_, b)| a.cmp(b));
-    all.dedup_by(|(_, later), (_, first)| later.artifact == first.artifact);
+    by_name.sort_by(|(_, a), (_, b)| a.cmp(b));
+    by_name.dedup_by(|(_, later), (_, first)| later.artifact == first.artifact);
     let mut notes = Vec::new();
     let mut archives = Vec::new();
-    for (path, name) in all {
+    for (path, name) in by_name {
         let manifest = directory.join(name.artifact.to_string()).join(ArtifactManifest::FILE_NAME);
         let Ok(manifest_time) = fs_err::metadata(manifest).and_then(|file| file.modified()) else {
             archives.push((path, name));

@@ -38,8 +38,8 @@ impl ArtifactManifest {
         let mut manifest = Self::default();
         for (line, text) in (1..).zip(text.lines()).filter(|(_, text)| !text.is_empty()) {
             ensure!(!text.contains(char::is_control), "line {line}: a control character: {text:?}");
-            let basedir: Result<RelPath, Invalid> = text.parse();
-            let basedir = basedir.map_err(|error| anyhow!("line {line}: {error}"))?;
+            let basedir: RelPath =
+                text.parse().map_err(|error: Invalid| anyhow!("line {line}: {error}"))?;
             if manifest.known.insert(basedir.clone()) {
                 manifest.basedirs.push(basedir);
             }
@@ -131,8 +131,8 @@ fn known<T: FromStr<Err: Into<Error>>>(
     value: Option<String>,
     notes: &mut Vec<String>,
 ) -> Option<T> {
-    let value = value.filter(|text| !text.is_empty())?;
-    match value.parse() {
+    let written = value.filter(|value| !value.is_empty())?;
+    match written.parse() {
         Ok(value) => Some(value),
         Err(error) => {
             let why = one_line(&error.into());

@@ -39,8 +39,8 @@ impl ArtifactOutput {
     /// Fails if one of the names exists. The caller must hold the lock of the directory.
     pub fn new(directory: &Path, names: Vec<String>) -> Result<Self> {
         clear_unfinished(directory)?;
-        let names: Vec<String> = names.into_iter().map(|name| encode_colons(&name)).collect();
-        for name in &names {
+        let file_names: Vec<String> = names.iter().map(|name| encode_colons(name)).collect();
+        for name in &file_names {
             let place = directory.join(name);
             if place.symlink_metadata().is_ok() {
                 return Err(anyhow!("exists already: `{}`", place.display()))

@@ -44,9 +44,9 @@ pub fn claim(directory: &Path, artifacts: &[&ArtifactName]) -> Result<()> {
         let path = directory.join(artifact.file_name());
         let is_new = names.insert(artifact.to_string());
         if is_new && fs_err::symlink_metadata(&path).is_ok() {
-            let path = path.display();
             return Err(anyhow!(
-                "`{path}` is there already, and no `build` or `pipeline` has unpacked it"
+                "`{}` is there already, and no `build` or `pipeline` has unpacked it",
+                path.display()
             ))
             .hint("choose another `--output-dir`, or remove it");
         }

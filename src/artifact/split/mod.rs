@@ -83,8 +83,7 @@ impl<'a> SplitPlan<'a> {
     pub fn kept_code(&self) -> impl Iterator<Item = String> {
         self.files.iter().filter_map(|(file, action)| match action {
             SplitAction::CopyWithCode(why) => {
-                let file = file.source.display();
-                Some(format!("`{file}` keeps its device code: {why}"))
+                Some(format!("`{}` keeps its device code: {why}", file.source.display()))
             }
             _ => None,
         })

@@ -119,9 +119,9 @@ pub fn same_entry(
 
 impl fmt::Display for Collision<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (last, others) = self.owners.split_last().ok_or(fmt::Error)?;
-        let others = others.iter().map(|owner| format!("`{owner}`")).join(", ");
-        write!(f, "`{}` differs between {others} and `{last}`", self.path)
+        let (last, first) = self.owners.split_last().ok_or(fmt::Error)?;
+        let names = first.iter().map(|owner| format!("`{owner}`")).join(", ");
+        write!(f, "`{}` differs between {names} and `{last}`", self.path)
     }
 }
 

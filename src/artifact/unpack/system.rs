@@ -41,11 +41,11 @@ pub(super) fn symlink(at: &Path, text: &str, _: &ResolvedLink) -> Result<()> {
 #[cfg(windows)]
 pub(super) fn symlink(at: &Path, text: &str, end: &ResolvedLink) -> Result<()> {
     use fs_err::os::windows::fs::{symlink_dir, symlink_file};
-    let text = encode_colons(text).replace('/', "\\");
+    let local_text = encode_colons(text).replace('/', "\\");
     let made = if *end == ResolvedLink::Directory {
-        symlink_dir(text, at)
+        symlink_dir(local_text, at)
     } else {
-        symlink_file(text, at)
+        symlink_file(local_text, at)
     };
     made.hint("turn on the developer mode of Windows, or unpack on Linux")
 }
