@@ -55,7 +55,7 @@ impl<'a> Statements<'a> {
         taken
     }
 
-    /// Takes a line break. Python accepts the one of every system.
+    /// Takes a line break. Python accepts the line break of every system.
     fn take_newline(&mut self) -> bool {
         let newline = ["\r\n", "\n", "\r"].into_iter().find(|it| self.rest().starts_with(it));
         self.at += newline.map_or(0, str::len);
@@ -227,8 +227,8 @@ pub(super) fn is_docstring(token: &str) -> bool {
 /// an escape or a line break.
 pub(super) fn plain_text(token: &str) -> Option<&str> {
     let mut quotes = ["\"\"\"", "'''", "\"", "'"].into_iter();
-    let text = quotes.find_map(|quote| token.strip_prefix(quote)?.strip_suffix(quote))?;
-    (!text.contains(['\\', '\n', '\r'])).then_some(text)
+    let value = quotes.find_map(|quote| token.strip_prefix(quote)?.strip_suffix(quote))?;
+    (!value.contains(['\\', '\n', '\r'])).then_some(value)
 }
 
 #[cfg(test)]

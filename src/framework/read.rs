@@ -266,15 +266,15 @@ fn read(path: &Path, jobs: NonZeroUsize, world: &World) -> Result<FrameworkWheel
     let binaries = Mutex::new(BTreeMap::new());
     let facts = observe(&file, &source, &binaries, jobs, world)?;
     let archive = Archive::read(File::open(path)?)?;
-    let text = |name: &str| {
+    let read_text = |name: &str| {
         let path = format!("{}/{name}", archive.dist_info);
         let bytes = facts
             .text(&path)
             .with_context(|| format!("no `{path}` in the wheel, or it cannot be read"))?;
         String::from_utf8(bytes.to_vec()).map_err(|_| anyhow!("`{path}` is not UTF-8"))
     };
-    let metadata_text = text("METADATA")?;
-    let wheel_text = text("WHEEL")?;
+    let metadata_text = read_text("METADATA")?;
+    let wheel_text = read_text("WHEEL")?;
     let metadata = Metadata::parse(metadata_text.as_bytes())?;
     ensure!(
         metadata.name == name.name && metadata.version == name.version,
@@ -282,7 +282,7 @@ fn read(path: &Path, jobs: NonZeroUsize, world: &World) -> Result<FrameworkWheel
         metadata.name,
         metadata.version
     );
-    let record = Record::parse(text("RECORD")?.as_bytes())?;
+    let record = Record::parse(read_text("RECORD")?.as_bytes())?;
     let (damage, without_digest) = find_damage(&facts, &record, &archive);
     Ok(FrameworkWheel {
         path: path.to_owned(),
@@ -312,8 +312,10 @@ fn observe(
         // A binary that cannot be read again fails in the plan that needs it.
         let names = strings::library_names(&bytes).unwrap_or_default();
         let bytes = Arc::new(bytes);
-        let mut binaries = binaries.lock().unwrap_or_else(PoisonError::into_inner);
-        binaries.insert(path.to_owned(), Binary { bytes, names });
+        binaries
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(path.to_owned(), Binary { bytes, names });
     };
     let watch = &ObserveProgress {
         stop: &world.stop,

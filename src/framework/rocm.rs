@@ -177,11 +177,11 @@ impl RocmLibraries {
     /// The short names that load these libraries, in the order of the table. A library without a short name
     /// is loaded by the short name of a library that needs it, if there is any.
     pub fn preload<'a>(&'a self, libraries: impl Iterator<Item = &'a str>) -> Vec<String> {
-        let mut libraries: BTreeSet<&str> = libraries.collect();
-        libraries.extend(self.needed_from_other_directories(&libraries));
+        let mut with_needed: BTreeSet<&str> = libraries.collect();
+        with_needed.extend(self.needed_from_other_directories(&with_needed));
         let mut chosen = BTreeSet::new();
         let mut without_short_name = Vec::new();
-        for library in libraries {
+        for library in with_needed {
             match self.short_names.iter().find(|it| it.library.as_deref() == Some(library)) {
                 Some(short_name) => _ = chosen.insert(short_name.name.clone()),
                 None => without_short_name.push(library),
@@ -208,8 +208,8 @@ impl RocmLibraries {
     /// These short names in the order of the table, which `rocm_sdk` loads them in. A name that the table does
     /// not have is left out.
     pub fn in_order(&self, names: &BTreeSet<String>) -> Vec<String> {
-        let all = self.short_names.iter().map(|it| &it.name);
-        all.filter(|name| names.contains(*name)).cloned().collect()
+        let in_table = self.short_names.iter().map(|it| &it.name);
+        in_table.filter(|name| names.contains(*name)).cloned().collect()
     }
 
     /// The libraries that must be loaded before these: Windows looks for what a DLL imports in the

@@ -36,9 +36,9 @@ pub struct FrameworkCheck<'a> {
 impl FrameworkCheck<'_> {
     /// The findings about all wheels.
     pub fn findings(&self) -> Result<Vec<Finding>> {
-        let mut all = self.set.clone();
-        all.wheels.extend(self.wheels.iter().map(|it| Arc::clone(&it.facts)));
-        let missing = missing_libraries(&check::installed(&all));
+        let mut set_with_wheels = self.set.clone();
+        set_with_wheels.wheels.extend(self.wheels.iter().map(|it| Arc::clone(&it.facts)));
+        let missing = missing_libraries(&check::installed(&set_with_wheels));
         let mut findings = Vec::new();
         for wheel in self.wheels {
             let mut check = WheelCheck {
@@ -266,9 +266,11 @@ impl WheelCheck<'_> {
             .filter(|(_, leads)| *leads == RunPathEntry::Dead || leads.leads_out())
             .collect_vec();
         if let Some((first, _)) = dead.first() {
-            let count = dead.len();
-            let all = many(entries.len(), "entry");
-            let fact = format!("{count} of {all} on its run path lead nowhere, such as `{first}`");
+            let fact = format!(
+                "{} of {} on its run path lead nowhere, such as `{first}`",
+                dead.len(),
+                many(entries.len(), "entry")
+            );
             self.add_at(rule::DEAD_RUN_PATH, path, fact);
         }
         if let Some(original) = facts::copy_of(elf, rocm) {

@@ -61,8 +61,8 @@ pub(super) fn entries<'a>(
             };
         };
         let is_below = |member: &str| {
-            let rest = member.strip_prefix(&directory);
-            directory.is_empty() || rest.is_some_and(|rest| rest.starts_with('/'))
+            directory.is_empty()
+                || member.strip_prefix(&directory).is_some_and(|rest| rest.starts_with('/'))
         };
         if wheel.installed().any(|(member, _)| is_below(member)) {
             RunPathEntry::Own
@@ -87,15 +87,15 @@ pub(super) fn wanted(
     elf: ElfMember<'_>,
     providers: &Providers<'_>,
 ) -> Result<Rpath> {
-    let mut own = Vec::new();
-    let mut others = Vec::new();
-    let mut rocm = Vec::new();
+    let mut of_wheel = Vec::new();
+    let mut of_frameworks = Vec::new();
+    let mut rocm_keys = Vec::new();
     for (_, provider) in providers.needs(wheel, elf) {
         match provider {
-            LibraryProvider::Own(directory) => own.push(directory),
+            LibraryProvider::Own(directory) => of_wheel.push(directory),
             LibraryProvider::Group { directory, .. }
-            | LibraryProvider::Neighbour { directory, .. } => others.push(directory),
-            LibraryProvider::Rocm(key) => rocm.push(key),
+            | LibraryProvider::Neighbour { directory, .. } => of_frameworks.push(directory),
+            LibraryProvider::Rocm(key) => rocm_keys.push(key),
             LibraryProvider::Host
             | LibraryProvider::OtherRocm(_)
             | LibraryProvider::Vendor(_)
@@ -107,18 +107,18 @@ pub(super) fn wanted(
         entries_now.filter_map(|entry| origin(elf.path, entry)).collect();
     // A directory from which no library is needed stays if the file may open one there by name.
     for directory in &directories_now {
-        if !own.contains(directory) && opens_in(wheel, elf, directory)? {
-            own.push(directory.clone());
+        if !of_wheel.contains(directory) && opens_in(wheel, elf, directory)? {
+            of_wheel.push(directory.clone());
         }
     }
-    own.sort_by_key(|directory| {
+    of_wheel.sort_by_key(|directory| {
         let position = directories_now.iter().position(|it| it == directory);
         (position.unwrap_or(usize::MAX), directory.clone())
     });
-    others.sort();
-    rocm.sort_unstable();
-    let rocm = rocm.into_iter().map(|key| providers.rocm_directory(key).to_owned());
-    let directories = own.into_iter().chain(others).chain(rocm).unique();
+    of_frameworks.sort();
+    rocm_keys.sort_unstable();
+    let of_rocm = rocm_keys.into_iter().map(|key| providers.rocm_directory(key).to_owned());
+    let directories = of_wheel.into_iter().chain(of_frameworks).chain(of_rocm).unique();
     let mut entries = directories.map(|directory| entry_to(elf.path, &directory));
     Ok(entries.join(":").parse()?)
 }

@@ -111,8 +111,13 @@ struct ShownWindowsBinary {
 
 impl FrameworkFacts {
     pub fn of(wheels: &[FrameworkWheel], providers: &Providers<'_>) -> Result<Self> {
-        let wheels: Result<_> = wheels.iter().map(|it| ShownWheel::of(it, providers)).collect();
-        Ok(Self { set: providers.rocm.map(|rocm| rocm.version.to_string()), wheels: wheels? })
+        Ok(Self {
+            set: providers.rocm.map(|rocm| rocm.version.to_string()),
+            wheels: wheels
+                .iter()
+                .map(|wheel| ShownWheel::of(wheel, providers))
+                .collect::<Result<_>>()?,
+        })
     }
 }
 

@@ -47,8 +47,8 @@ pub(super) fn mentions(binary: &Spool, names: &[&str]) -> io::Result<bool> {
 
 /// Reads from an offset until the buffer is full or the file ends.
 fn read_chunk<'a>(binary: &Spool, offset: u64, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
-    let rest = usize::try_from(binary.len().saturating_sub(offset)).unwrap_or(usize::MAX);
-    let len = rest.min(buffer.len());
+    let left = usize::try_from(binary.len().saturating_sub(offset)).unwrap_or(usize::MAX);
+    let len = left.min(buffer.len());
     let bytes = &mut buffer[..len];
     read_exact_at(binary, offset, bytes)?;
     Ok(bytes)
@@ -57,14 +57,14 @@ fn read_chunk<'a>(binary: &Spool, offset: u64, buffer: &'a mut [u8]) -> io::Resu
 /// The string around the `.so` at an offset, from NUL to NUL, if it is the name of a library.
 fn name_around(bytes: &[u8], dot: usize) -> Option<String> {
     let before = bytes.get(..dot)?;
-    let rest = bytes.get(dot..)?;
+    let after = bytes.get(dot..)?;
     let nul = before.iter().rposition(|byte| !is_part_of_name(*byte))?;
     let start = nul.saturating_add(1);
     // A string begins after the NUL that ends the string before it. Anything else is a part of a text.
     if dot.saturating_sub(start) >= LONGEST || bytes.get(nul) != Some(&0) {
         return None;
     }
-    let end = rest.iter().take(LONGEST).position(|byte| *byte == 0)?;
+    let end = after.iter().take(LONGEST).position(|byte| *byte == 0)?;
     let name = str::from_utf8(bytes.get(start..dot.saturating_add(end))?).ok()?;
     let (directory, file) = name.rsplit_once('/').unwrap_or(("", name));
     let version = file.split_once(".so")?.1;

@@ -128,9 +128,9 @@ impl Manylinux {
     /// The place in `policy` of the newest policy that is not newer than the glibc of a tag, for a glibc
     /// without a policy: `manylinux_2_32` promises what `manylinux_2_31` promises.
     fn age_of_glibc(&self, claimed: &str) -> Option<usize> {
-        let claimed: Dotted = claimed.strip_prefix("manylinux_")?.replace('_', ".").parse().ok()?;
+        let glibc: Dotted = claimed.strip_prefix("manylinux_")?.replace('_', ".").parse().ok()?;
         let is_not_newer =
-            |policy: &TagPolicy| policy.newest.get("GLIBC").is_some_and(|glibc| *glibc <= claimed);
+            |policy: &TagPolicy| policy.newest.get("GLIBC").is_some_and(|newest| *newest <= glibc);
         self.policy.iter().rposition(is_not_newer)
     }
 }

@@ -14,15 +14,15 @@ pub fn suffix(rocm: &Version) -> String {
 
 /// A version with a further local part: `2.12.0+git1a2b3c4d` becomes `2.12.0+git1a2b3c4d.rocm7.14.0`.
 pub fn with_suffix(version: &Version, suffix: &str) -> Result<Version> {
-    let version = version.to_string();
-    let separator = if version.contains('+') { '.' } else { '+' };
-    Ok(format!("{version}{separator}{suffix}").parse()?)
+    let whole = version.to_string();
+    let separator = if whole.contains('+') { '.' } else { '+' };
+    Ok(format!("{whole}{separator}{suffix}").parse()?)
 }
 
 /// The version without the part that names ROCm.
 pub fn without_rocm(version: &Version) -> Version {
-    let text = version.to_string();
-    let Some((public, local)) = text.split_once('+') else {
+    let whole = version.to_string();
+    let Some((public, local)) = whole.split_once('+') else {
         return version.clone();
     };
     let kept = local.split('.').take_while(|segment| !names_rocm(segment)).join(".");
@@ -32,8 +32,8 @@ pub fn without_rocm(version: &Version) -> Version {
 
 /// The part of a version that names ROCm: `rocm7.14.0`.
 pub fn rocm_part(version: &Version) -> Option<String> {
-    let text = version.to_string();
-    let (_, local) = text.split_once('+')?;
+    let whole = version.to_string();
+    let (_, local) = whole.split_once('+')?;
     let part = local.split('.').skip_while(|segment| !names_rocm(segment)).join(".");
     Some(part).filter(|part| !part.is_empty())
 }

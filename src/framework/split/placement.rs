@@ -75,15 +75,16 @@ pub(super) fn place(
         .collect();
     let mut binaries = Vec::new();
     for (member, binary, root) in placed {
-        let names = names.get(&root).context("a package without binaries")?;
-        let mut markers = names.markers(&binary);
+        let archive_names = names.get(&root).context("a package without binaries")?;
+        let mut markers = archive_names.markers(&binary);
         // Search paths begin in the directory of the binary, and this directory is not the root.
         if root == alone {
             for path in markers.iter_mut().flat_map(|marker| &mut marker.kpack_search_paths) {
                 *path = format!("{alone}/{path}");
             }
         }
-        binaries.push(PlacedBinary { member, root, names: names.clone(), binary, markers });
+        let names = archive_names.clone();
+        binaries.push(PlacedBinary { member, root, names, binary, markers });
     }
     Ok(binaries)
 }

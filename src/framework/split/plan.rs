@@ -38,7 +38,7 @@ pub struct SplitWheelPlan {
     /// The targets whose code is left out.
     pub dropped: Vec<String>,
     pub requires: Vec<String>,
-    /// The requirements that a tie has forwarded, which those of the device wheels replace.
+    /// The requirements that a tie has forwarded. The requirements of the device wheels replace them.
     pub removed: Vec<String>,
     pub extras: Vec<String>,
     pub warnings: Vec<String>,

@@ -107,13 +107,13 @@ impl Tie<'_> {
             let Some(other) = rocm.of_other_version(name) else {
                 continue;
             };
-            let has = &other.name;
+            let in_set = &other.name;
             // A file that needs no library of this set is for another ROCm as a whole.
             if needed.is_empty() {
-                let why = format!("it needs `{name}`, and the set has `{has}`: another ROCm");
+                let why = format!("it needs `{name}`, and the set has `{in_set}`: another ROCm");
                 return self.leave(path, why);
             }
-            let message = format!("`{path}` needs `{name}`; the set has `{has}`");
+            let message = format!("`{path}` needs `{name}`; the set has `{in_set}`");
             self.refuse(RefusalKind::OtherSoname, message, OTHER_SONAME);
         }
         if !needed.is_empty() {

@@ -65,8 +65,8 @@ impl Tie<'_> {
         let directory = init_file.strip_suffix("__init__.py").unwrap_or_default();
         let module = format!("{directory}{}", init_module::FILE);
         let plan = &mut self.plan;
-        let text = call.render(plan.record.requirement.as_deref().unwrap_or("rocm"));
-        plan.texts.insert(module.clone(), text);
+        let code = call.render(plan.record.requirement.as_deref().unwrap_or("rocm"));
+        plan.texts.insert(module.clone(), code);
         if !has_hook {
             let source = wheel.text(init_file)?.unwrap_or_default();
             let hooked = init_module::with_hook(&source)?;

@@ -138,9 +138,7 @@ impl TieRecord {
     }
 
     pub fn render(&self) -> Result<String> {
-        let mut text = serde_json::to_string_pretty(self).context("failed to write JSON")?;
-        text.push('\n');
-        Ok(text)
+        Ok(serde_json::to_string_pretty(self).context("failed to write JSON")? + "\n")
     }
 }
 

@@ -120,7 +120,7 @@ impl Tie<'_> {
         }
         let because = proved.because.is_some().then(|| proved.reason(""));
         self.plan.tag = Some(PlannedTag { from: from.to_owned(), to: to.clone(), because });
-        let text = tag.to_string();
-        format!("{}{to}", text.strip_suffix(from).unwrap_or_default()).parse()
+        let unproved = tag.to_string();
+        format!("{}{to}", unproved.strip_suffix(from).unwrap_or_default()).parse()
     }
 }
