@@ -68,9 +68,11 @@ impl Environment {
         if let Ok(target) = fs::read_link(path)
             && !path.exists()
         {
-            let target = target.display();
-            return Err(anyhow!("`{text}` is a link to `{target}`, which is not there"))
-                .hint("remove the link, or name another directory");
+            return Err(anyhow!(
+                "`{text}` is a link to `{}`, which is not there",
+                target.display()
+            ))
+            .hint("remove the link, or name another directory");
         }
         let root = fs::canonicalize(path).or_else(|_| std::path::absolute(path))?;
         root.file_name().with_context(|| format!("not the name of a directory: `{text}`"))?;
@@ -219,11 +221,11 @@ impl Change {
         }
         let root = &self.environment.root;
         if let Some(file) = self.find_file_of_others() {
-            let file = file.strip_prefix(root).unwrap_or(&file).display();
             let hint = format!(
-                "`{}` is not complete, and stays because of `{file}`, which this install has not made: keep what \
+                "`{}` is not complete, and stays because of `{}`, which this install has not made: keep what \
                  you need, and remove the rest",
-                root.display()
+                root.display(),
+                file.strip_prefix(root).unwrap_or(&file).display()
             );
             return hinted(error, hint);
         }

@@ -95,14 +95,16 @@ impl InfoDirectory {
 
     /// Reads an `.egg-info` directory or file.
     pub(super) fn read_egg(egg: &Path) -> Self {
-        let text = if egg.is_dir() {
+        let pkg_info = if egg.is_dir() {
             text_of(egg, "PKG-INFO")
         } else {
             let file = egg.parent().zip(egg.file_name());
             file.and_then(|(site, name)| text_of(site, &name.to_string_lossy()))
         };
-        let metadata = text.as_deref().and_then(parse_metadata);
-        metadata.map_or(Self::Other, |metadata| Self::Named(metadata.name, metadata.version))
+        match pkg_info.as_deref().and_then(parse_metadata) {
+            Some(metadata) => Self::Named(metadata.name, metadata.version),
+            None => Self::Other,
+        }
     }
 
     fn remains(name: DistName, info: &Path, lacks: &'static str) -> Self {
@@ -213,7 +215,7 @@ fn is_of_rocm(name: &DistName) -> bool {
     is_ours(name) || name.normalized().contains(DEVICE)
 }
 
-/// Whether a path is that of the archive with the development files, which are unpacked: `rocm-sdk init`
+/// Whether a path names the archive of the development files, and they are unpacked: `rocm-sdk init`
 /// removes the archive then, and leaves its row in RECORD.
 fn is_unpacked_archive(site: &Path, path: &str) -> bool {
     let devel = DistNames::built_in().devel.replace('-', "_");

@@ -37,7 +37,7 @@ pub struct InstallOrigin {
     pub version: Option<Version>,
     /// Targets, or a family.
     pub targets: Vec<String>,
-    /// The extras of `rocm`, without those of targets.
+    /// The extras of `rocm`, without the extras for targets.
     pub extras: Vec<String>,
     /// The requirements besides `rocm`.
     pub packages: Vec<String>,
@@ -64,16 +64,16 @@ impl InstallOrigin {
     /// Reads it from an environment. `None` if `install` did not make the environment, or if the file cannot
     /// be understood.
     pub fn read(environment: &Path) -> Option<Self> {
-        let text = read_small(&environment.join(FILE)).ok()?;
-        let origin: Self = serde_json::from_slice(&text).ok()?;
+        let json = read_small(&environment.join(FILE)).ok()?;
+        let origin: Self = serde_json::from_slice(&json).ok()?;
         (origin.schema == SCHEMA && origin.is_sound()).then_some(origin)
     }
 
     /// Whether every value may stand in a command that is printed. Anybody may have written the file.
     fn is_sound(&self) -> bool {
         let lists = [&self.targets, &self.extras, &self.packages];
-        let values = lists.into_iter().flatten().chain(&self.dependencies);
-        let mut values = values.chain([&self.source]);
+        let mut values =
+            lists.into_iter().flatten().chain(&self.dependencies).chain([&self.source]);
         let has_login = |value: &str| {
             let host = value.split_once("://").and_then(|it| it.1.split('/').next());
             host.is_some_and(|it| it.contains('@'))
@@ -94,9 +94,8 @@ impl InstallOrigin {
 
     pub fn write(&self, environment: &Path) -> Result<()> {
         let write = || -> io::Result<()> {
-            let mut text = serde_json::to_string_pretty(self)?;
-            text.push('\n');
-            atomic::write(&environment.join(FILE), text)
+            let json = serde_json::to_string_pretty(self)?;
+            atomic::write(&environment.join(FILE), json + "\n")
         };
         write().context("failed to record where the packages came from")
     }

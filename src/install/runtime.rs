@@ -99,8 +99,8 @@ fn library_directories() -> Vec<PathBuf> {
     let mut directories: Vec<PathBuf> = LIBRARY_DIRECTORIES.map(PathBuf::from).into();
     let settings = Path::new(LOADER_SETTINGS);
     for name in names_in(settings) {
-        let text = text_of(settings, &name).unwrap_or_default();
-        let lines = text.lines().map(str::trim).filter(|line| line.starts_with('/'));
+        let setting = text_of(settings, &name).unwrap_or_default();
+        let lines = setting.lines().map(str::trim).filter(|line| line.starts_with('/'));
         directories.extend(lines.map(PathBuf::from));
     }
     directories

@@ -67,10 +67,9 @@ pub fn file_of<'a>(
 
 /// What a package needs on a platform without any of its extras.
 pub fn needed_by(metadata: &Metadata, platform: Platform) -> BTreeSet<DistName> {
-    let platform = platform.sys_platform();
     metadata
         .requirements()
-        .filter(|requirement| requirement.marker.may_hold_with(platform, &[]))
+        .filter(|requirement| requirement.marker.may_hold_with(platform.sys_platform(), &[]))
         .map(|requirement| requirement.name)
         .collect()
 }
@@ -385,9 +384,10 @@ pub fn pins(
         };
         if let Some(version) = version.cloned() {
             // If a file has no digest, an installer must not demand the digests of the other files.
-            let digests: Option<Vec<Sha256>> =
-                files_of(offered, family, &project, &version).map(|file| file.sha256).collect();
-            let digests = digests.unwrap_or_default();
+            let digests = files_of(offered, family, &project, &version)
+                .map(|file| file.sha256)
+                .collect::<Option<Vec<Sha256>>>()
+                .unwrap_or_default();
             pins.push(Pinned { digests, extras: String::new(), project, version });
         }
     }
@@ -402,8 +402,8 @@ fn choose_version<'a>(
     rocm: Option<&'a Metadata>,
     packages: &[Requirement],
 ) -> Option<&'a Version> {
-    let rocm = rocm.map(|metadata| &metadata.version);
-    if let Some(version) = rocm
+    let rocm_version = rocm.map(|metadata| &metadata.version);
+    if let Some(version) = rocm_version
         && offered.has(project.normalized(), version)
     {
         return Some(version);
@@ -414,7 +414,7 @@ fn choose_version<'a>(
             wish.is_none_or(|wish| wish.allows(version).unwrap_or(true)) && is_wanted(version)
         })
     };
-    newest(&|version| rocm.is_some_and(|rocm| is_for(version, rocm)))
+    newest(&|version| rocm_version.is_some_and(|rocm| is_for(version, rocm)))
         .or_else(|| newest(&|version| version.of_rocm().is_none()))
         .or_else(|| newest(&|_| true))
 }

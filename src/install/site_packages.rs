@@ -95,7 +95,7 @@ pub fn metadata(environment: &Path) -> Vec<Metadata> {
 }
 
 impl SitePackages {
-    /// Reads the packages of an environment, and those of the other directories that its Python imports from.
+    /// Reads the packages of an environment, and of the other directories that its Python imports from.
     pub fn read(
         environment: &Path,
         variables: &RuntimeVariables,
@@ -197,10 +197,10 @@ fn sites(
     sites.push(own.to_owned());
     sites.extend(user_site.filter(|_| is_venv && settings.sees_other_sites));
     sites.extend(settings.other_sites(version));
-    // Python reads `.pth` files in these directories, and not in those of `PYTHONPATH`.
+    // Python reads `.pth` files in these directories, and not in the directories of `PYTHONPATH`.
     let named: Vec<PathBuf> = sites.iter().flat_map(|site| named_in_pth(site)).collect();
-    let all = variables.python_path.iter().cloned().chain(sites).chain(named);
-    all.unique_by(|site| fs::canonicalize(site).unwrap_or_else(|_| site.clone())).collect()
+    let imported = variables.python_path.iter().cloned().chain(sites).chain(named);
+    imported.unique_by(|site| fs::canonicalize(site).unwrap_or_else(|_| site.clone())).collect()
 }
 
 /// The directories that the `.pth` files of a directory of packages name, as editable installs do.
@@ -211,13 +211,13 @@ fn named_in_pth(site: &Path) -> Vec<PathBuf> {
             continue;
         }
         let name = file.file_name().unwrap_or_default().to_string_lossy();
-        let text = text_of(site, &name).unwrap_or_default();
+        let pth = text_of(site, &name).unwrap_or_default();
         // Python runs a line that begins with `import`, and takes each other one for a directory.
         let is_directory = |line: &&str| {
             let is_code = line.starts_with("import ") || line.starts_with("import\t");
             !line.is_empty() && !line.starts_with('#') && !is_code
         };
-        let paths = text.lines().map(str::trim).filter(is_directory).map(|line| site.join(line));
+        let paths = pth.lines().map(str::trim).filter(is_directory).map(|line| site.join(line));
         directories.extend(paths.filter(|path| path.is_dir()));
     }
     directories
@@ -264,10 +264,10 @@ struct VenvSettings {
 
 impl VenvSettings {
     fn read(environment: &Path) -> Self {
-        let text = text_of(environment, "pyvenv.cfg").unwrap_or_default();
+        let lines = text_of(environment, "pyvenv.cfg").unwrap_or_default();
         let mut settings = Self::default();
-        for (name, value) in text.lines().filter_map(|line| line.split_once('=')) {
-            let value = value.trim();
+        for (name, rest) in lines.lines().filter_map(|line| line.split_once('=')) {
+            let value = rest.trim();
             match name.trim() {
                 "home" => settings.home = Some(value.into()),
                 "version" | "version_info" => settings.version = Some(value.to_owned()),
@@ -349,14 +349,14 @@ fn own_site(environment: &Path) -> Option<PathBuf> {
     }
     let libraries = ["lib", "lib64"].map(|name| environment.join(name));
     let pythons = libraries.iter().flat_map(|library| entries_of(library));
-    let sites = iter::once(environment.join("Lib/site-packages"))
+    let sites: Vec<PathBuf> = iter::once(environment.join("Lib/site-packages"))
         .chain(
             pythons.flat_map(|python| ["site-packages", "dist-packages"].map(|it| python.join(it))),
         )
-        .filter(|site| site.is_dir());
-    let sites: Vec<PathBuf> = sites.collect();
-    let mut all = iter::once(environment.to_owned()).chain(sites.iter().cloned());
-    all.find(|site| !infos_in(site).is_empty()).or_else(|| sites.into_iter().next())
+        .filter(|site| site.is_dir())
+        .collect();
+    let mut candidates = iter::once(environment.to_owned()).chain(sites.iter().cloned());
+    candidates.find(|site| !infos_in(site).is_empty()).or_else(|| sites.into_iter().next())
 }
 
 /// The `.dist-info` and `.egg-info` entries of a directory of packages, sorted.

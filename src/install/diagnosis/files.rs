@@ -76,7 +76,7 @@ fn of_rule(
     });
     let hidden = findings.len().saturating_sub(MOST);
     let more = (hidden > 0).then(|| format!("and {hidden} more"));
-    let text = format!("{} ({})", shown.chain(more).join("; "), rule.id);
+    let defect = format!("{} ({})", shown.chain(more).join("; "), rule.id);
     // The files are as the package ships them. Installing the same package again would change nothing.
     let fix = if rule.id == VERSIONS {
         repair.install("all packages of ROCm in one version", None)
@@ -87,7 +87,7 @@ fn of_rule(
             "no install of the same packages mends this, because it is in the files of {packages}: install another build of it"
         )
     };
-    Diagnosis::new(text, fix)
+    Diagnosis::new(defect, fix)
 }
 
 /// The installed package of which facts have the name of the wheel.

@@ -102,7 +102,7 @@ pub(super) fn is_stub(package: &InstalledPackage) -> bool {
         let tables = format!("{module}_dist_info.py");
         return !files.any(|path| path.starts_with(PLATFORM) || *path == tables);
     }
-    // A device package of a framework has files beside those of the framework.
+    // A device package of a framework has its files beside the files of the framework.
     let is_payload = |path: &String| !path.starts_with(&module) && !path.contains(".dist-info/");
     name.contains(DEVICE) && !files.any(is_payload)
 }
@@ -237,18 +237,18 @@ fn asked_extras(site: &SitePackages) -> BTreeMap<&str, BTreeSet<String>> {
 /// torch without ROCm in an environment that has ROCm.
 pub(super) fn torch(site: &SitePackages) -> Option<Diagnosis> {
     let torch = site.find("torch")?;
-    let has = |name: &str| torch.files.iter().any(|path| path.contains(name));
-    let is_rocm = torch.version.to_string().contains("rocm") || has("torch_hip");
+    let has_library = |name: &str| torch.files.iter().any(|path| path.contains(name));
+    let is_rocm = torch.version.to_string().contains("rocm") || has_library("torch_hip");
     if is_rocm || !site.packages.iter().any(|package| is_ours(&package.name)) {
         return None;
     }
     let version = &torch.version;
-    let kind = if has("torch_cuda") {
+    let kind = if has_library("torch_cuda") {
         "CUDA"
-    } else if has("libtorch") || has("torch_cpu") {
+    } else if has_library("libtorch") || has_library("torch_cpu") {
         "CPUs"
     } else {
-        // Its libraries are elsewhere, as those of an editable install are.
+        // Its libraries are elsewhere, as in an editable install.
         return None;
     };
     Some(Diagnosis::new(
@@ -296,9 +296,9 @@ fn gaps_of(
     };
     let (lines, others): (Vec<_>, Vec<_>) = lines.partition(|(target, _)| is_wanted(target));
     if lines.is_empty() && !others.is_empty() {
-        let others = few(others.into_iter().map(|(target, _)| target.to_owned()).unique());
+        let targets = few(others.into_iter().map(|(target, _)| target.to_owned()).unique());
         return vec![Diagnosis::new(
-            format!("`{name}` {version} has no code for `{wanted}`, only for {others}"),
+            format!("`{name}` {version} has no code for `{wanted}`, only for {targets}"),
             format!("install another build of `{name}`, which has `{wanted}`"),
         )];
     }
@@ -310,16 +310,16 @@ fn gaps_of(
             return None;
         }
         let Some(installed) = site.version_of(device) else {
-            let found = format!(
+            let defect = format!(
                 "`{name}` {version} has no code for `{wanted}`: `{device}` is not installed"
             );
-            return Some(Diagnosis::new(found, fix()));
+            return Some(Diagnosis::new(defect, fix()));
         };
         let is_refused = line.allows(installed) == Some(false);
         let needs = line.pin().map_or_else(|| line.specifier().to_owned(), |pin| pin.to_string());
-        let found =
+        let defect =
             format!("`{name}` {version} needs `{device}` {needs}, and {installed} is installed");
-        is_refused.then(|| Diagnosis::new(found, fix()))
+        is_refused.then(|| Diagnosis::new(defect, fix()))
     };
     lines.iter().filter_map(|(_, line)| gap(line)).collect()
 }
@@ -332,7 +332,7 @@ pub(super) fn damage(site: &SitePackages, repair: &Repair<'_>) -> Vec<Diagnosis>
         .iter()
         .filter(|package| package.is_damaged() && (is_emptied(package) || !is_stub(package)));
     let (ours, others): (Vec<_>, Vec<_>) = damaged.partition(|package| is_ours(&package.name));
-    let found = |package: &InstalledPackage| {
+    let damage_of = |package: &InstalledPackage| {
         let lists = [(&package.missing, "missing"), (&package.changed, "changed")];
         let damage = lists
             .iter()
@@ -341,17 +341,18 @@ pub(super) fn damage(site: &SitePackages, repair: &Repair<'_>) -> Vec<Diagnosis>
             .join("; ");
         format!("`{}` {}: {damage}", package.name, package.version)
     };
-    let mut all = Vec::new();
+    let mut diagnoses = Vec::new();
     if !ours.is_empty() {
         let names = quoted(ours.iter().map(|package| package.name.normalized()));
         let fix = repair.install(&format!("{names} again"), None);
-        all.push(Diagnosis::new(ours.iter().map(|package| found(package)).join("; "), fix));
+        let damage = ours.iter().map(|package| damage_of(package)).join("; ");
+        diagnoses.push(Diagnosis::new(damage, fix));
     }
-    all.extend(others.into_iter().map(|package| {
+    diagnoses.extend(others.into_iter().map(|package| {
         let what = format!("`{}` {}", package.name, package.version);
-        Diagnosis::new(found(package), repair.install_one(&package.name, &what, None))
+        Diagnosis::new(damage_of(package), repair.install_one(&package.name, &what, None))
     }));
-    all
+    diagnoses
 }
 
 impl InstalledPackage {

@@ -77,12 +77,12 @@ impl<'a> Repair<'a> {
                  such names"
             );
         };
-        let all = InstallOrigin {
+        let wanted = InstallOrigin {
             targets: self.targets.iter().chain(target).map(Target::to_string).collect(),
             extras: self.extras.iter().chain(extras).unique().cloned().collect(),
             ..origin.clone()
         };
-        all.with_earlier(Some(origin.clone())).command(environment)
+        wanted.with_earlier(Some(origin.clone())).command(environment)
     }
 
     /// The same for any package: one that `install` did not choose is not in its command.

@@ -78,12 +78,12 @@ pub(super) fn variables(
     targets: &[Target],
     gpus: usize,
 ) -> Vec<Diagnosis> {
-    let mut all = Vec::new();
-    all.extend(library_path(site, runtime));
-    all.extend(named_rocm(site, runtime));
-    all.extend(gfx_override(runtime, targets));
-    all.extend(hidden_gpus(runtime, gpus));
-    all
+    let mut diagnoses = Vec::new();
+    diagnoses.extend(library_path(site, runtime));
+    diagnoses.extend(named_rocm(site, runtime));
+    diagnoses.extend(gfx_override(runtime, targets));
+    diagnoses.extend(hidden_gpus(runtime, gpus));
+    diagnoses
 }
 
 /// `LD_LIBRARY_PATH` has libraries of the names that packages of ROCm have. The loader looks there first, except for
@@ -101,7 +101,7 @@ fn library_path(site: &SitePackages, runtime: &RuntimeFacts) -> Vec<Diagnosis> {
             let shown = directory.display();
             Diagnosis::new(
                 format!(
-                    "`LD_LIBRARY_PATH` has `{shown}`, from where programs may load {} instead of those of this environment",
+                    "`LD_LIBRARY_PATH` has `{shown}`, from where programs may load {} instead of the libraries of this environment",
                     quoted(same)
                 ),
                 format!("remove `{shown}` from `LD_LIBRARY_PATH`"),
@@ -118,7 +118,7 @@ fn named_rocm(site: &SitePackages, runtime: &RuntimeFacts) -> Vec<Diagnosis> {
         let variable = named.variable;
         let is_own =
             named.directory.starts_with(&site.root) || named.directory.starts_with(&site.real_root);
-        let found = if !named.exists {
+        let defect = if !named.exists {
             format!("`{variable}` names `{shown}`, which is not there")
         } else if is_own {
             return None;
@@ -129,7 +129,7 @@ fn named_rocm(site: &SitePackages, runtime: &RuntimeFacts) -> Vec<Diagnosis> {
                 "`{variable}` names `{shown}` with ROCm {version}, and this environment has {rocm}"
             )
         };
-        Some(Diagnosis::new(found, format!("unset `{variable}`")))
+        Some(Diagnosis::new(defect, format!("unset `{variable}`")))
     };
     runtime.rocm.iter().filter_map(diagnosis).collect()
 }

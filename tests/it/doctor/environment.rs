@@ -532,7 +532,7 @@ fn variables_that_lead_to_another_rocm() {
         says("HSA_OVERRIDE_GFX_VERSION", "11.0.0"),
     ];
     insta::assert_snapshot!(all.join("\n"), @"
-    `LD_LIBRARY_PATH` has `OTHER/lib`, from where programs may load `libamdhip64.so.7` instead of those of this environment
+    `LD_LIBRARY_PATH` has `OTHER/lib`, from where programs may load `libamdhip64.so.7` instead of the libraries of this environment
       remove `OTHER/lib` from `LD_LIBRARY_PATH`
     `ROCM_PATH` names `OTHER` with ROCm 6.4.1, and this environment has 0.99.1
       unset `ROCM_PATH`
