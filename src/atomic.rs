@@ -163,7 +163,8 @@ impl StagedDir {
     /// the directory that the files are in, which has another name once it is exchanged, and the path below it
     /// with `/`. It says yes only for what this program may replace.
     pub fn replace(self, is_replaced: impl Fn(&Path, &str) -> bool) -> io::Result<Vec<String>> {
-        let (staging, target) = (self.staging, &self.target);
+        let staging = self.staging;
+        let target = &self.target;
         if !exists(target) {
             match rename_exclusively(staging.path(), target) {
                 Ok(()) => {
@@ -327,9 +328,10 @@ fn old_name(target: &Path) -> PathBuf {
 }
 
 fn directory_of(target: &Path) -> &Path {
-    let directory = target.parent();
-    let directory = directory.filter(|directory| !directory.as_os_str().is_empty());
-    directory.unwrap_or(Path::new("."))
+    match target.parent() {
+        Some(directory) if !directory.as_os_str().is_empty() => directory,
+        _ => Path::new("."),
+    }
 }
 
 /// Removes a file, a symlink or a whole directory, if it exists.
@@ -345,9 +347,8 @@ pub fn clear(path: &Path) -> io::Result<()> {
 
 /// The free space at a directory, which need not exist yet. `None` if the system does not tell.
 pub fn free_space(directory: &Path) -> Option<u64> {
-    let mut there = directory.ancestors();
-    let there = there.find(|path| fs::metadata(path).is_ok());
-    fs4::available_space(there.unwrap_or(Path::new("."))).ok()
+    let existing = directory.ancestors().find(|path| fs::metadata(path).is_ok());
+    fs4::available_space(existing.unwrap_or(Path::new("."))).ok()
 }
 
 /// Whether the path exists; a dangling symlink counts.
@@ -356,8 +357,8 @@ fn exists(path: &Path) -> bool {
 }
 
 fn rename_failed(error: &io::Error, target: &Path) -> io::Error {
-    let text = format!("failed to rename to `{}`: {error}", target.display());
-    io::Error::new(error.kind(), text)
+    let message = format!("failed to rename to `{}`: {error}", target.display());
+    io::Error::new(error.kind(), message)
 }
 
 /// Fails with `AlreadyExists` if anything has the name `to`, even an empty directory. Elsewhere than on Linux,

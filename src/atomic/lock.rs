@@ -195,10 +195,10 @@ fn is_full(error: &io::Error) -> bool {
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt as _;
-    let own = file.metadata()?;
+    let opened = file.metadata()?;
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        named => named.map(|named| (named.dev(), named.ino()) == (own.dev(), own.ino())),
+        named => named.map(|named| (named.dev(), named.ino()) == (opened.dev(), opened.ino())),
     }
 }
 

@@ -67,16 +67,16 @@ impl No {
         reasons: impl IntoIterator<Item = T>,
         most: usize,
     ) -> Self {
-        let mut text = title.to_string();
-        let mut reasons = reasons.into_iter();
-        for reason in reasons.by_ref().take(most) {
-            let _ = write!(text, "\n  {reason}");
+        let mut message = title.to_string();
+        let mut left = reasons.into_iter();
+        for reason in left.by_ref().take(most) {
+            let _ = write!(message, "\n  {reason}");
         }
-        match reasons.count() {
+        match left.count() {
             0 => {}
-            more => _ = write!(text, "\n  and {more} more"),
+            more => _ = write!(message, "\n  and {more} more"),
         }
-        Self(text)
+        Self(message)
     }
 }
 
@@ -91,7 +91,7 @@ pub fn negative(error: Error) -> Error {
 struct Negative(Error);
 
 impl StdError for Negative {
-    /// Returns the wrapped error itself, as that of [`Hinted`] does.
+    /// Returns the wrapped error itself, as [`Hinted`] does.
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         Some(self.0.as_ref())
     }
@@ -145,15 +145,12 @@ impl<T, E: Into<Error>> Hint<T> for Result<T, E> {
 
 /// Adds a hint to an error that is not in a `Result`.
 pub fn hinted(error: impl Into<Error>, hint: impl Into<String>) -> Error {
-    let (error, hints) = (error.into(), vec![hint.into()]);
-    let are_all = false;
-    Error::new(Hinted { error, hints, are_all })
+    Error::new(Hinted { error: error.into(), hints: vec![hint.into()], are_all: false })
 }
 
 /// The error with other hints in place of all that it has. Its message and causes stay as they are.
 pub fn with_hints(error: Error, hints: Vec<String>) -> Error {
-    let are_all = true;
-    Error::new(Hinted { error, hints, are_all })
+    Error::new(Hinted { error, hints, are_all: true })
 }
 
 /// An error with hints. It stays in the chain of errors, where [`Exit::of`] and [`render`] find it.
@@ -176,14 +173,14 @@ impl StdError for Hinted {
 
 /// Formats an error for the user: the message, its causes, then the hints.
 pub fn render(error: &Error) -> String {
-    let mut text = format!("error: {}\n", message(error));
+    let mut report = format!("error: {}\n", message(error));
     for cause in causes(error) {
-        let _ = writeln!(text, "  caused by: {cause}");
+        let _ = writeln!(report, "  caused by: {cause}");
     }
     for hint in hints(error) {
-        let _ = writeln!(text, "\nhint: {hint}");
+        let _ = writeln!(report, "\nhint: {hint}");
     }
-    redact(&text)
+    redact(&report)
 }
 
 /// The outermost message.
@@ -222,8 +219,8 @@ pub fn last_cause(error: &(dyn StdError + 'static)) -> String {
     while let Some(cause) = last.source() {
         last = cause;
     }
-    let text = redact(&last.to_string());
-    let visible = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let message = redact(&last.to_string());
+    let visible = message.chars().map(|c| if c.is_control() { ' ' } else { c });
     visible.take(LONGEST_CAUSE).collect()
 }
 

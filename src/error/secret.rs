@@ -52,11 +52,12 @@ fn compile(pattern: &str) -> Regex {
 /// Replaces credentials in a text by `***`: values in the queries of URLs, tokens, user names and passwords
 /// before a host, GitHub tokens and AWS access keys.
 pub fn redact(text: &str) -> String {
-    let text = URL_WITH_QUERY.replace_all(text, |url: &Captures<'_>| {
+    let without_queries = URL_WITH_QUERY.replace_all(text, |url: &Captures<'_>| {
         let items: Vec<Cow<'_, str>> = url["query"].split('&').map(mask_value).collect();
         format!("{}?{}", &url["address"], items.join("&"))
     });
-    let masked = SECRETS.replace_all(&text, "${scheme}${before}${key}${edge}***${at}${host}");
+    let masked =
+        SECRETS.replace_all(&without_queries, "${scheme}${before}${key}${edge}***${at}${host}");
     masked.into_owned()
 }
 

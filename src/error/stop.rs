@@ -43,8 +43,8 @@ impl Stop {
     /// [`TimeOver`]. Within the work of another limit, the earlier one counts.
     pub fn within<T>(&self, time: Duration, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let outer = *self.until.read().unwrap_or_else(PoisonError::into_inner);
-        let own = Instant::now().checked_add(time);
-        self.set_end(outer.into_iter().chain(own).min());
+        let inner = Instant::now().checked_add(time);
+        self.set_end(outer.into_iter().chain(inner).min());
         let done = work();
         let late = self.is_late();
         self.set_end(outer);
