@@ -22,6 +22,8 @@ use std::{
 #[cfg(test)]
 pub(crate) use self::empty::without_empty;
 pub(crate) use self::line::{line, options_of_rejected, parse, unusual};
+#[cfg(test)]
+pub(super) use self::variables::PROXIES;
 pub(super) use self::variables::variable_of;
 pub use self::{machine::MachineArgs, selection::SelectionArgs, variables::Variables};
 use crate::{
@@ -359,6 +361,7 @@ pub struct AccessArgs {
 
 impl AccessArgs {
     pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        variables.check_proxies()?;
         variables.fill_switch(&mut self.no_sign_request, "ROCWHEEL_NO_SIGN_REQUEST")
     }
 
@@ -448,6 +451,7 @@ fn secret(text: &str) -> Result<Secret> {
 
 impl GitHubArgs {
     pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        variables.check_proxies()?;
         variables.fill_with(&mut self.github_token, "GITHUB_TOKEN", secret)?;
         variables.fill(&mut self.github_api_url, "GITHUB_API_URL")
     }

@@ -8,7 +8,7 @@ use std::{
 use clap::{Arg, ArgAction, Args, CommandFactory as _};
 
 use super::*;
-use crate::commands::args::{AccessArgs, GitHubArgs, MachineArgs, PageArgs, variable_of};
+use crate::commands::args::{AccessArgs, GitHubArgs, MachineArgs, PROXIES, PageArgs, variable_of};
 
 /// Every command, by its full name.
 fn tree() -> BTreeMap<String, clap::Command> {
@@ -112,7 +112,7 @@ fn a_command_reads_the_variables_that_its_help_names() {
         let named: BTreeSet<String> = flags(&command).filter_map(variable_of).collect();
         let unread: Vec<&String> = named.difference(&asked).collect();
         assert!(unread.is_empty(), "`{name}` does not read {unread:?}");
-        let is_of_the_job = |it: &str| OF_THE_JOB.contains(&it);
+        let is_of_the_job = |it: &str| OF_THE_JOB.contains(&it) || PROXIES.contains(&it);
         let unnamed: Vec<&String> =
             asked.difference(&named).filter(|it| !is_of_the_job(it)).collect();
         // These do steps of other commands, and read the variables of flags that only those have.

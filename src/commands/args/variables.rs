@@ -11,11 +11,12 @@
 use std::{env, ffi::OsString, path::PathBuf, str::FromStr};
 
 use clap::{Arg, ValueEnum};
+use http::Uri;
 use itertools::Itertools as _;
 
 use crate::{
     console::Options,
-    error::{Context as _, Error, Hint as _, Invalid, Result},
+    error::{Context as _, Error, Hint as _, Invalid, Result, ensure},
     install::RuntimeVariables,
 };
 
@@ -48,6 +49,14 @@ impl Variables<'_> {
             gfx_override: value("HSA_OVERRIDE_GFX_VERSION"),
             visible: visible.into_iter().filter_map(|name| Some((name, value(name)?))).collect(),
         }
+    }
+
+    /// Refuses what is no address of a proxy. The HTTP client ignores it without a word, and would connect directly.
+    pub fn check_proxies(&self) -> Result<()> {
+        for name in PROXIES {
+            self.read(name, check_proxy)?;
+        }
+        Ok(())
     }
 
     fn get(&self, name: &str) -> Option<OsString> {
@@ -108,6 +117,25 @@ impl Variables<'_> {
     }
 }
 
+/// The variables from which the HTTP client takes proxies.
+pub(in crate::commands) const PROXIES: [&str; 6] =
+    ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
+
+/// Accepts what the HTTP client accepts. The error does not repeat the text, which may hold a password.
+fn check_proxy(text: &str) -> Result<()> {
+    let uri = text.parse::<Uri>().ok().filter(|uri| {
+        let scheme = uri.scheme_str().unwrap_or("http");
+        let is_known = matches!(scheme, "http" | "https") || scheme.starts_with("socks");
+        // What follows the host is a port, or nothing.
+        is_known
+            && uri.authority().is_some_and(|authority| {
+                authority.as_str().ends_with(authority.host()) || authority.port_u16().is_some()
+            })
+    });
+    ensure!(uri.is_some(), "not the address of a proxy such as `http://proxy.example.org:3128`");
+    Ok(())
+}
+
 /// Parses yes or no.
 fn switch(text: &str) -> Result<bool, Invalid> {
     match text.to_lowercase().as_str() {
@@ -139,4 +167,38 @@ pub(crate) fn variable_of(flag: &Arg) -> Option<String> {
     let help = flag.get_long_help()?.to_string();
     let (_, variable) = help.split_once("\n\n[env: `")?;
     Some(variable.split_once('`')?.0.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::render;
+
+    #[test]
+    fn a_proxy_that_is_none_is_refused_and_its_password_is_not_shown() {
+        let check = |name: &str, text: &str| {
+            Variables(&|asked| (asked == name).then(|| text.into())).check_proxies()
+        };
+        for text in [
+            "",
+            "proxy",
+            "proxy:3128",
+            "http://u:p@proxy:3128",
+            "https://proxy/",
+            "socks5h://[::1]:1",
+        ] {
+            check("https_proxy", text).unwrap();
+        }
+        for text in ["not a url::", "http://", "ftp://u:hush@proxy", "::::", "/proxy", "http:proxy"]
+        {
+            let refused = render(&check("http_proxy", text).expect_err(text));
+            assert_eq!(
+                refused,
+                "\
+                error: failed to read the environment variable `http_proxy`\n  \
+                caused by: not the address of a proxy such as `http://proxy.example.org:3128`\n\n\
+                hint: correct the variable, or unset it\n"
+            );
+        }
+    }
 }
