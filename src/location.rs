@@ -9,6 +9,7 @@ use std::{
 use derive_more::Display;
 use itertools::Itertools as _;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use url::{Host, Url};
 
 use crate::{
     error::{Invalid, as_text},
@@ -210,6 +211,21 @@ impl Borrow<str> for Key {
     }
 }
 
+/// Whether no machine on the network can change what is sent to a URL: it uses TLS, or stays on this
+/// machine.
+pub fn is_private(url: &str) -> bool {
+    let Ok(url) = Url::parse(url) else {
+        return false;
+    };
+    let is_this_machine = match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(Host::Ipv6(ip)) => ip.is_loopback(),
+        None => false,
+    };
+    url.scheme() == "https" || is_this_machine
+}
+
 #[cfg(test)]
 mod tests {
     use std::fmt::{Debug, Display};
@@ -403,6 +419,30 @@ mod tests {
                 }
             }
             prop_assert_eq!(decoded, text.into_bytes());
+        }
+    }
+
+    #[test]
+    fn what_is_encrypted_or_stays_here_is_private() {
+        for url in [
+            "https://s3.example.org",
+            "http://127.0.0.1:8333",
+            "http://127.8.0.1/x",
+            "http://localhost",
+            "http://[::1]:9000",
+        ] {
+            assert!(is_private(url), "{url}");
+        }
+        for url in [
+            "http://s3.example.org",
+            "http://10.0.0.1:8333",
+            "http://localhost.example.org",
+            "http://127.0.0.1.example.org:80",
+            "http://[2001:db8::1]:9000",
+            "127.0.0.1",
+            "",
+        ] {
+            assert!(!is_private(url), "{url}");
         }
     }
 }

@@ -460,6 +460,14 @@ impl GitHubArgs {
     pub fn settings(&self, server: Option<&str>) -> Result<ApiSettings> {
         let mut settings = self.settings_in(server, |name| env::var(name).ok())?;
         settings.token = settings.token.or_else(|| login(&settings.api));
+        if let Some(token) = &settings.token {
+            let can_be_sent = |c: char| c == ' ' || c.is_ascii_graphic();
+            if !token.reveal().chars().all(can_be_sent) {
+                let origin = self.origin(token);
+                return Err(anyhow!("the token of `{origin}` has a line break, or another character that no token has"))
+                    .hint("copy the token again");
+            }
+        }
         Ok(settings)
     }
 

@@ -139,9 +139,15 @@ fn api_error(route: &str, error: &octocrab::Error) -> Error {
     };
     let status = source.status_code.as_u16();
     let headers = source.headers.clone().unwrap_or_default();
+    let target = headers.get(LOCATION).and_then(|target| target.to_str().ok());
+    let cause = match target.filter(|_| source.status_code.is_redirection()) {
+        // The query of an address may be a secret.
+        Some(target) => format!("it leads to `{}`", target.split('?').next().unwrap_or_default()),
+        None => one_short_line(&source.message),
+    };
     ApiFailureKind::of_answer(status, &headers, &source.message)
         .unwrap_or(ApiFailureKind::Unexpected)
-        .error(route, &one_short_line(&source.message))
+        .error(route, &cause)
 }
 
 fn build_octocrab(

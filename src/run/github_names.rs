@@ -4,7 +4,10 @@ use std::str::FromStr;
 
 use url::Url;
 
-use crate::error::{Error, Result, ensure};
+use crate::{
+    error::{Error, Result, ensure},
+    location::is_private,
+};
 
 /// The base URL of the API: `https://api.github.com`, or `https://HOST/api/v3`.
 #[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
@@ -56,9 +59,9 @@ impl FromStr for ApiUrl {
     fn from_str(text: &str) -> Result<Self> {
         let base = text.trim_end_matches('/');
         let url = Url::parse(base).ok().filter(|url| {
-            let is_here = matches!(url.host_str(), Some("127.0.0.1" | "localhost"));
             let has_user = !url.username().is_empty() || url.password().is_some();
-            (url.scheme() == "https" || url.scheme() == "http" && is_here)
+            matches!(url.scheme(), "http" | "https")
+                && is_private(base)
                 && base.starts_with(url.scheme())
                 && url.query().or(url.fragment()).is_none()
                 && !has_user
@@ -107,6 +110,7 @@ mod tests {
             "https://ghe.example.org/api/v3",
             "http://127.0.0.1:8080",
             "http://localhost",
+            "http://[::1]:8080",
         ] {
             assert_eq!(text.parse::<ApiUrl>().unwrap().as_str(), text);
         }

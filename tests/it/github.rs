@@ -332,9 +332,10 @@ fn a_branch_of_the_same_name_in_a_fork_is_another_branch() {
 fn a_redirect_elsewhere_is_not_followed_and_one_here_is() {
     let (fake, other) = (Fake::start(), Fake::elsewhere());
     let moved = |to: &str| Reply::redirect(301, to).untold();
-    fake.on(RUN, moved(&format!("{}/steal", other.url())));
+    fake.on(RUN, moved(&format!("{}/steal?sig=hush", other.url())));
     let said = refused(&fake, Some("secret"));
     assert_has!(said, "not an answer of GitHub's API");
+    assert_has!(said, &format!("it leads to `{}/steal`", other.url()));
     assert_eq!(other.asked().len(), 0);
 
     let fake = Fake::start();

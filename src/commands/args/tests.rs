@@ -201,6 +201,19 @@ fn settings(line: &str, server: Option<&str>) -> String {
 }
 
 #[test]
+fn a_token_that_cannot_be_sent_is_refused_without_being_shown() {
+    for text in ["t1\nt2", "t1\u{7f}", "t1é"] {
+        let github = GitHubArgs { github_token: Some(Secret::new(text)), ..Default::default() };
+        assert_eq!(
+            render(&github.settings(None).unwrap_err()),
+            "\
+            error: the token of `--github-token` has a line break, or another character that no token has\n\n\
+            hint: copy the token again\n"
+        );
+    }
+}
+
+#[test]
 fn the_token_is_sent_to_the_chosen_api_only() {
     let ghe = "--github-api-url https://ghe.example.org/api/v3 --github-token t1";
     let (github, example) = (Some("https://github.com"), Some("https://ghe.example.org"));

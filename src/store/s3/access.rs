@@ -2,8 +2,6 @@
 
 use std::str::FromStr;
 
-use url::{Host, Url};
-
 use crate::{
     error::{Invalid, Result, Secret},
     location::{Location, encode_path},
@@ -74,21 +72,6 @@ impl Access {
     }
 }
 
-/// Whether no machine on the network can change what is sent to a URL: it uses TLS, or stays on this
-/// machine.
-pub(super) fn is_private(url: &str) -> bool {
-    let Ok(url) = Url::parse(url) else {
-        return false;
-    };
-    let is_this_machine = match url.host() {
-        Some(Host::Domain(name)) => name == "localhost",
-        Some(Host::Ipv4(ip)) => ip.is_loopback(),
-        Some(Host::Ipv6(ip)) => ip.is_loopback(),
-        None => false,
-    };
-    url.scheme() == "https" || is_this_machine
-}
-
 impl FromStr for S3Region {
     type Err = Invalid;
 
@@ -111,30 +94,6 @@ mod tests {
         let messages = texts.iter().map(|text| text.parse::<T>().unwrap_err());
         let messages: Vec<String> = messages.map(|error| error.to_string()).collect();
         messages.join("\n")
-    }
-
-    #[test]
-    fn what_is_encrypted_or_stays_here_is_private() {
-        for url in [
-            "https://s3.example.org",
-            "http://127.0.0.1:8333",
-            "http://127.8.0.1/x",
-            "http://localhost",
-            "http://[::1]:9000",
-        ] {
-            assert!(is_private(url), "{url}");
-        }
-        for url in [
-            "http://s3.example.org",
-            "http://10.0.0.1:8333",
-            "http://localhost.example.org",
-            "http://127.0.0.1.example.org:80",
-            "http://[2001:db8::1]:9000",
-            "127.0.0.1",
-            "",
-        ] {
-            assert!(!is_private(url), "{url}");
-        }
     }
 
     #[test]

@@ -24,7 +24,7 @@ use aws_sdk_s3::{
 
 use super::{
     S3Limits,
-    access::{Access, Keys, S3Region, Signing, is_private},
+    access::{Access, Keys, S3Region, Signing},
     credentials::{FoundCredentials, find_credentials, find_region},
     failure::{
         S3Failure, Signer, one_line, read_body, read_status, refuse_unsigned_write, store_error,
@@ -34,7 +34,7 @@ use super::{
 };
 use crate::{
     error::{Stop, last_cause},
-    location::Bucket,
+    location::{Bucket, is_private},
     parallel,
     retry::{self, Failures},
     store::{StoreError, StoreFailureKind},
