@@ -210,9 +210,13 @@ impl SetPlace {
         };
         let lost = || StoreError::new(StoreFailureKind::NotFound, &key);
         let text = self.text(key.as_str())?.with_context(lost).with_context(reading)?;
-        let document = SetJson::parse(&text)
-            .with_context(reading)
-            .hint("remove it, so that it is written again")?;
+        // JSON begins with no `<`, and the page of a portal with nothing else.
+        let hint = if text.trim_start().starts_with('<') {
+            "open the address: a portal or a proxy has answered with a page"
+        } else {
+            "remove it, so that it is written again"
+        };
+        let document = SetJson::parse(&text).with_context(reading).hint(hint)?;
         Ok(Some((document, object.modified)))
     }
 }

@@ -34,6 +34,10 @@ fn packages_that_cannot_be_indexed_are_named() {
     fs_err::write(bench.path("set.json"), "{").unwrap();
     wheels(&bench.root);
     said.push(refused(&["index", "--no-check", &root], &bench));
+    fs_err::write(bench.path("set.json"), "\n<!doctype html>").unwrap();
+    let page = refused(&["index", "--no-check", &root], &bench);
+    assert_has!(page, "hint: open the address: a portal or a proxy has answered with a page");
+    fs_err::write(bench.path("set.json"), "{").unwrap();
     said.push(refused(&["index", "--no-check", &bench.path("set.json")], &bench));
     insta::assert_snapshot!(said.concat(), @r#"
     error: no such directory: `ROOT/nowhere`
