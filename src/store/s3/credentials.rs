@@ -102,11 +102,18 @@ pub(super) async fn find_credentials(
             }
         }
         (Err(error), _) => {
-            let cause = last_cause(&error);
-            return Err(unusable(format!("find AWS credentials: {cause}")));
+            return Err(unusable(format!(
+                "find AWS credentials: {}",
+                without_stderr(&last_cause(&error))
+            )));
         }
     };
     Ok(Some(FoundCredentials { provider, key_id: credentials.access_key_id().to_owned() }))
+}
+
+/// The error of a `credential_process` without what the program wrote: that may be a secret in any form.
+fn without_stderr(cause: &str) -> &str {
+    cause.split(" Stderr: ").next().unwrap_or_default()
 }
 
 /// The last provider of the standard chain, the metadata service of EC2.

@@ -93,3 +93,17 @@ fn every_attempt_is_signed_with_the_keys_of_that_moment() {
     // Requests that are signed at one time share an answer.
     assert!(asked > signed / 4, "{asked} times for {signed} requests");
 }
+
+#[test]
+fn what_a_program_for_credentials_complains_about_is_not_shown() {
+    let desk = Desk::new();
+    let config = "[profile me]\ncredential_process = sh -c 'echo hush >&2; exit 3'\n";
+    fs_err::create_dir(desk.bench.path("home/.aws")).unwrap();
+    fs_err::write(desk.bench.path("home/.aws/config"), config).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let said = desk.upload_as(&[("AWS_PROFILE", "me"), ("PATH", &path)], "");
+    assert_eq!(said.code, 2);
+    let all = said.all();
+    assert_has!(all, "external process exited");
+    assert_lacks!(all, "hush");
+}
