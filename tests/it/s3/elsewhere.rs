@@ -121,5 +121,5 @@ fn a_web_server_that_is_busy_is_asked_again() {
     // The bucket is not public.
     assert_eq!(asked("bucket/a"), StoreFailureKind::Denied);
     assert_eq!(asked("bucket/b"), StoreFailureKind::Unavailable);
-    assert_eq!((proxy.count("/bucket/a"), proxy.count("/bucket/b")), (2, 5));
+    assert_eq!((proxy.count("/bucket/a"), proxy.count("/bucket/b")), (2, 6));
 }
