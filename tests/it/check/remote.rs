@@ -135,7 +135,9 @@ fn a_place_that_cannot_be_read_is_no_finding() {
 
     hint: pass what holds `simple/`, `set.json` or `dist/`, or the address of a page with links
     exit 2
-    error: not the address of a server such as `http://127.0.0.1:8333`, without a user or a query
+    error: invalid value 'ftp://h/x' for '[SET]': not the address of a server such as `http://127.0.0.1:8333`, without a user or a query
+
+    For more information, try '--help'.
     exit 2
     error: invalid value 's3://a' for '[SET]': not a location such as `s3://bucket/key`: "s3://a"
 
