@@ -11,7 +11,7 @@ use std::{
 
 use bytes::{Buf as _, Bytes};
 
-/// How often a request is sent, whatever server it is sent to.
+/// How often a request is sent, to any server.
 pub const ATTEMPTS: u32 = 6;
 /// The next attempt waits no longer than this, even if the server asks for more.
 const LONGEST: Duration = Duration::from_mins(1);

@@ -12,7 +12,7 @@ use crate::{
     check::Report,
     diff::Difference,
     error::Result,
-    index::{Identity, Places, SetJson, Urls},
+    index::{Identity, Places, SetJson, Urls, install::ProductIndex},
     place::{ProductUpload, PublishedUpload, SetPlace, Upload},
     report::{LIMIT, SummaryPage, Whereabouts},
     run::{Run, RunId},
@@ -70,16 +70,17 @@ impl PublisherSummary {
     pub fn product(
         &self,
         set: &SetJson,
-        index: &str,
+        index: ProductIndex<'_>,
         report: Option<&Report>,
         world: &World,
     ) -> Result<()> {
+        let base = self.inputs.base_index.as_ref();
         let page = SummaryPage {
-            whereabouts: Whereabouts::Product(index),
+            whereabouts: Whereabouts::Product(ProductIndex { base, ..index }),
             ..self.page(set, None, report, None)
         };
         self.write(&page, world)?;
-        self.inputs.append_product_outputs(set, index)
+        self.inputs.append_product_outputs(set, index.address)
     }
 
     fn write(&self, page: &SummaryPage<'_>, world: &World) -> Result<()> {

@@ -15,13 +15,13 @@ use crate::{
     check::{Destination, Report},
     diff::Baseline,
     error::{Context as _, Hint as _, Result, Stop, anyhow},
-    index::{Identity, Layout},
+    index::{Identity, Layout, install::ProductIndex},
     location::Location,
     place::{
         Existing, LocalSet, PackageDirectories, PlaceArg, PlaceDepth, ProductUpload,
         PublishedUpload, SetPlace, Upload, UploadOptions,
     },
-    promote::{ProductName, ReleasePlaces},
+    promote::{ProductName, ProductPlace, ReleasePlaces},
     report::SummaryPage,
     run::{ArtifactGroup, Run, RunId},
 };
@@ -244,35 +244,39 @@ impl UploadArgs {
             return world.console.answer(&upload.plan()?);
         }
         publish::products("upload", &upload)?;
-        let index = self.product_index(product, &place)?;
-        self.summary.product(&set.document, &index, report.as_ref(), world)
-    }
-
-    /// The index to install the packages of a product from: the index of the stream, or the pages of the product at
-    /// the place that the user named.
-    fn product_index(&self, product: &ProductName, place: &SetPlace) -> Result<String> {
-        let places = ReleasePlaces::builtin();
-        if let Some(release) = self.run.release_type()
-            && self.to.is_none()
-            && self.output_dir.is_none()
-        {
-            return Ok(places.place(product, release)?.index);
-        }
-        Ok(place.urls()?.path(&format!("{}/", places.directory_of(product))))
+        // The index of a stream has all that its packages require. Any other place has only the pages of the
+        // product.
+        let stream = self.stream_place(product).ok().filter(|stream| {
+            let is_there = |to: &Location| to.directory() == stream.address.directory();
+            self.output_dir.is_none() && self.to.as_ref().is_none_or(is_there)
+        });
+        let is_complete = stream.is_some();
+        let address = if let Some(stream) = stream {
+            stream.index
+        } else {
+            let directory = ReleasePlaces::builtin().directory_of(product);
+            place.urls()?.path(&format!("{directory}/"))
+        };
+        let index = ProductIndex { address: &address, base: None, is_complete };
+        self.summary.product(&set.document, index, report.as_ref(), world)
     }
 
     /// The place of a product: a directory, the address of the user, or the bucket of a stream.
     fn product_place(&self, product: &ProductName, stop: &Stop) -> Result<SetPlace> {
-        let bucket = || {
-            let release = self
-                .run
-                .release_type()
-                .context("no place was named")
-                .hint("pass `--release-type` or `--to`")?;
-            let place = ReleasePlaces::builtin().place(product, release);
-            Ok(place.hint("pass `--to` for a product of your own")?.address)
-        };
+        let bucket = || Ok(self.stream_place(product)?.address);
         self.open(bucket, |directory| SetPlace::directory(directory, stop), stop)
+    }
+
+    /// Where the stream of the release type publishes a product.
+    fn stream_place(&self, product: &ProductName) -> Result<ProductPlace> {
+        let release = self
+            .run
+            .release_type()
+            .context("no place was named")
+            .hint("pass `--release-type` or `--to`")?;
+        ReleasePlaces::builtin()
+            .place(product, release)
+            .hint("pass `--to` for a product of your own")
     }
 
     fn destination(&self, run: &Run, stop: &Stop) -> Result<SetPlace> {

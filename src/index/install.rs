@@ -173,13 +173,33 @@ pub fn downloaded(set: &SetJson, directory: &str, choice: &Choice) -> Vec<(&'sta
     vec![("pip", line("pip")), ("uv", line("uv pip"))]
 }
 
-/// The command lines that install packages of a product from an index that has all that they require.
-pub fn of_product(set: &SetJson, index: &str, choice: &Choice) -> Vec<(&'static str, String)> {
+/// Where the packages of a product are installed from: `https://nightly.repo.amd.com/rocm/whl-next/`.
+#[derive(Clone, Copy, Debug)]
+pub struct ProductIndex<'a> {
+    pub address: &'a str,
+    /// The index with all other packages, if the user named one.
+    pub base: Option<&'a Urls>,
+    /// Whether the index has all that its packages require, as the index of a stream does.
+    pub is_complete: bool,
+}
+
+/// The command lines that install packages of a product for one choice.
+///
+/// **Contract:** the contract of [`lines`]: a line of pip names one index.
+pub fn of_product(
+    set: &SetJson,
+    index: ProductIndex<'_>,
+    choice: &Choice,
+) -> Vec<(&'static str, String)> {
     let wanted = quoted_requirements(set, choice);
-    vec![
-        ("pip", format!("pip install --index-url {index}{wanted}")),
-        ("uv", format!("uv pip install --default-index {index}{wanted}")),
-    ]
+    let address = index.address;
+    match index.base.filter(|_| !index.is_complete) {
+        Some(base) => vec![("uv", uv_line(base, address, &wanted))],
+        None => vec![
+            ("pip", format!("pip install --index-url {address}{wanted}")),
+            ("uv", format!("uv pip install --default-index {address}{wanted}")),
+        ],
+    }
 }
 
 /// Each requirement in quotes. zsh expands unquoted brackets; `cmd` has no single quotes.

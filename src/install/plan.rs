@@ -307,7 +307,7 @@ impl fmt::Display for Plan {
         let environment = self.environment.display();
         writeln!(f, "{} `{environment}` with {}", self.action, self.installer)?;
         if self.reinstalls_all {
-            writeln!(f, "each package again, also what is there")?;
+            writeln!(f, "each package again, also an installed one")?;
         }
         for file in &self.files {
             writeln!(f, "  {}", file.name)?;

@@ -16,7 +16,10 @@ use crate::{
     check::Report,
     diff::Difference,
     error::Invalid,
-    index::{Choice, Identity, Places, SetJson, Urls, install},
+    index::{
+        Choice, Identity, Places, SetJson, Urls,
+        install::{self, ProductIndex},
+    },
     quantity::{few, many},
     run::{ArtifactGroup, Platform, Repository, RunId},
     target::{Scope, Target, TargetTable},
@@ -39,14 +42,18 @@ const LINES_SHOWN: usize = 2;
 const NO_BASE: &str = "These commands use no other index. If this set needs packages that it does not \
     have, name their index with `rocwheel summary --base-index URL`.\n\n";
 
+/// The same for packages of a product, about which `summary` cannot be asked later.
+const NO_BASE_OF_PRODUCT: &str = "These commands use no other index. If the packages need others that this index does \
+    not have, publish with `--base-index URL`, and the lines name that index too.\n\n";
+
 /// Where the packages of a summary are.
 #[derive(Clone, Copy, Debug)]
 pub enum Whereabouts<'a> {
     /// Not published, because `check` found errors.
     Nowhere,
     Published(Places<'a>),
-    /// Among other versions in the directories of a product: the index to install from.
-    Product(&'a str),
+    /// Among other versions in the directories of a product.
+    Product(ProductIndex<'a>),
     /// In an artifact of a workflow that may not publish.
     Kept(&'a WorkflowArtifact),
 }
@@ -149,7 +156,7 @@ impl<'a> SummaryPage<'a> {
             row("Find-links", format!("<{}>", places.set.find_links()));
         }
         if let Whereabouts::Product(index) = self.whereabouts {
-            row("Index", format!("<{index}>"));
+            row("Index", format!("<{}>", index.address));
         }
         rows
     }
@@ -203,6 +210,9 @@ impl<'a> SummaryPage<'a> {
                     None => String::new(),
                 };
                 own_line + &lines + &self.index_note(places)
+            }
+            Whereabouts::Product(ProductIndex { is_complete: false, base: None, .. }) => {
+                lines + NO_BASE_OF_PRODUCT
             }
             Whereabouts::Product(_) => lines,
             Whereabouts::Kept(artifact) => self.download_steps(artifact) + &lines,

@@ -499,7 +499,7 @@ fn check_relocations(
     let Some(place) = place else {
         return Ok(Vec::new());
     };
-    // A loader takes the first ones for relative, whatever their type is.
+    // A loader relocates the first ones as relative ones, and does not look at their type.
     let relative = count_tag.and_then(|tag| raw.value(tag)).unwrap_or(0);
     let mut broken = FirstTexts::default();
     visit_entries(raw, place, RELOCATION, size / RELOCATION, |index, bytes| {

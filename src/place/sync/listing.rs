@@ -9,7 +9,7 @@ use crate::{
     error::{Context as _, Result, Stop},
     index::{
         pages::{Phase, is_index_page},
-        parse::is_directory_list,
+        parse::{Address, is_directory_list},
         set_json::TOP,
     },
     parallel,
@@ -85,7 +85,9 @@ impl<'a> Listing<'a> {
     ) -> Result<Vec<Removal>> {
         let place = self.place;
         let pages = parallel::try_map(&paths, place.requests(), &world.stop, |path| {
-            place.text(place.key(path)?.as_str())
+            // The page of another program may have any encoding, and then it is none of ours.
+            let bytes = place.bytes(&Address::here(place.key(path)?.as_str()))?;
+            Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
         })?;
         let mut removals = Vec::new();
         for (path, page) in paths.into_iter().zip(pages) {
@@ -94,7 +96,7 @@ impl<'a> Listing<'a> {
                 // The bucket's own indexer writes a list of the files beside it, and will write it again.
                 Some(page) if is_directory_list(&page) => {}
                 Some(_) => world.console.warn(format!(
-                    "`{}` is no page of this index any more, and stays, because another program wrote it",
+                    "`{}` stays, because another program wrote it: the index has no page there",
                     place.shown_in_full(&path)
                 )),
                 // It is gone since.

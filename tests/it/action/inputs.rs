@@ -112,7 +112,15 @@ fn an_upload_of_frameworks_says_where_to_install_them_from() {
     ```sh
     uv pip install --default-index INDEX 'torch==2.12.0' 'torchaudio==2.12.0'
     ```
+
+    These commands use no other index. If the packages need others that this index does not have, publish with `--base-index URL`, and the lines name that index too.
     ");
+    // A line of pip names one index, so that with a second one only uv has a line.
+    t.write("summary", "");
+    t.run("upload frameworks --product pytorch --no-check --output-dir bucket --base-index https://base.example/x/").ok();
+    let summary = t.read("summary").replace(&index, "INDEX");
+    let lines = summary.lines().filter(|line| line.contains("install "));
+    insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @"uv pip install --default-index https://base.example/x/ --index INDEX 'torch==2.12.0' 'torchaudio==2.12.0'");
     // The line is run.
     let line = format!("install --quiet --no-deps --target site --index-url {index} torch==2.12.0");
     let mut pip = std::process::Command::new(tool("pip"));

@@ -231,6 +231,8 @@ fn a_project_that_is_gone_from_a_bucket_loses_its_pages() {
     index_in(&Busy::new(store.clone())).unwrap();
     put(&store, "simple/gone/notes.txt", b"mine");
     put(&store, "simple/mine/index.html", b"<p>mine");
+    // Of Latin-1.
+    put(&store, "simple/latin/index.html", b"<p>caf\xe9");
     let gone = format!("{PLACE}dist/gone-1.0-py3-none-any.whl");
     store.delete(&gone.parse().unwrap(), &Condition::Always).unwrap();
     index_in(&Busy::new(store.clone())).unwrap();
@@ -238,7 +240,8 @@ fn a_project_that_is_gone_from_a_bucket_loses_its_pages() {
     left.retain(|key| key.contains("gone"));
     assert_eq!(left, [format!("{PLACE}simple/gone/notes.txt")]);
     assert!(!text(&store, "simple/").contains("gone"));
-    // Another program wrote this page.
+    // Other programs wrote these pages.
+    assert!(store.keys().contains(&format!("{PLACE}simple/latin/index.html")));
     assert_eq!(text(&store, "simple/mine/index.html"), "<p>mine");
 }
 

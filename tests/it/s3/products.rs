@@ -81,7 +81,7 @@ fn two_servers_copy_only_the_object_that_was_seen() {
         if number > 0 {
             continue;
         }
-        // What is there stays, and the put that follows says so.
+        // The existing object stays, and the put that follows says so.
         assert!(!store.copy(&key(two), &source, &options).unwrap());
         assert_eq!(read(store, two, Span::Whole).unwrap(), b"bytes");
         // Another object has the place of the one that was seen. The copy that is there may be replaced, so that
