@@ -28,7 +28,7 @@ use crate::{
     wheel::{DistName, Metadata, PackageFilename},
 };
 
-/// The project whose page shows that an address is that of an index.
+/// A project whose page each index of ROCm has.
 const SELECTOR: &str = "rocm";
 
 /// What a place offers. Yanked files are left out.
@@ -108,9 +108,11 @@ impl PackageSource {
 impl OfferedFile {
     /// Whether it may be installed on a platform.
     fn is_for(&self, platform: Platform) -> bool {
-        let tag = self.name.parse::<PackageFilename>().ok();
-        let tag = tag.and_then(|it| it.tag);
-        tag.is_none_or(|tag| tag.platform().split('.').any(|it| platform.takes(it)))
+        match self.name.parse::<PackageFilename>().ok().and_then(|name| name.tag) {
+            Some(tag) => tag.platform().split('.').any(|it| platform.takes(it)),
+            // An sdist is for every platform.
+            None => true,
+        }
     }
 }
 
@@ -121,12 +123,12 @@ impl OfferedSet {
         families.sorted().dedup().collect()
     }
 
-    /// Where installers find the packages for all families and those of one.
+    /// Where installers find the packages for all families, and the packages of one family.
     pub fn sources(&self, family: Option<&ArtifactGroup>) -> Vec<PackageSource> {
         match &self.form {
             OfferForm::Document { urls, has_index } => {
-                let own = family.map(|it| urls.of_family(it));
-                let urls = own.as_ref().unwrap_or(urls);
+                let family_urls = family.map(|family| urls.of_family(family));
+                let urls = family_urls.as_ref().unwrap_or(urls);
                 vec![if *has_index {
                     PackageSource::Index(urls.index())
                 } else {
@@ -136,22 +138,19 @@ impl OfferedSet {
             OfferForm::Index { url, .. } => vec![PackageSource::Index(url.clone())],
             OfferForm::Page(url) => vec![PackageSource::Links(url.clone())],
             OfferForm::Directory(directories) => {
-                let of_family = family.into_iter().flat_map(|family| {
-                    let all = directories.iter();
-                    all.map(move |it| format!("{it}{family}/"))
-                });
-                let all = directories.iter().cloned().chain(of_family);
-                all.map(PackageSource::Links).collect()
+                let mut urls = directories.clone();
+                if let Some(family) = family {
+                    urls.extend(directories.iter().map(|url| format!("{url}{family}/")));
+                }
+                urls.into_iter().map(PackageSource::Links).collect()
             }
         }
     }
 
     /// The newest version of a project for which a condition holds.
     pub fn newest(&self, project: &str, is_wanted: impl Fn(&Version) -> bool) -> Option<&Version> {
-        let files = self.files.iter();
-        let files = files.filter(|it| it.project.normalized() == project);
-        let versions = files.map(|it| &it.version).filter(|it| is_wanted(it));
-        versions.max()
+        let files = self.files.iter().filter(|file| file.project.normalized() == project);
+        files.map(|file| &file.version).filter(|version| is_wanted(version)).max()
     }
 
     /// Whether it has a version of a project.
@@ -167,8 +166,7 @@ impl SetPlace {
         if self.page.is_none()
             && let Some(text) = self.probed(&self.path("set.json"), &mut denied)?
         {
-            let set = SetJson::parse(&text);
-            let set = set
+            let set = SetJson::parse(&text)
                 .with_context(|| format!("failed to read `{}`", self.shown_in_full("set.json")))?;
             return self.offered_by_document(&set, platform).map(Some);
         }
@@ -178,14 +176,18 @@ impl SetPlace {
             }
             return self.offered_by_directory(platform);
         }
-        let mut found = self.offered_by_index("simple/", platform, &mut denied)?;
-        if found.is_none() {
-            found = self.offered_by_index("", platform, &mut denied)?;
+        let mut offered = self.offered_by_index("simple/", platform, &mut denied)?;
+        if offered.is_none() {
+            offered = self.offered_by_index("", platform, &mut denied)?;
         }
-        if found.is_none() {
-            found = self.offered_by_page(platform, &mut denied)?;
+        if offered.is_none() {
+            offered = self.offered_by_page(platform, &mut denied)?;
         }
-        denied.filter(|_| found.is_none()).map_or(Ok(found), Err)
+        match denied {
+            // Perhaps the page that was denied would have named packages.
+            Some(error) if offered.is_none() => Err(error),
+            _ => Ok(offered),
+        }
     }
 
     /// What the index at this place offers. `None` if it has no page of `rocm`, or may not be read.
@@ -251,8 +253,8 @@ impl SetPlace {
         let mut files = offered.files.iter();
         if !files.any(|it| it.project.normalized() == project) {
             let platform = offered.platform;
-            let found = self.offered_by_project(path, project, &mut None)?;
-            offered.files.extend(found.into_iter().flatten().filter(|it| it.is_for(platform)));
+            let files = self.offered_by_project(path, project, &mut None)?.unwrap_or_default();
+            offered.files.extend(files.into_iter().filter(|file| file.is_for(platform)));
         }
         Ok(())
     }
@@ -264,14 +266,15 @@ impl SetPlace {
             if file.has_sidecar {
                 let path = format!("{}{SIDECAR}", address.path);
                 let origin = address.origin.clone();
-                if let Some(text) = self.bytes(&Address { origin, path })? {
-                    return named_metadata(&text, &file.name);
+                if let Some(sidecar) = self.bytes(&Address { origin, path })? {
+                    return named_metadata(&sidecar, &file.name);
                 }
             }
             let package = self.package(&file.name, address)?.context("it is gone")?;
-            let text = package.metadata();
+            let metadata = package.metadata();
+            // How the reading failed says more than what is wrong with a half of the metadata.
             package.outcome()?;
-            named_metadata(&text?, &file.name)
+            named_metadata(&metadata?, &file.name)
         };
         read().with_context(|| format!("failed to read the metadata of `{}`", file.name))
     }
@@ -335,9 +338,9 @@ impl SetPlace {
         let Some(file) = files.first() else {
             return form(urls, true);
         };
-        let own = file.family.as_ref().map(|it| urls.of_family(it));
-        let own = own.as_ref().unwrap_or(&urls);
-        let project = format!("{}{}/", own.index(), file.project);
+        let family_urls = file.family.as_ref().map(|family| urls.of_family(family));
+        let urls_of_file = family_urls.as_ref().unwrap_or(&urls);
+        let project = format!("{}{}/", urls_of_file.index(), file.project);
         // Some servers answer the address of a directory with something else than its page.
         let lists = |url: &str| -> Result<Result<bool, StoreError>> {
             let (store, key) = HttpStore::of_url(url, &self.stop)?;
@@ -349,15 +352,15 @@ impl SetPlace {
             reader.take(LONGEST_PAGE).read_to_end(&mut page)?;
             let page = String::from_utf8_lossy(&page);
             let mut links = parse::links(&page)?.into_iter();
-            Ok(Ok(links.any(|it| {
-                let name = it.path().rsplit('/').next().unwrap_or_default();
-                it.claim.yanked.is_none() && is_package(name)
+            Ok(Ok(links.any(|link| {
+                let name = link.path().rsplit('/').next().unwrap_or_default();
+                link.claim.yanked.is_none() && is_package(name)
             })))
         };
         if let Ok(true) = lists(&project)? {
             return form(urls, true);
         }
-        match lists(&own.find_links())? {
+        match lists(&urls_of_file.find_links())? {
             Ok(_) => form(urls, false),
             Err(error) if error.kind() == StoreFailureKind::Denied => Err(error)
                 .with_context(|| {
@@ -375,8 +378,8 @@ impl SetPlace {
     /// Addresses, because a path may have spaces, which a requirements file cannot have.
     fn directories(&self, layouts: &[Layout]) -> Result<OfferForm> {
         let root = self.local().unwrap_or(".".as_ref());
-        let addresses = layouts.iter().map(|it| {
-            let address = urls_of_directory(&root.join(it.files()))?;
+        let addresses = layouts.iter().map(|layout| {
+            let address = urls_of_directory(&root.join(layout.files()))?;
             Ok(address.to_string())
         });
         Ok(OfferForm::Directory(addresses.collect::<Result<_>>()?))
@@ -412,12 +415,12 @@ impl SetPlace {
     ) -> Result<Option<Vec<OfferedFile>>> {
         for end in ["", "index.html"] {
             let page = format!("{index}{project}/");
-            let Some(text) = self.probed(&format!("{page}{end}"), denied)? else {
+            let Some(html) = self.probed(&format!("{page}{end}"), denied)? else {
                 continue;
             };
-            let mut files = self.linked(&page, &text)?;
-            files.retain(|it| it.project.normalized() == project);
-            // A web server answers for any directory with a list of what is in it.
+            let mut files = self.linked(&page, &html)?;
+            files.retain(|file| file.project.normalized() == project);
+            // A web server may answer for any directory with a list of its files.
             if !files.is_empty() {
                 return Ok(Some(files));
             }
@@ -431,16 +434,15 @@ impl SetPlace {
         platform: Platform,
         denied: &mut Option<Error>,
     ) -> Result<Option<OfferedSet>> {
-        let page = |below: &str| self.path(&format!("{below}index.html"));
         let pages = match &self.page {
             Some(page) => vec![page.clone()],
-            None => vec![page("dist/"), page(""), self.path("")],
+            None => vec![self.path("dist/index.html"), self.path("index.html"), self.path("")],
         };
-        for path in pages.into_iter().filter(|it| !it.is_empty()) {
-            let Some(text) = self.probed(&path, denied)? else {
+        for path in pages.into_iter().filter(|path| !path.is_empty()) {
+            let Some(html) = self.probed(&path, denied)? else {
                 continue;
             };
-            let files = self.linked(&path, &text)?;
+            let files = self.linked(&path, &html)?;
             if !files.is_empty() {
                 let form = OfferForm::Page(self.url_of(&Address::here(path))?);
                 return Ok(Some(self.offering(files, platform, form)));
@@ -450,17 +452,17 @@ impl SetPlace {
     }
 
     /// The packages of a page, each once, without those that are yanked.
-    fn linked(&self, page: &str, text: &str) -> Result<Vec<OfferedFile>> {
-        let links = parse::links(text)?.into_iter();
+    fn linked(&self, page: &str, html: &str) -> Result<Vec<OfferedFile>> {
+        let links = parse::links(html)?.into_iter();
         let offered = links.filter(|link| link.claim.yanked.is_none()).filter_map(|link| {
             let address = parse::resolve(page, &link.href).ok()?;
             self.offered_file(address, &link.claim)
         });
         let files = offered.collect::<Result<Vec<_>>>()?;
-        Ok(files.into_iter().unique_by(|it| it.name.clone()).collect())
+        Ok(files.into_iter().unique_by(|file| file.name.clone()).collect())
     }
 
-    /// The package at an address. `None` if the name is not that of a package.
+    /// The package at an address. `None` if no package has such a name.
     fn offered_file(&self, address: Address, claim: &FileClaim) -> Option<Result<OfferedFile>> {
         let name = address.path.rsplit('/').next()?.to_owned();
         let (project, version) = identity(&name).filter(|_| is_package(&name))?;

@@ -1,6 +1,6 @@
 //! Publishes packages to a release place, which has a directory for each project:
-//! `rocm/core/whl-next/rocm-sdk-core/{file}`, with a page beside the files; and writes the pages of one from the
-//! files that are there, also those that other programs put there or took away.
+//! `rocm/core/whl-next/rocm-sdk-core/{file}`, with a page beside the files. Also writes the pages of a
+//! release place from the files that it has, after other programs added or removed some.
 //!
 //! Many versions are in one directory, and several jobs publish there. So a page keeps what it lists,
 //! and is written only if no other job has changed it since it was read.
@@ -103,15 +103,18 @@ impl ProductUpload<'_> {
             files.push(to);
         }
         let identity = &local.document.identity;
-        for text in local.documents.values() {
-            let of = identity.version.iter().map(ToString::to_string);
-            let of = of.chain(identity.platform.iter().map(ToString::to_string));
-            let path = format!("{RECORDS}/{}.json", of.format("-"));
-            items.push(Item::here(path, Phase::Sidecar, text.clone()));
+        for document in local.documents.values() {
+            let version = identity.version.iter().map(ToString::to_string);
+            let platform = identity.platform.iter().map(ToString::to_string);
+            let path = format!("{RECORDS}/{}.json", version.chain(platform).format("-"));
+            items.push(Item::here(path, Phase::Sidecar, document.clone()));
         }
-        let by_directory = files.iter().into_group_map_by(|file| directory_of(&file.path));
-        let by_directory: Vec<_> = by_directory.into_iter().sorted_by_key(|it| it.0).collect();
-        items.extend(ProductPages { listing, world }.pages(&by_directory)?.0);
+        let mut new_files: BTreeMap<&str, Vec<&PackageFile>> = BTreeMap::new();
+        for file in &files {
+            new_files.entry(directory_of(&file.path)).or_default().push(file);
+        }
+        let pages = ProductPages { listing, world }.write(&new_files)?;
+        items.extend(pages.items);
         Ok((Changes::of(items), ()))
     }
 }
@@ -145,42 +148,41 @@ fn decide_pages(listing: &mut Listing<'_>, world: &World) -> Result<(Changes, In
     let place = listing.place;
     let (directories, misplaced) = directories_of_projects(listing);
     for path in misplaced {
-        let shown = place.shown_in_full(path);
-        let text = format!("`{shown}` is on no page: its directory is that of another project");
-        world.console.warn(text);
+        let path = place.shown_in_full(path);
+        world.console.warn(format!("`{path}` is on no page: its directory is for another project"));
     }
     if directories.is_empty() {
         let error = anyhow!("no package in the directory of its project below `{place}/{TOP}`");
         return Err(error).hint("name the directory above `rocm`, such as `s3://bucket/v5`");
     }
-    let directories: Vec<(&str, Vec<&PackageFile>)> =
-        directories.into_iter().map(|it| (it, Vec::new())).collect();
-    let (items, files) = ProductPages { listing, world }.pages(&directories)?;
-    let products = directories.iter().map(|it| directory_of(it.0)).dedup();
-    let indexed =
-        IndexedProducts { products: products.map(str::to_owned).collect(), files, changed: 0 };
-    Ok((Changes::of(items), indexed))
+    let products = directories.iter().map(|directory| directory_of(directory)).dedup();
+    let products = products.map(str::to_owned).collect();
+    let no_new_files = directories.into_iter().map(|directory| (directory, Vec::new())).collect();
+    let pages = ProductPages { listing, world }.write(&no_new_files)?;
+    let indexed = IndexedProducts { products, files: pages.files, changed: 0 };
+    Ok((Changes::of(pages.items), indexed))
 }
 
 /// The directories of projects, sorted, and the packages that are in the directory of another project.
 fn directories_of_projects<'a>(listing: &'a Listing<'_>) -> (Vec<&'a str>, Vec<&'a str>) {
-    let paths = listing.objects.keys().map(String::as_str).sorted();
-    let paths: Vec<&str> = paths.filter(|it| it.starts_with("rocm/")).collect();
-    // Release places have tarballs too, whose names look like those of sdists.
-    let is_tarball = |path: &&str| name_of(path).parse::<TarballName>().is_ok();
-    let packages = paths.iter().copied();
-    let packages = packages.filter(|it| is_package(name_of(it)) && !is_tarball(it));
+    let keys = listing.objects.keys().map(String::as_str);
+    let paths: Vec<&str> = keys.filter(|path| path.starts_with("rocm/")).sorted().collect();
+    // A release place has tarballs too, whose names look like names of sdists.
+    let is_tarball = |name: &str| name.parse::<TarballName>().is_ok();
+    let is_package = |path: &&str| is_package(name_of(path)) && !is_tarball(name_of(path));
+    let packages = paths.iter().copied().filter(is_package);
     let (placed, misplaced): (Vec<&str>, Vec<&str>) =
         packages.partition(|path| package_directory(path).is_some());
-    let own: BTreeSet<&str> = placed.into_iter().map(directory_of).collect();
+    let with_packages: BTreeSet<&str> = placed.into_iter().map(directory_of).collect();
+    let products: BTreeSet<&str> =
+        with_packages.iter().map(|directory| directory_of(directory)).collect();
     // A project whose last file is gone still has its page.
-    let products: BTreeSet<&str> = own.iter().map(|it| directory_of(it)).collect();
-    let pages = paths.iter().filter_map(|path| path.strip_suffix("/index.html"));
-    let left = pages.filter(|it| {
-        let above = directory_of(it);
-        products.contains(above) && !own.contains(above)
+    let with_pages = paths.iter().filter_map(|path| path.strip_suffix("/index.html"));
+    let with_page_only = with_pages.filter(|directory| {
+        let above = directory_of(directory);
+        products.contains(above) && !with_packages.contains(above)
     });
-    (own.iter().copied().chain(left).sorted().dedup().collect(), misplaced)
+    (with_packages.iter().copied().chain(with_page_only).sorted().dedup().collect(), misplaced)
 }
 
 struct ProductPages<'a> {
@@ -188,50 +190,69 @@ struct ProductPages<'a> {
     world: &'a World,
 }
 
+/// The pages of some directories, and the sidecars of packages that lack one.
+struct WrittenPages {
+    items: Vec<Item>,
+    /// The number of packages on the pages.
+    files: usize,
+}
+
+/// The packages of one directory.
+struct DirectoryFiles {
+    /// Sorted by version and name.
+    files: Vec<PackageFile>,
+    /// The sidecars of packages that lack one.
+    sidecars: Vec<Item>,
+}
+
 impl ProductPages<'_> {
-    /// The pages of the directories of some projects, which get these new files, and those of their
-    /// products. Also returns how many packages the directories have.
-    fn pages(&self, directories: &[(&str, Vec<&PackageFile>)]) -> Result<(Vec<Item>, usize)> {
-        let read = |(directory, new): &(&str, Vec<&PackageFile>)| self.all(directory, new);
-        let read = parallel::try_map(directories, AT_ONCE, &self.world.stop, read)?;
+    /// Writes the pages of directories of projects, each with the new files that it gets, and the pages
+    /// of the products above.
+    fn write(&self, new_files: &BTreeMap<&str, Vec<&PackageFile>>) -> Result<WrittenPages> {
+        let directories: Vec<&str> = new_files.keys().copied().collect();
+        let files_of = |directory: &&str| self.files_of(directory, &new_files[directory]);
+        let read = parallel::try_map(&directories, AT_ONCE, &self.world.stop, files_of)?;
         let mut products: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
-        let mut items = Vec::new();
-        let mut count = 0;
-        for ((directory, _), (files, sidecars)) in directories.iter().zip(read) {
+        let mut pages = WrittenPages { items: Vec::new(), files: 0 };
+        for (directory, DirectoryFiles { files, sidecars }) in directories.into_iter().zip(read) {
             let (product, project) = directory.rsplit_once('/').unwrap_or(("", directory));
             let files: Vec<&PackageFile> = files.iter().collect();
             let top = format!("{directory}/");
             let page = directory_page(project, &files, &top);
-            items.extend(sidecars);
-            items.extend(Item::directory_page(&top, Phase::Project, &page));
+            pages.items.extend(sidecars);
+            pages.items.extend(Item::directory_page(&top, Phase::Project, &page));
+            pages.files += files.len();
             let projects = products.entry(product).or_default();
-            projects.extend((!files.is_empty()).then(|| project.to_owned()));
-            count += files.len();
+            // The page of a product does not lead to a project without a file.
+            if !files.is_empty() {
+                projects.insert(project.to_owned());
+            }
         }
         for (product, mut projects) in products {
             let top = format!("{product}/");
-            let listed = self.listing.objects.keys();
-            let listed = listed.filter_map(|path| package_directory(path)?.strip_prefix(&top));
-            projects.extend(listed.map(str::to_owned));
+            let directories =
+                self.listing.objects.keys().filter_map(|path| package_directory(path));
+            let names = directories.filter_map(|directory| directory.strip_prefix(&top));
+            projects.extend(names.map(str::to_owned));
             let page = directory_root(&projects);
-            items.extend(Item::directory_page(&top, Phase::Root, &page));
+            pages.items.extend(Item::directory_page(&top, Phase::Root, &page));
         }
-        Ok((items, count))
+        Ok(pages)
     }
 
-    /// The files of a directory: the new ones, and those that are there. What the page says of these
-    /// is kept; those that it does not list are read, and get the sidecars that they lack.
-    fn all(&self, directory: &str, new: &[&PackageFile]) -> Result<(Vec<PackageFile>, Vec<Item>)> {
-        let mut files: Vec<PackageFile> = new.iter().map(|file| (*file).clone()).collect();
+    /// The new files of a directory, and the files that it has. The page describes these; a file that
+    /// it does not list is read, and gets a sidecar if it lacks one.
+    fn files_of(&self, directory: &str, new_files: &[&PackageFile]) -> Result<DirectoryFiles> {
+        let mut files: Vec<PackageFile> = new_files.iter().map(|file| (*file).clone()).collect();
         let mut listed = self.listing.place.listed_below(directory, &self.listing.objects);
-        let of_page = self.listed_files(directory)?;
+        let on_page = self.files_on_page(directory)?;
         listed.retain(|package| {
             let is_new = files.iter().any(|file| file.path == package.path);
             let is_misplaced = package_directory(&package.path).is_none();
             if is_new || is_misplaced {
                 return false;
             }
-            let known = of_page.get(&package.path).filter(|known| {
+            let known = on_page.get(&package.path).filter(|known| {
                 let has_sidecar = self.listing.objects.contains_key(&known.sidecar_path());
                 known.size == package.stamp.size
                     && has_sidecar == known.metadata.is_some()
@@ -258,7 +279,7 @@ impl ProductPages<'_> {
             };
             let read = reading.run(listed)?;
             for file in read.files {
-                let earlier = of_page.get(&file.path);
+                let earlier = on_page.get(&file.path);
                 if earlier.is_some_and(|it| it.sha256 != file.sha256) {
                     let path = &file.path;
                     self.world.console.warn(format!(
@@ -268,14 +289,19 @@ impl ProductPages<'_> {
                 let yanked = earlier.and_then(|it| it.yanked.clone());
                 files.push(PackageFile { yanked, ..file });
             }
-            let metadata = read.facts.into_iter();
-            let metadata =
-                metadata.filter_map(|(path, it)| Some((path + SIDECAR, it.sidecar()?.clone())));
-            let lacking = metadata.filter(|it| !self.listing.objects.contains_key(&it.0));
-            sidecars.extend(lacking.map(|(path, bytes)| Item::here(path, Phase::Sidecar, bytes)));
+            for (package, facts) in read.facts {
+                let path = package + SIDECAR;
+                if let Some(metadata) = facts.sidecar()
+                    && !self.listing.objects.contains_key(&path)
+                {
+                    sidecars.push(Item::here(path, Phase::Sidecar, metadata.clone()));
+                }
+            }
         }
-        files.sort_by(|one, other| (&one.version, one.name()).cmp(&(&other.version, other.name())));
-        Ok((files, sidecars))
+        files.sort_by(|first, second| {
+            (&first.version, first.name()).cmp(&(&second.version, second.name()))
+        });
+        Ok(DirectoryFiles { files, sidecars })
     }
 
     /// Whether a file is older than the page of its directory, which is written after its files. What the page
@@ -292,18 +318,19 @@ impl ProductPages<'_> {
     }
 
     /// What the page of a directory says about its files, by path.
-    fn listed_files(&self, directory: &str) -> Result<BTreeMap<String, PackageFile>> {
+    fn files_on_page(&self, directory: &str) -> Result<BTreeMap<String, PackageFile>> {
         let page = format!("{directory}/index.html");
         let mut files = BTreeMap::new();
         if !self.listing.objects.contains_key(&page) {
             return Ok(files);
         }
         let place = self.listing.place;
-        let text = place.text(place.key(&page)?.as_str())?;
-        for link in html_links(&text.unwrap_or_default()) {
-            let name = decode_component(link.path()).filter(|it| is_package(it));
-            let of_name = name.as_deref().and_then(identity);
-            let (Some(name), Some((project, version))) = (name, of_name) else {
+        let html = place.text(place.key(&page)?.as_str())?;
+        for link in html_links(&html.unwrap_or_default()) {
+            let Some(name) = decode_component(link.path()).filter(|it| is_package(it)) else {
+                continue;
+            };
+            let Some((project, version)) = identity(&name) else {
                 continue;
             };
             if let (Some(sha256), Some(size)) = (link.claim.sha256, link.claim.size) {

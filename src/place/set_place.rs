@@ -69,7 +69,7 @@ pub struct SetPlace {
     /// The version to read, of an index that has several. `None` is the newest.
     pub version: Option<Version>,
     /// Connections to other servers that the pages link to, by origin.
-    others: Mutex<BTreeMap<String, Arc<dyn Store>>>,
+    other_servers: Mutex<BTreeMap<String, Arc<dyn Store>>>,
     /// Whether the server has failed for a key that ends in `/`.
     keys_fail: AtomicBool,
     pub(super) stop: Stop,
@@ -114,8 +114,9 @@ impl SetPlace {
             Some(parent) if is_index_of_set(place) => parent,
             _ => place,
         };
-        let here = directory.as_os_str().is_empty();
-        Ok(Self::directory(if here { Path::new(".") } else { directory }, stop))
+        // The parent of `simple` is empty.
+        let is_current = directory.as_os_str().is_empty();
+        Ok(Self::directory(if is_current { Path::new(".") } else { directory }, stop))
     }
 
     /// The hint for a place without packages.
@@ -127,11 +128,9 @@ impl SetPlace {
     /// The hint with the directory that `pipeline` or `build` puts packages into, if this is the
     /// directory around it.
     pub fn packages_below(&self) -> Option<String> {
-        let below = |root: &Path| {
-            let found = ["packages", "python"].map(|name| root.join(name));
-            found.into_iter().find(|it| it.join("dist").is_dir())
-        };
-        let packages = self.local().and_then(below)?;
+        let root = self.local()?;
+        let directories = ["packages", "python"].map(|name| root.join(name));
+        let packages = directories.iter().find(|it| it.join("dist").is_dir())?;
         Some(format!("pass `{}`, which has packages", packages.display()))
     }
 
@@ -187,7 +186,7 @@ impl SetPlace {
             bucket: None,
             directory_pages: true,
             version: None,
-            others: Mutex::default(),
+            other_servers: Mutex::default(),
             keys_fail: AtomicBool::new(false),
             stop: stop.clone(),
         }
@@ -255,14 +254,15 @@ impl SetPlace {
     pub fn list(&self, below: &str, depth: Depth) -> Result<Vec<(String, Object)>> {
         let path = self.path(below);
         let directory = (!path.is_empty()).then(|| path.parse()).transpose()?;
-        let objects = self.store.list(directory.as_ref(), depth);
-        let objects =
-            objects.with_context(|| format!("failed to list `{path}` of `{}`", self.store))?;
-        let found = objects.into_iter().filter_map(|object| {
-            let path = object.key.as_str().strip_prefix(&self.top)?;
-            Some((path.to_owned(), object))
-        });
-        Ok(found.collect())
+        let listing = || format!("failed to list `{path}` of `{}`", self.store);
+        let objects = self.store.list(directory.as_ref(), depth).with_context(listing)?;
+        let mut objects_by_path = Vec::with_capacity(objects.len());
+        for object in objects {
+            if let Some(path) = object.key.as_str().strip_prefix(&self.top) {
+                objects_by_path.push((path.to_owned(), object));
+            }
+        }
+        Ok(objects_by_path)
     }
 
     /// Reads `set.json`, which only a complete set has.
@@ -275,8 +275,7 @@ impl SetPlace {
 
     /// Reads `set.json`. See [`SetPlace::find_document`].
     pub fn find_set_json(&self) -> Result<Option<SetJson>> {
-        let found = self.find_document("set.json")?;
-        Ok(found.map(|(document, _)| document))
+        Ok(self.find_document("set.json")?.map(|(document, _)| document))
     }
 
     /// Removes the directories that removed files leave empty in a local set, and no others.
@@ -326,9 +325,12 @@ impl SetPlace {
 
     /// The text of a page. `None` if it does not exist.
     pub(super) fn text(&self, path: &str) -> Result<Option<String>> {
-        let bytes = self.bytes(&Address::here(path))?;
-        let text = bytes.map(String::from_utf8).transpose();
-        text.with_context(|| format!("failed to read `{path}` of `{}`", self.store))
+        let Some(bytes) = self.bytes(&Address::here(path))? else {
+            return Ok(None);
+        };
+        let text = String::from_utf8(bytes)
+            .with_context(|| format!("failed to read `{path}` of `{}`", self.store))?;
+        Ok(Some(text))
     }
 
     /// The page of a directory under its key, which ends in `/`. A server that keeps objects in
@@ -360,8 +362,7 @@ impl SetPlace {
             return Ok(None);
         };
         let mut bytes = Vec::new();
-        let mut reader = reader.take(LONGEST_PAGE + 1);
-        reader.read_to_end(&mut bytes).with_context(reading)?;
+        reader.take(LONGEST_PAGE + 1).read_to_end(&mut bytes).with_context(reading)?;
         ensure!(
             bytes.len() as u64 <= LONGEST_PAGE,
             "`{path}` of `{store}` has more than {LONGEST_PAGE} bytes"
@@ -376,12 +377,12 @@ impl SetPlace {
         if self.kind != PlaceKind::Web {
             bail!("a page leads to another server: `{origin}`");
         }
-        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(store) = others.get(origin) {
+        let mut servers = self.other_servers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(store) = servers.get(origin) {
             return Ok(Arc::clone(store));
         }
         let store = connect(origin.parse()?, &self.stop)?;
-        others.insert(origin.clone(), Arc::clone(&store));
+        servers.insert(origin.clone(), Arc::clone(&store));
         Ok(store)
     }
 }
@@ -399,14 +400,15 @@ impl fmt::Display for SetPlace {
 
 /// Whether two directories are on one disk, as far as the system tells. They need not exist yet.
 #[cfg(unix)]
-fn is_on_one_disk(one: &Path, other: &Path) -> bool {
+fn is_on_one_disk(first: &Path, second: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     let device = |path: &Path| {
         let absolute = std::path::absolute(path).ok()?;
-        let found = absolute.ancestors().find_map(|it| fs::metadata(it).ok())?;
-        Some(found.dev())
+        // A directory that does not exist yet will be on the disk of the one above.
+        let metadata = absolute.ancestors().find_map(|path| fs::metadata(path).ok())?;
+        Some(metadata.dev())
     };
-    device(one).is_some_and(|it| Some(it) == device(other))
+    device(first).is_some_and(|disk| Some(disk) == device(second))
 }
 
 #[cfg(not(unix))]
@@ -432,15 +434,18 @@ fn top_of(path: &str) -> (String, Option<String>) {
         "simple" | "SHA256SUMS" => (directory(above), None),
         name if name.ends_with(PAGE) && !path.ends_with('/') => {
             let above = directory(above);
-            let top = above.strip_suffix(Layout::Dist.files());
-            let top = top.filter(|it| it.is_empty() || it.ends_with('/'));
-            (top.unwrap_or(&above).to_owned(), Some(path.to_owned()))
+            let set = match above.strip_suffix(Layout::Dist.files()) {
+                // `xdist/` is no `dist/`.
+                Some(top) if top.is_empty() || top.ends_with('/') => top,
+                _ => &above,
+            };
+            (set.to_owned(), Some(path.to_owned()))
         }
         _ => (directory(plain), None),
     }
 }
 
-/// How the store failed, if an error is due to that.
+/// How the store failed, if a failure of the store is among the causes of an error.
 pub(super) fn failure(error: &Error) -> Option<StoreFailureKind> {
     let mut causes = error.chain().filter_map(|it| it.downcast_ref());
     causes.next().map(StoreError::kind)
@@ -464,7 +469,7 @@ impl SetPlace {
         Ok(if has_dist { Layout::Dist } else { Layout::Flat })
     }
 
-    /// The layouts of those directories, that of the set first.
+    /// The layouts of those directories. The first one is the layout of the set.
     pub fn layouts(&self, directories: PackageDirectories) -> Result<Vec<Layout>> {
         Ok(match (directories, self.layout()?) {
             (PackageDirectories::Built, layout) => vec![layout],
