@@ -18,15 +18,15 @@ impl Display for Difference {
         let Difference { before, after, .. } = self;
         if self.is_empty() {
             let packages = many(after.packages, "package");
-            let one = &before.place;
-            let other = &after.place;
+            let first = &before.place;
+            let second = &after.place;
             if before.versions == after.versions {
-                return writeln!(f, "nothing differs in {packages} of `{one}` and `{other}`");
+                return writeln!(f, "nothing differs in {packages} of `{first}` and `{second}`");
             }
             let versions = |set: &ComparedSet| few(set.versions.iter().cloned());
             return writeln!(
                 f,
-                "the contents of {packages} are the same: {} in `{one}`, {} in `{other}`",
+                "the contents of {packages} are the same: {} in `{first}`, {} in `{second}`",
                 versions(before),
                 versions(after)
             );
@@ -94,7 +94,7 @@ fn write_first_lines(
     }
     match lines.count() {
         0 => Ok(()),
-        rest => writeln!(f, "  … and {rest} more: `--format json` has all"),
+        left => writeln!(f, "  … and {left} more: `--format json` has all"),
     }
 }
 

@@ -100,8 +100,7 @@ pub(super) fn linked(text: &str, path: Option<String>, server: &str) -> String {
 
 /// A block that is closed until a reader opens it. `title` is HTML, `body` Markdown.
 pub(super) fn folded(title: &str, body: &str) -> String {
-    let body = body.trim_end();
-    format!("<details><summary>{title}</summary>\n\n{body}\n\n</details>\n\n")
+    format!("<details><summary>{title}</summary>\n\n{}\n\n</details>\n\n", body.trim_end())
 }
 
 /// The length of the bar of the largest value, in characters.
@@ -119,13 +118,14 @@ pub(super) fn bar(value: u64, most: u64) -> String {
 
 /// What became of a size, either of which may be missing: `🔺 +1.20 MiB (+3.0 %)`.
 pub(super) fn change(before: Option<u64>, after: Option<u64>) -> String {
-    let (before, after) = match (before, after) {
-        (_, None) => return "🟥 **gone**".to_owned(),
-        (None, _) => return "🟩 **new**".to_owned(),
-        (Some(before), Some(after)) => (before, after),
-    };
-    let arrow = arrow(before, after);
-    format!("{arrow}{} ({})", growth(before, after), percent(before, after))
+    match (before, after) {
+        (_, None) => "🟥 **gone**".to_owned(),
+        (None, _) => "🟩 **new**".to_owned(),
+        (Some(before), Some(after)) => {
+            let arrow = arrow(before, after);
+            format!("{arrow}{} ({})", growth(before, after), percent(before, after))
+        }
+    }
 }
 
 /// An arrow that says whether a size has grown. Empty for equal sizes.

@@ -29,19 +29,19 @@ pub(super) fn render_findings(report: &Report, limit: usize) -> String {
     markdown += head;
     let mut omitted = push_rows(&mut markdown, table.by_ref().take(MOST_SHOWN), limit / 3);
     markdown += "\n";
-    let mut rest = head.to_owned();
-    omitted += push_rows(&mut rest, table, limit / 3);
+    let mut further_rules = head.to_owned();
+    omitted += push_rows(&mut further_rules, table, limit / 3);
     if rules.len() - omitted > MOST_SHOWN {
-        markdown += &folded(&many(rules.len() - MOST_SHOWN, "more rule"), &rest);
+        markdown += &folded(&many(rules.len() - MOST_SHOWN, "more rule"), &further_rules);
     }
-    let mut all = String::new();
+    let mut body = String::new();
     let blocks = rules.iter().map(|(rule, findings)| render_block(rule, findings));
-    let omitted = push_rows(&mut all, blocks, limit - markdown.len());
+    let omitted = push_rows(&mut body, blocks, limit - markdown.len());
     if omitted > 0 {
         let rules = many(omitted, "rule");
-        let _ = writeln!(all, "Findings of {rules} left out: run `rocwheel check`.");
+        let _ = writeln!(body, "Findings of {rules} left out: run `rocwheel check`.");
     }
-    markdown + &folded("The findings, by rule", &all)
+    markdown + &folded("The findings, by rule", &body)
 }
 
 /// The first finding of each rule that makes the set fail, for readers who open nothing.
@@ -63,9 +63,9 @@ pub(super) fn render_first(report: &Report) -> String {
         let fact = message(&first.fact);
         let _ = writeln!(markdown, "- {}: {fact} ({}{more})", rule_title(rule), place(first));
     }
-    let rest = rules.len().saturating_sub(MOST_SHOWN);
-    if rest > 0 {
-        let _ = writeln!(markdown, "- and {}", many(rest, "more rule"));
+    let further = rules.len().saturating_sub(MOST_SHOWN);
+    if further > 0 {
+        let _ = writeln!(markdown, "- and {}", many(further, "more rule"));
     }
     markdown + "\n"
 }
@@ -96,21 +96,21 @@ fn render_block(rule: &Rule, findings: &[&Finding]) -> String {
     for finding in findings {
         places_by_fact.entry(&finding.fact).or_default().push(place(finding));
     }
-    // The fact with the most places first.
+    // A reader looks for what is wrong in most places.
     let facts =
         places_by_fact.iter().sorted_by_key(|(fact, places)| (Reverse(places.len()), **fact));
     let mut body = String::from("| What | Where |\n| :--- | :--- |\n");
     for (fact, places) in facts.take(MOST_FACTS) {
         let mut shown = places.iter().take(MOST_PLACES).join("<br>");
-        let rest = places.len().saturating_sub(MOST_PLACES);
-        if rest > 0 {
-            let _ = write!(shown, "<br>and {} more, in the log", count(rest));
+        let further = places.len().saturating_sub(MOST_PLACES);
+        if further > 0 {
+            let _ = write!(shown, "<br>and {} more, in the log", count(further));
         }
         let _ = writeln!(body, "| {} | {shown} |", message(fact));
     }
-    let rest = places_by_fact.len().saturating_sub(MOST_FACTS);
-    if rest > 0 {
-        let _ = writeln!(body, "| … | {} more, in the log |", count(rest));
+    let further = places_by_fact.len().saturating_sub(MOST_FACTS);
+    if further > 0 {
+        let _ = writeln!(body, "| … | {} more, in the log |", count(further));
     }
     folded(&format!("{}: {}", rule_title(rule), count(findings.len())), &body)
 }

@@ -101,11 +101,11 @@ impl<'a> SummaryPage<'a> {
 
     fn head(&self) -> String {
         let identity = &self.set.identity;
-        let mut text = String::from("## ROCm Python packages");
+        let mut markdown = String::from("## ROCm Python packages");
         if let Some(version) = &identity.version {
-            let _ = write!(text, " {}", code(&version.to_string()));
+            let _ = write!(markdown, " {}", code(&version.to_string()));
         }
-        text += match identity.platform {
+        markdown += match identity.platform {
             Some(Platform::Linux) => " for Linux\n\n",
             Some(Platform::Windows) => " for Windows\n\n",
             None => "\n\n",
@@ -118,16 +118,16 @@ impl<'a> SummaryPage<'a> {
             };
             let is_refused = matches!(self.whereabouts, Whereabouts::Nowhere);
             let refused = if is_refused { " Nothing was published." } else { "" };
-            let _ = writeln!(text, "{mark} **check: {report}**{refused}\n");
-            text += &render_first(report);
+            let _ = writeln!(markdown, "{mark} **check: {report}**{refused}\n");
+            markdown += &render_first(report);
         } else {
-            text += "**not checked**\n\n";
+            markdown += "**not checked**\n\n";
         }
         let facts = self.facts();
         if !facts.is_empty() {
-            text += &(facts + "\n");
+            markdown += &(facts + "\n");
         }
-        text
+        markdown
     }
 
     fn facts(&self) -> String {
@@ -140,9 +140,8 @@ impl<'a> SummaryPage<'a> {
             row("Run", link);
         }
         if let Some(commit) = &identity.commit {
-            let commit = commit.to_string();
             let path = identity.repository.as_ref().map(|name| format!("{name}/commit/{commit}"));
-            row("Commit", linked(&commit, path, self.server));
+            row("Commit", linked(&commit.to_string(), path, self.server));
         }
         let mut name_row = |title: &str, names: Vec<&str>| {
             if !names.is_empty() {
@@ -200,7 +199,7 @@ impl<'a> SummaryPage<'a> {
             return String::new();
         }
         let lines = self.install_lines();
-        let text = match self.whereabouts {
+        let markdown = match self.whereabouts {
             Whereabouts::Nowhere => return String::new(),
             Whereabouts::Published(places) => {
                 let own_line = match self.own_line() {
@@ -217,10 +216,10 @@ impl<'a> SummaryPage<'a> {
             Whereabouts::Product(_) => lines,
             Whereabouts::Kept(artifact) => self.download_steps(artifact) + &lines,
         };
-        if text.len() > LONGEST_INSTALLATION {
+        if markdown.len() > LONGEST_INSTALLATION {
             return String::new();
         }
-        format!("### Install\n\n{text}")
+        format!("### Install\n\n{markdown}")
     }
 
     /// What a reader must know about the commands: that they need another index, or may find other packages.
@@ -282,12 +281,12 @@ impl<'a> SummaryPage<'a> {
             names.push(choice_name(choice));
             blocks += &folded(&choice_title(choice), &self.choice_lines(choice));
         }
-        let rest = if names.is_empty() {
+        let other_blocks = if names.is_empty() {
             String::new()
         } else {
             folded(&format!("For {}", few(names.into_iter())), &blocks)
         };
-        format!("For {}:\n\n{first_block}{rest}", choice_title(first))
+        format!("For {}:\n\n{first_block}{other_blocks}", choice_title(first))
     }
 
     /// The install commands for a choice. The last of them are closed.

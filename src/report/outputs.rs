@@ -77,15 +77,15 @@ pub fn of_product(set: &SetJson, index: &str) -> Vec<(&'static str, String)> {
 pub fn render(outputs: &[(impl AsRef<str>, String)]) -> Result<String> {
     let mut lines = String::new();
     for (name, value) in outputs {
-        let name = name.as_ref();
+        let output = name.as_ref();
         let delimiter = format!("rocwheel_{}", Sha256::of(value.as_bytes()));
         ensure!(
             !value.contains(&delimiter),
-            "a value that contains its delimiter, for the output `{name}`"
+            "a value that contains its delimiter, for the output `{output}`"
         );
         // The runner ends a line at a carriage return too.
-        ensure!(!value.contains('\r'), "a carriage return in the value of the output `{name}`");
-        let _ = writeln!(lines, "{name}<<{delimiter}\n{value}\n{delimiter}");
+        ensure!(!value.contains('\r'), "a carriage return in the value of the output `{output}`");
+        let _ = writeln!(lines, "{output}<<{delimiter}\n{value}\n{delimiter}");
     }
     let bytes = lines.encode_utf16().count() * 2;
     ensure!(bytes <= LIMIT, "too long for the outputs of a job: {bytes} bytes of {LIMIT}");

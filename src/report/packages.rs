@@ -70,17 +70,17 @@ impl PackageTable<'_> {
         if markdown.len() + RESERVE > room {
             return String::new();
         }
-        let all = self.lines();
-        let shown = all.len().min(MOST_SHOWN);
-        let mut table = all.iter().cloned();
+        let lines = self.lines();
+        let shown = lines.len().min(MOST_SHOWN);
+        let mut table = lines.iter().cloned();
         let mut omitted = push_rows(&mut markdown, table.by_ref().take(shown), room);
-        let title = many(all.len() - shown, "more package");
-        let mut rest = head.to_owned();
+        let title = many(lines.len() - shown, "more package");
+        let mut further_packages = head.to_owned();
         let left = room.saturating_sub(markdown.len() + title.len());
-        omitted += push_rows(&mut rest, table, left);
+        omitted += push_rows(&mut further_packages, table, left);
         markdown += "\n";
-        if all.len() - shown > omitted {
-            markdown += &folded(&title, &rest);
+        if lines.len() - shown > omitted {
+            markdown += &folded(&title, &further_packages);
         }
         if omitted > 0 {
             let _ = writeln!(markdown, "{} left out here.\n", many(omitted, "row"));

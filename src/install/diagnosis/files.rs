@@ -45,7 +45,7 @@ pub(super) fn findings(site: &SitePackages, is_whole: bool, repair: &Repair<'_>)
         ..CheckOptions::default()
     };
     let (report, _) = judge(&set_of(site), &options, Vec::new());
-    let mut all = Vec::new();
+    let mut diagnoses = Vec::new();
     for (rule, mut findings) in report.by_rule() {
         // That a package is there in two versions is a cause of its own.
         findings.retain(|finding| {
@@ -55,10 +55,10 @@ pub(super) fn findings(site: &SitePackages, is_whole: bool, repair: &Repair<'_>)
             rule.id != VERSIONS || package.is_none_or(|package| !is_said(package))
         });
         if !findings.is_empty() {
-            all.push(of_rule(rule, &findings, site, repair));
+            diagnoses.push(of_rule(rule, &findings, site, repair));
         }
     }
-    all
+    diagnoses
 }
 
 fn of_rule(
@@ -186,7 +186,7 @@ pub(super) fn development_files(site: &SitePackages, repair: &Repair<'_>) -> Opt
             ),
         ));
     };
-    let found = match site.other_devel_version() {
+    let fact = match site.other_devel_version() {
         Some(version) => format!(
             "the development files are of ROCm {version}, and `{name}` is {}",
             package.version
@@ -210,13 +210,13 @@ pub(super) fn development_files(site: &SitePackages, repair: &Repair<'_>) -> Opt
         None => "rocm-sdk init".to_owned(),
     };
     Some(match (devel.has_archive(), repair.environment()) {
-        (true, _) => Diagnosis::new(found, init),
+        (true, _) => Diagnosis::new(fact, init),
         (false, Some(_)) => {
-            Diagnosis::new(found, format!("{} && {init}", repair.install(name, None)))
+            Diagnosis::new(fact, format!("{} && {init}", repair.install(name, None)))
         }
         (false, None) => {
             let install = repair.install(&format!("`{name}` again"), None);
-            Diagnosis::new(found, format!("{install}; then `{init}` unpacks them"))
+            Diagnosis::new(fact, format!("{install}; then `{init}` unpacks them"))
         }
     })
 }

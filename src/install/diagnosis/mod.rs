@@ -43,49 +43,49 @@ pub fn diagnose(
     gpus: usize,
 ) -> Vec<Diagnosis> {
     let repair = Repair::new(site);
-    let mut all = Vec::new();
-    all.extend(runtime::interpreter(site, &repair));
-    all.extend(runtime::moved(site, &repair));
-    all.extend(packages::remains(site, &repair));
-    all.extend(packages::twice(site, &repair));
-    all.extend(packages::lost_selector(site, &repair));
-    all.extend(packages::stubs(site, &repair));
-    all.extend(packages::unmet_requirements(site, &repair));
-    all.extend(packages::torch(site));
+    let mut diagnoses = Vec::new();
+    diagnoses.extend(runtime::interpreter(site, &repair));
+    diagnoses.extend(runtime::moved(site, &repair));
+    diagnoses.extend(packages::remains(site, &repair));
+    diagnoses.extend(packages::twice(site, &repair));
+    diagnoses.extend(packages::lost_selector(site, &repair));
+    diagnoses.extend(packages::stubs(site, &repair));
+    diagnoses.extend(packages::unmet_requirements(site, &repair));
+    diagnoses.extend(packages::torch(site));
     let acts_as = runtime::acts_as(runtime, targets);
     let gaps: Vec<Diagnosis> =
         acts_as.iter().flat_map(|target| packages::device_gaps(site, target, &repair)).collect();
     let has_code = gaps.is_empty();
-    all.extend(gaps);
-    all.extend(packages::damage(site, &repair));
+    diagnoses.extend(gaps);
+    diagnoses.extend(packages::damage(site, &repair));
     let two_sites = runtime::two_sites(site);
     let is_whole = packages::has_all_of_rocm(site);
     // Packages in two directories may have two versions. `two_sites` is the cause then, and the rules of `check` would
     // only report what follows from it.
     if two_sites.is_none() {
-        all.extend(files::findings(site, is_whole, &repair));
+        diagnoses.extend(files::findings(site, is_whole, &repair));
     }
     // If packages or files of ROCm are missing, these checks would report what follows from that: libraries that are
     // not found, and files whose package is not listed.
     if is_whole {
-        all.extend(files::host_libraries(site, runtime));
+        diagnoses.extend(files::host_libraries(site, runtime));
     }
     if is_whole && has_code {
-        all.extend(files::strays(site));
+        diagnoses.extend(files::strays(site));
     }
-    all.extend(files::lost_libraries(site));
-    all.extend(files::development_files(site, &repair));
-    all.extend(two_sites);
+    diagnoses.extend(files::lost_libraries(site));
+    diagnoses.extend(files::development_files(site, &repair));
+    diagnoses.extend(two_sites);
     if site.packages.iter().any(|package| is_ours(&package.name)) {
-        all.extend(runtime::variables(site, runtime, targets, gpus));
+        diagnoses.extend(runtime::variables(site, runtime, targets, gpus));
     }
-    with_one_fix_each(all)
+    with_one_fix_each(diagnoses)
 }
 
 /// What one command mends is one diagnosis, with all evidence.
-fn with_one_fix_each(all: Vec<Diagnosis>) -> Vec<Diagnosis> {
+fn with_one_fix_each(diagnoses: Vec<Diagnosis>) -> Vec<Diagnosis> {
     let mut merged: Vec<Diagnosis> = Vec::new();
-    for diagnosis in all {
+    for diagnosis in diagnoses {
         match merged.iter_mut().find(|other| other.fix == diagnosis.fix) {
             Some(other) => other.found = format!("{}; {}", other.found, diagnosis.found),
             None => merged.push(diagnosis),
@@ -111,8 +111,8 @@ pub fn broken(site: &SitePackages) -> Vec<DistName> {
 
 /// `` `a`, `b` and 3 more``
 fn quoted<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
-    let names: BTreeSet<&str> = names.into_iter().collect();
-    few(names.into_iter().map(|name| format!("`{name}`")))
+    let sorted = names.into_iter().collect::<BTreeSet<&str>>();
+    few(sorted.into_iter().map(|name| format!("`{name}`")))
 }
 
 /// ``1 file is missing: `a` ``, or `2 files are missing: …`.

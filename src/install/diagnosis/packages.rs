@@ -154,10 +154,9 @@ pub(super) fn unmet_requirements(site: &SitePackages, repair: &Repair<'_>) -> Ve
             }
         }
     }
-    let missing = missing
-        .into_iter()
-        .filter(|(name, _)| !site.remains.iter().any(|remains| remains.name == **name));
-    let missing = missing.map(|(name, Unmet { by, line })| {
+    // What is left of a package that was removed in part is a diagnosis of its own.
+    missing.retain(|name, _| !site.remains.iter().any(|remains| remains.name == **name));
+    let not_installed = missing.into_iter().map(|(name, Unmet { by, line })| {
         let specifier = line.map(Requirement::specifier).unwrap_or_default();
         let directory = format!("_{}/", name.filename_form());
         // Its `.dist-info` was removed, and its files were not.
@@ -168,7 +167,7 @@ pub(super) fn unmet_requirements(site: &SitePackages, repair: &Repair<'_>) -> Ve
             fix_of(name, line, repair),
         )
     });
-    let wrong = wrong.into_iter().filter_map(|((installed, _), Unmet { by, line })| {
+    let other_versions = wrong.into_iter().filter_map(|((installed, _), Unmet { by, line })| {
         let name = &line?.name;
         let specifier = line?.specifier();
         Some(Diagnosis::new(
@@ -176,7 +175,7 @@ pub(super) fn unmet_requirements(site: &SitePackages, repair: &Repair<'_>) -> Ve
             fix_of(name, line, repair),
         ))
     });
-    missing.chain(wrong).collect()
+    not_installed.chain(other_versions).collect()
 }
 
 /// What brings a package that a line requires. A line that another version of ROCm fulfils is not met by installing
