@@ -165,7 +165,8 @@ pub fn read(source: &dyn ReadAt) -> Result<Option<ElfFacts>> {
 /// Whether a section is called `.rocm_kpack_ref`. The section headers are enough to know it: every
 /// file that the kpack split writes has them.
 fn has_kpack_ref(tables: &ElfTables<'_>) -> Result<bool> {
-    let name_table = tables.sections.get(tables.names()).filter(|section| section.size > 0);
+    let name_table =
+        tables.sections.get(tables.name_section_index()).filter(|section| section.size > 0);
     let Some(name_table) = name_table else {
         return Ok(false);
     };

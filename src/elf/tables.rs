@@ -165,7 +165,7 @@ impl<'a> ElfTables<'a> {
             sections: Vec::new(),
         };
         tables.segments = tables.read_segments()?;
-        if tables.is_linked() && tables.section_table() != 0 {
+        if tables.is_linked() && tables.section_table_at() != 0 {
             tables.sections = tables.read_sections()?;
         }
         Ok(Some(tables))
@@ -313,26 +313,26 @@ impl<'a> ElfTables<'a> {
     }
 
     /// The offset of the program headers in the file.
-    pub(crate) fn table(&self) -> u64 {
+    pub(crate) fn segment_table_at(&self) -> u64 {
         self.head.e_phoff
     }
 
     /// The offset of the section headers in the file; 0 if there are none.
-    pub(crate) fn section_table(&self) -> u64 {
+    pub(crate) fn section_table_at(&self) -> u64 {
         self.head.e_shoff
     }
 
     /// The index of the section with the names (`e_shstrndx`).
-    pub(crate) fn names(&self) -> usize {
+    pub(crate) fn name_section_index(&self) -> usize {
         self.head.e_shstrndx.into()
     }
 
-    pub(crate) fn table_range(&self) -> Range<u64> {
-        range(self.table(), self.segments.len() as u64 * SEGMENT)
+    pub(crate) fn segment_table_range(&self) -> Range<u64> {
+        range(self.segment_table_at(), self.segments.len() as u64 * SEGMENT)
     }
 
     pub(crate) fn section_table_range(&self) -> Range<u64> {
-        range(self.section_table(), self.sections.len() as u64 * SECTION)
+        range(self.section_table_at(), self.sections.len() as u64 * SECTION)
     }
 
     /// The segments that are loaded (`PT_LOAD`), in the order of the table.

@@ -126,7 +126,7 @@ pub fn write_archives<'a>(
         .iter()
         .map(|(file, loss)| CodeSource {
             name: file.source.display().to_string(),
-            fat: &loss.fat,
+            bundles: &loss.fat,
             binary: &loss.binary,
             open: Box::new(|| Ok(Box::new(FileAt::open(&file.source)?))),
             is_verified: false,

@@ -364,7 +364,7 @@ fn check_overlays(old: &RawElf<'_>, new: &RawElf<'_>, patch: &Patch) -> Result<V
     let file_header = 0..64;
     let mut allowed: Vec<Range<u64>> = vec![
         file_header,
-        new.tables.table_range(),
+        new.tables.segment_table_range(),
         old.tables.first(PT_DYNAMIC).map_or(0..0, Segment::file),
         old.tables.section_table_range(),
     ];
@@ -377,7 +377,7 @@ fn check_overlays(old: &RawElf<'_>, new: &RawElf<'_>, patch: &Patch) -> Result<V
         .collect();
     // The program header table may have grown over a note or `.interp`. `rules::check_sections` finds
     // this in files with section headers; the check here covers files without them.
-    if is_in_other_segment(new, &new.tables.table_range()) {
+    if is_in_other_segment(new, &new.tables.segment_table_range()) {
         broken.push("the program headers lie in a segment of another kind".to_owned());
     }
     Ok(broken)

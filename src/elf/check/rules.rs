@@ -109,7 +109,7 @@ fn check_shared_pages(raw: &RawElf<'_>) -> Vec<String> {
 
 /// The program headers are loaded, `PT_PHDR` agrees with them, and old kernels find them.
 pub(super) fn check_headers(raw: &RawElf<'_>) -> Vec<String> {
-    let range = raw.tables.table_range();
+    let range = raw.tables.segment_table_range();
     let load = raw.tables.load_around(&range);
     let bias = load.map(Segment::bias);
     let phdrs: Vec<&Segment> =
@@ -195,7 +195,7 @@ pub(super) fn is_loaded(raw: &RawElf<'_>, segment: &Segment) -> bool {
 /// Loaded sections lie in a segment with the same distance between address and offset, and within
 /// its memory. All sections lie in the file, and none contains the program headers.
 pub(super) fn check_sections(raw: &RawElf<'_>) -> Vec<String> {
-    let headers = raw.tables.table_range();
+    let headers = raw.tables.segment_table_range();
     let mut broken = Vec::new();
     for (index, section) in raw.tables.sections.iter().enumerate() {
         let file = section.file();

@@ -215,7 +215,7 @@ impl<'a> PlanDraft<'a> {
         let is_load_added = !matches!(self.room, SegmentRoom::Extend(_));
         let count = self.segments.len() + usize::from(is_load_added);
         let len = count as u64 * SEGMENT;
-        let mut table = self.parts.tables.table();
+        let mut table = self.parts.tables.segment_table_at();
         let is_table_moved = matches!(self.room, SegmentRoom::Relocate(_));
         if is_table_moved {
             table = self.tail.align_to(8, 0);
@@ -286,7 +286,7 @@ impl<'a> PlanDraft<'a> {
     /// Overwrites the section headers that changed. No section is added, so section indexes in
     /// symbols (`st_shndx`) stay valid.
     fn write_sections(&mut self) {
-        let start = self.parts.tables.section_table();
+        let start = self.parts.tables.section_table_at();
         let pairs = self.sections.iter().zip(&self.parts.tables.sections);
         for (index, (new, old)) in pairs.enumerate() {
             if new != old {

@@ -285,7 +285,7 @@ impl<'a> ElfParts<'a> {
 
     /// The program header table, with room for `more` entries.
     fn headers(&self, more: u64) -> Range<u64> {
-        let table = self.tables.table_range();
+        let table = self.tables.segment_table_range();
         table.start..table.end + more * SEGMENT
     }
 
@@ -314,7 +314,7 @@ fn ensure_bounded(tables: &ElfTables<'_>) -> Result<()> {
         tables.segments.len()
     );
     ensure!(
-        len <= CEILING && tables.table() <= len && tables.section_table() <= len,
+        len <= CEILING && tables.segment_table_at() <= len && tables.section_table_at() <= len,
         "a table lies outside the file"
     );
     for (index, segment) in tables.segments.iter().enumerate() {

@@ -306,7 +306,7 @@ fn largest_alignment(parts: &ElfParts<'_>, range: &Range<u64>) -> Option<u64> {
         .filter(|part| overlaps(&part.file, range))
         .map(|part| part.align)
         .fold(8, u64::max);
-    (align.is_power_of_two() && align <= MAX_GAP).then_some(align)
+    (align.is_power_of_two() && align <= PAGE).then_some(align)
 }
 
 /// Whether a segment covers only bytes that may move, so that it can move with the block. Any other

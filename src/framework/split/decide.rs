@@ -38,17 +38,17 @@ pub fn decide(
     let mut plans = Vec::new();
     let mut refusals = Vec::new();
     let mut names: BTreeSet<DistName> =
-        wheels.iter().map(|code| code.wheel.name.name.clone()).collect();
+        wheels.iter().map(|input| input.wheel.name.name.clone()).collect();
     let chosen = chosen_targets(options)?;
-    for code in wheels {
-        let wheel = code.wheel;
+    for input in wheels {
+        let wheel = input.wheel;
         let mut refused = WheelRefusal::of_damage(wheel);
-        if code.passed_on().is_some() || !refused.is_empty() {
-            plans.push(SplitWheelPlan::new(wheel, code.passed_on()));
+        if input.passed_on().is_some() || !refused.is_empty() {
+            plans.push(SplitWheelPlan::new(wheel, input.passed_on()));
         } else {
             let mut split = Split {
                 wheel,
-                code,
+                input,
                 rocm,
                 row: policy.of(&wheel.name.name),
                 options,
@@ -88,7 +88,7 @@ fn chosen_targets(options: &WheelSplitOptions) -> Result<Option<BTreeSet<Target>
 /// One wheel on the way to its plan.
 struct Split<'a> {
     wheel: &'a FrameworkWheel,
-    code: &'a ToSplit<'a>,
+    input: &'a ToSplit<'a>,
     rocm: Option<&'a RocmLibraries>,
     row: Option<&'a FrameworkSpec>,
     options: &'a WheelSplitOptions,
@@ -101,11 +101,11 @@ struct Split<'a> {
 impl Split<'_> {
     fn decide(&mut self) -> Result<()> {
         let wheel = self.wheel;
-        let code = self.code;
+        let input = self.input;
         let mut record = self.plan_version()?;
         self.plan.archives = self.archives()?;
         let databases = self.databases();
-        self.plan.binaries = code
+        self.plan.binaries = input
             .fat
             .iter()
             .map(|binary| LightenedBinary {
@@ -114,7 +114,7 @@ impl Split<'_> {
                 code_objects: binary.member.bundles.iter().map(BTreeMap::len).sum(),
             })
             .collect();
-        self.plan.kept.clone_from(&code.unsplittable);
+        self.plan.kept.clone_from(&input.unsplittable);
         self.plan.dropped = self.dropped();
         self.plan.warnings = self.warnings();
         self.plan.devices = self.plan_devices(&databases)?;
@@ -181,7 +181,7 @@ impl Split<'_> {
 
     /// The targets that have code, without features.
     fn targets(&self) -> BTreeSet<Target> {
-        self.code
+        self.input
             .fat
             .iter()
             .flat_map(|binary| &binary.member.bundles)
@@ -197,7 +197,7 @@ impl Split<'_> {
     /// The archives for generic targets and for the chosen targets.
     fn archives(&self) -> Result<BTreeMap<RelPath, PlacedArchive>> {
         let mut archives: BTreeMap<RelPath, PlacedArchive> = BTreeMap::new();
-        for binary in &self.code.fat {
+        for binary in &self.input.fat {
             archives.extend(binary.archives()?);
         }
         archives.retain(|_, archive| match &archive.scope {

@@ -142,7 +142,7 @@ impl SplitWriter<'_> {
         }
         let sources = code.fat.iter().map(|placed| CodeSource {
             name: placed.member.installed.to_string(),
-            fat: &placed.member.fat,
+            bundles: &placed.member.fat,
             binary: &placed.binary,
             open: Box::new(|| Ok(Box::new(Arc::clone(&placed.member.bytes)))),
             // The rows of RECORD were verified when the wheel was read.

@@ -26,8 +26,8 @@ const ROOM: u64 = 512 << 20;
 pub struct CodeSource<'a> {
     /// The name of the binary in errors.
     pub name: String,
-    /// The binary as it is: its bundles and wrappers.
-    pub fat: &'a SplittableBinary,
+    /// Where its bundles and wrappers are in the file.
+    pub bundles: &'a SplittableBinary,
     /// Its name in archives, and the targets of its bundles.
     pub binary: &'a FatBinary,
     /// Opens the file. Each task opens it again, because a file is not shared between threads.
@@ -56,7 +56,7 @@ pub fn write_archives<K: Ord + Send, W: Write + Seek>(
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<()> {
     let bundles = sources.iter().enumerate().flat_map(|(index, source)| {
-        let bundles = source.fat.bundles.iter().enumerate();
+        let bundles = source.bundles.bundles.iter().enumerate();
         bundles.map(move |(ordinal, bundle)| BundleTask { index, source, ordinal, bundle })
     });
     let limits = Limits { jobs, room: ROOM, stop };
@@ -105,9 +105,9 @@ struct PackedCode<K> {
 impl BundleTask<'_, '_> {
     /// Compresses the wanted code objects.
     fn pack<K>(&self, place: &PlaceCode<'_, K>) -> Result<Vec<PackedCode<K>>> {
-        let CodeSource { fat, binary, .. } = self.source;
+        let CodeSource { bundles, binary, .. } = self.source;
         let source = (self.source.open)()?;
-        let section = fat.section(&*source)?;
+        let section = bundles.section(&*source)?;
         let opened = if self.source.is_verified {
             bundle::open_unhashed(&section, self.bundle)?
         } else {

@@ -120,8 +120,9 @@ fn plan_sections(
     for section in &mut sections {
         section.offset = layout.move_offset(section.offset);
     }
-    let names = sections.get_mut(image.tables.names()).context("no section names")?;
-    let old_names = image.tables.sections.get(image.tables.names()).map_or(0..0, Section::file);
+    let names = sections.get_mut(image.tables.name_section_index()).context("no section names")?;
+    let old_names =
+        image.tables.sections.get(image.tables.name_section_index()).map_or(0..0, Section::file);
     let old_len = old_names.end.saturating_sub(old_names.start);
     let mut bytes = image.file.bytes("section name table", old_names.start, old_len)?;
     let name_at = u32::try_from(bytes.len()).context("too many section names")?;
@@ -182,7 +183,7 @@ fn join_patch(
     tail.push(PatchPiece::Bytes(sections.iter().flat_map(Section::render).collect()));
     let table = match layout.table {
         Some(table) => layout.offset(table),
-        None => layout.move_offset(image.tables.table()),
+        None => layout.move_offset(image.tables.segment_table_at()),
     };
     let segment_count = u16::try_from(layout.segments.len()).context("too many segments")?;
     let section_count = u16::try_from(sections.len()).context("too many sections")?;

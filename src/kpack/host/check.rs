@@ -139,7 +139,7 @@ fn compare_sections(old: &HostImage<'_>, new: &HostImage<'_>, plan: &Patch) -> R
     );
     let pairs = old.tables.sections.iter().zip(&new.tables.sections);
     for (index, (before, after)) in pairs.enumerate() {
-        if before.name == CODE || index == old.tables.names() {
+        if before.name == CODE || index == old.tables.name_section_index() {
             ensure!(before.name == after.name, "`{}` lost its name", before.name);
             continue;
         }

@@ -91,10 +91,10 @@ impl<'a> HostImage<'a> {
         }
         let mut tables = ElfTables::read(source)?.context("not an ELF file")?;
         // An object file may have device code too, and its section headers say so.
-        if !tables.is_linked() && tables.section_table() != 0 {
+        if !tables.is_linked() && tables.section_table_at() != 0 {
             tables.sections = tables.read_sections()?;
         }
-        if let Some(name_table) = tables.sections.get(tables.names()) {
+        if let Some(name_table) = tables.sections.get(tables.name_section_index()) {
             let size = name_table.size;
             ensure!(size <= 1 << 28, "section names of {size} bytes");
             let names = file.bytes("section name table", name_table.offset, size)?;

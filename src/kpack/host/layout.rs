@@ -209,7 +209,7 @@ fn ensure_alone(image: &HostImage<'_>, code: &Range<u64>) -> Result<()> {
         .map(|segment| (format!("a segment of kind {:#x}", segment.kind), segment.file()));
     let tables = [
         ("the header".to_owned(), 0..64),
-        ("the program header table".to_owned(), image.tables.table_range()),
+        ("the program header table".to_owned(), image.tables.segment_table_range()),
         ("the section header table".to_owned(), image.tables.section_table_range()),
     ];
     for (what, file) in sections.chain(segments).chain(tables) {
