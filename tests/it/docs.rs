@@ -49,8 +49,8 @@ esac
 
 /// As a newcomer: the lines as they are printed, in their order, in a clean clone.
 #[test]
-fn every_line_of_the_readme_runs_in_a_clean_clone() {
-    only_in_long!();
+#[ignore = "long"]
+fn long_every_line_of_the_readme_runs_in_a_clean_clone() {
     let place = tempfile::tempdir().unwrap();
     let (clone, programs) = (place.path().join("rocwheel"), place.path().join("bin"));
     let mut git = Command::new("git");

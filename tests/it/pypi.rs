@@ -57,8 +57,8 @@ fn pips() -> Vec<&'static str> {
 }
 
 #[test]
-fn the_wheel_of_a_release_is_a_program_for_every_installer() {
-    only_in_long!();
+#[ignore = "long"]
+fn long_the_wheel_of_a_release_is_a_program_for_every_installer() {
     let place = place::empty("pypi");
     let wheel = wheel(&place);
     for pip in pips() {

@@ -39,8 +39,8 @@ fn locked() -> (Workplace, String, String) {
 }
 
 #[test]
-fn the_locked_files_are_mirrored() {
-    only_in_long!();
+#[ignore = "long"]
+fn long_the_locked_files_are_mirrored() {
     let (workplace, wishes, lock) = locked();
     let inputs = json!({"task": "mirror", "registry": workplace.registry.url, "address": "s3://therock-ci-artifacts/python-deps"});
     let stage = stage(&inputs, &[("deps.toml", &wishes), ("deps.lock", &lock)]);
@@ -68,8 +68,8 @@ fn the_uv_of_the_workflows_is_the_one_of_the_tests() {
 }
 
 #[test]
-fn a_new_lock_is_proposed_in_a_pull_request() {
-    only_in_long!();
+#[ignore = "long"]
+fn long_a_new_lock_is_proposed_in_a_pull_request() {
     let (workplace, wishes, lock) = locked();
     let inputs = json!({"task": "update", "registry": workplace.registry.url});
     let mut stage = stage(&inputs, &[("deps.toml", &wishes), ("deps.lock", &lock)]);

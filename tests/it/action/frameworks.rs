@@ -14,8 +14,8 @@ pub(super) const CHECKED_OUT: &str = "name: checkout\ndescription: checkout\ninp
 pub(super) const CHECKOUT: &str = "actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1";
 
 #[test]
-fn a_framework_is_built_tied_split_tested_and_released() {
-    only_in_long!();
+#[ignore = "long"]
+fn long_a_framework_is_built_tied_split_tested_and_released() {
     let place = tempfile::tempdir().unwrap();
     let serve = |set: &Path| Server::start(Site::Directory(set.to_owned())).url + "simple/";
     let index = serve(&sample().place());

@@ -106,8 +106,8 @@ fn names_the_index(printed: &str) -> bool {
 }
 
 #[test]
-fn one_workflow_makes_publishes_and_tests_the_packages() {
-    only_in_long!();
+#[ignore = "long"]
+fn long_one_workflow_makes_publishes_and_tests_the_packages() {
     let (stage, printed) = packages_are_made_and_tested(Some(SECRET));
     assert!(names_the_index(&printed), "{printed}");
     let run = stage.repository.run("pull_request", BY_RUN);
@@ -121,8 +121,8 @@ fn one_workflow_makes_publishes_and_tests_the_packages() {
 }
 
 #[test]
-fn packages_that_stay_with_the_run_are_tested_all_the_same() {
-    only_in_long!();
+#[ignore = "long"]
+fn long_packages_that_stay_with_the_run_are_tested_all_the_same() {
     let (_, printed) = packages_are_made_and_tested(None);
     assert_lacks!(printed, "Looking in indexes");
 }
@@ -169,8 +169,8 @@ jobs:
 ";
 
 #[test]
-fn of_a_set_for_several_families_that_of_one_is_tested() {
-    only_in_long!();
+#[ignore = "long"]
+fn long_of_a_set_for_several_families_that_of_one_is_tested() {
     let mut repository = Repository::new();
     let [artifacts, published] = ["artifacts", "published"].map(|it| repository.path().join(it));
     fs_err::create_dir(&artifacts).unwrap();
@@ -192,8 +192,8 @@ fn of_a_set_for_several_families_that_of_one_is_tested() {
 }
 
 #[test]
-fn a_published_set_tests_itself_and_a_job_without_its_gpu_says_so() {
-    only_in_long!();
+#[ignore = "long"]
+fn long_a_published_set_tests_itself_and_a_job_without_its_gpu_says_so() {
     let mut repository = Repository::new();
     let out = made(repository.path());
     let index = format!("file://{}/local-linux/python/simple/", out.display());

@@ -37,8 +37,8 @@ fn keys(bucket: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_set_is_published_in_a_workflow() {
-    only_in_long!();
+#[ignore = "long"]
+fn long_a_set_is_published_in_a_workflow() {
     let server = Server::shared();
     let bucket = server.bucket();
     let store = server.store(&bucket);

@@ -14,8 +14,8 @@ use crate::support::prelude::*;
 use crate::support::upstream::{Placement, UpstreamRun};
 
 #[test]
-fn the_newest_run_is_built_and_compared_with_its_own_packages() {
-    only_in_long!();
+#[ignore = "long"]
+fn long_the_newest_run_is_built_and_compared_with_its_own_packages() {
     let runs = json!([{"platform": "linux", "family": "gfx94X-dcgpu"}]);
     let event = dispatch(&json!({"runs": runs.to_string()}));
     let mut stage = Stage::new("therock-ci-artifacts", "1-linux/", &event);

@@ -169,8 +169,8 @@ fn released(place: &Path, tag: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_is_released_is_what_the_action_takes() {
-    only_in_long!();
+#[ignore = "long"]
+fn long_what_is_released_is_what_the_action_takes() {
     let tag = concat!("v", env!("CARGO_PKG_VERSION"));
     let mut repository = repository();
     tagged(&mut repository, tag);
@@ -236,8 +236,8 @@ fn what_is_released_is_what_the_action_takes() {
 }
 
 #[test]
-fn a_tag_that_is_not_the_version_makes_no_release() {
-    only_in_long!();
+#[ignore = "long"]
+fn long_a_tag_that_is_not_the_version_makes_no_release() {
     let mut repository = repository();
     tagged(&mut repository, "v99.0.0");
     let run = repository.run("push", &read(".github/workflows/release.yml"));

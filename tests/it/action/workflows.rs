@@ -292,8 +292,8 @@ fn for_a_fork(secret: Option<&str>) -> (Stage, Run) {
 }
 
 #[test]
-fn a_forks_packages_stay_with_the_run_without_credentials_for_their_place() {
-    only_in_long!();
+#[ignore = "long"]
+fn long_a_forks_packages_stay_with_the_run_without_credentials_for_their_place() {
     for_a_fork(Some("of another server"));
     let (stage, run) = for_a_fork(None);
     assert_has!(run.log(), "Checked");
@@ -316,8 +316,8 @@ fn a_forks_packages_stay_with_the_run_without_credentials_for_their_place() {
 }
 
 #[test]
-fn packages_that_cannot_be_published_stay_with_the_run() {
-    only_in_long!();
+#[ignore = "long"]
+fn long_packages_that_cannot_be_published_stay_with_the_run() {
     let inputs = json!({"platforms": "[\"linux\"]", "release-type": "ci"});
     let mut stage = Stage::new("therock-ci-artifacts", "1-linux/", &dispatch(&inputs));
     // There is a role, and it cannot be assumed.
@@ -330,8 +330,8 @@ fn packages_that_cannot_be_published_stay_with_the_run() {
 }
 
 #[test]
-fn packages_that_are_not_what_was_asked_for_are_not_published() {
-    only_in_long!();
+#[ignore = "long"]
+fn long_packages_that_are_not_what_was_asked_for_are_not_published() {
     let inputs = json!({"platforms": "[\"linux\"]", "release-type": "ci", "linux-amdgpu-families": "gfx1201"});
     let mut stage = Stage::new("therock-ci-artifacts", "1-linux/", &dispatch(&inputs));
     stage.repository.action(CREDENTIALS, &role("none"));

@@ -186,8 +186,8 @@ fn tie(place: &Place, group: [&Path; 2], set: &Path, flags: &[&str]) -> PathBuf 
 }
 
 #[test]
-fn wheels_of_pypi_are_tied_and_judged() {
-    only_in_long!();
+#[ignore = "long"]
+fn long_wheels_of_pypi_are_tied_and_judged() {
     let stage = tempfile::tempdir().unwrap();
     let [set, next] = ["set", "next"].map(|it| stage.path().join(it));
     stubs(&set, "7.14.0");
@@ -251,8 +251,8 @@ fn auditwheel(wheel: &Path) -> String {
 }
 
 #[test]
-fn the_table_of_tags_is_that_of_auditwheel() {
-    only_in_long!();
+#[ignore = "long"]
+fn long_the_table_of_tags_is_that_of_auditwheel() {
     let python = tool("auditwheel").with_file_name("python");
     let script = "import json, pathlib, auditwheel.policy as p\n\
                   print(pathlib.Path(p.__file__).with_name('manylinux-policy.json').read_text())";

@@ -347,10 +347,10 @@ const ARCHIVES: [(&str, usize); 8] = [
 #[ignore = "slow"]
 fn no_code_of_wheels_of_pypi_is_lost() {
     // One is enough at a desk: each kind of code is in the wheels that are made here, too.
-    let most = if long::is_left_out() { 1 } else { 4 };
+    let most = if long::is_on() { 4 } else { 1 };
     let mut count = 0;
     for (wheel, _) in wheels() {
-        if count == most && long::is_left_out() {
+        if count == most && !long::is_on() {
             break;
         }
         let place = Place::new();

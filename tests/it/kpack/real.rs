@@ -54,8 +54,8 @@ fn split_and_compared(wheel: &Path) -> (usize, usize) {
 }
 
 #[test]
-fn fat_binaries_from_pypi_are_split() {
-    only_in_long!();
+#[ignore = "long"]
+fn long_fat_binaries_from_pypi_are_split() {
     let (binaries, compared) = split_and_compared(&wheel_of_pypi(WHEEL));
     assert_eq!(binaries, 3);
     assert!(compared > 1000, "{compared}");

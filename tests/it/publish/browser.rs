@@ -1,10 +1,10 @@
 //! The pages in a browser: they fit the window of a phone and of a desktop, and follow the reader's
-//! theme. Only on machines with chromium; `docs/screenshots/make.sh` makes pictures with it.
+//! theme. `docs/screenshots/make.sh` makes pictures with the same browser.
 
 use std::fmt::Write as _;
 
 use super::Bench;
-use crate::support::prelude::*;
+use crate::{judges::needs, support::prelude::*};
 
 const PAGES: [&str; 4] = [
     "dist/index.html",
@@ -14,11 +14,9 @@ const PAGES: [&str; 4] = [
 ];
 
 #[test]
-fn pages_fit_every_window_and_follow_the_theme() {
-    let is_there = Command::new("chromium").arg("--version").output();
-    if long::is_left_out() || is_there.is_err() {
-        return;
-    }
+#[ignore = "long"]
+fn long_pages_fit_every_window_and_follow_the_theme() {
+    needs!("chromium");
     for set in sets() {
         let bench = Bench::new();
         for page in PAGES {

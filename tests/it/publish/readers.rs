@@ -183,8 +183,8 @@ priority = "primary"
 "#;
 
 #[test]
-fn poetry_locks_from_an_index_that_knows_exact_keys_only() {
-    only_in_long!();
+#[ignore = "long"]
+fn long_poetry_locks_from_an_index_that_knows_exact_keys_only() {
     let bench = Bench::new();
     wheels(&bench.root);
     let server = Server::start(Site::Keys(published_in_memory(&bench)));

@@ -141,8 +141,8 @@ fn two_servers_take_what_is_promoted_and_published() {
 /// No page names a file that is not there, and the next run does what is missing. The short form is that of a
 /// directory, `promote::killed`.
 #[test]
-fn a_publication_that_was_killed_is_finished_by_the_next() {
-    only_in_long!();
+#[ignore = "long"]
+fn long_a_publication_that_was_killed_is_finished_by_the_next() {
     let server = Server::shared();
     let set = sets_in_turn(1)[0];
     let desk = RefCell::new(Desk::new());

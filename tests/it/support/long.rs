@@ -1,6 +1,6 @@
 //! How long tests run: for each change a part that differs from run to run, each night all of it.
 
-use std::{ops::Range, time::SystemTime};
+use std::{ops::Range, path::Path, time::SystemTime};
 
 /// The variable that makes the tests run to their full length; `.ci/run --long` sets it.
 const LONG: &str = "ROCWHEEL_LONG_TESTS";
@@ -37,11 +37,31 @@ pub(crate) fn seeds(short: u64, long: u64) -> Range<u64> {
     first..first + short
 }
 
-/// Says that a test is left out, unless the tests run to their full length.
-#[expect(clippy::print_stderr, reason = "a test that did nothing has to say so")]
-pub(crate) fn is_left_out() -> bool {
-    if !is_on() {
-        eprintln!("left out: set {LONG}=1 to run it");
+/// Each test that only `.ci/run --long` runs is ignored otherwise, and `.ci/run` skips it by its name.
+#[test]
+fn a_test_that_is_only_for_long_runs_has_it_in_its_name() {
+    let mut wrong = Vec::new();
+    let mut names = 0;
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it");
+    for entry in walkdir::WalkDir::new(tests) {
+        let file = entry.unwrap().into_path();
+        if file.extension().is_none_or(|end| end != "rs") {
+            continue;
+        }
+        let code = fs_err::read_to_string(&file).unwrap();
+        let mut is_long = false;
+        for line in code.lines() {
+            if let Some(name) = line.trim().strip_prefix("fn ") {
+                let is_named = name.starts_with("long_");
+                names += usize::from(is_named);
+                if is_named != is_long {
+                    wrong.push(format!("{}: {name}", file.display()));
+                }
+            }
+            let is_attribute = line.trim().starts_with("#[");
+            is_long = line.trim() == "#[ignore = \"long\"]" || is_long && is_attribute;
+        }
     }
-    !is_on()
+    assert_eq!(wrong, [""; 0]);
+    assert!(names > 20, "{names}");
 }

@@ -38,15 +38,6 @@ macro_rules! assert_lacks {
     }};
 }
 
-/// Leaves out what follows in a test, and says so, unless the tests run to their full length.
-macro_rules! only_in_long {
-    () => {
-        if $crate::support::long::is_left_out() {
-            return;
-        }
-    };
-}
-
 pub(crate) mod bundles;
 pub(crate) mod demo;
 mod digests;
