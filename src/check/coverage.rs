@@ -1,5 +1,5 @@
-//! [`Coverage`]: a table of the device code of each library for each target. And the targets of a
-//! set, from its device wheels or from the device code inside fat libraries.
+//! [`Coverage`]: a table of the device code of each library for each target. And [`targets`]: the targets
+//! of a set, from its device wheels or from the device code inside fat libraries.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,29 +27,47 @@ pub struct Coverage {
     pub libraries: BTreeMap<String, LibraryRow>,
 }
 
-/// The code of one library.
+/// The device code of one library.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct LibraryRow {
-    /// By target. There is no code for a target without a cell.
+    /// The amounts of code by target. A target without code has no cell.
     pub cells: BTreeMap<String, Cell>,
     /// The first package in which the library was found.
     #[serde(skip)]
     pub(super) file: String,
-    /// Whether the library does not work without it, as it does without the databases of `MIOpen`.
+    /// Whether the library needs its device code. `MIOpen` works without its databases.
     #[serde(skip)]
     pub(super) is_needed: bool,
-    /// The targets for which it only has code for XNACK, each with the package.
+    /// The targets for which the library only has code that needs XNACK, each with the file name of the
+    /// package.
     #[serde(skip)]
     pub(super) only_with_xnack: BTreeMap<String, String>,
 }
 
-/// The code of a library in one file, and whether devices need XNACK to run it.
+/// The code of a library in one file.
 struct LibraryCode {
     library: String,
+    /// Whether only devices with XNACK on run it.
     needs_xnack: bool,
+    /// Whether the library works without it.
     is_optional: bool,
     cell: Cell,
+}
+
+/// The code of a library in one file of a wheel, and the target in whose column it counts.
+struct TargetCode<'a> {
+    code: LibraryCode,
+    target: &'a Target,
+    wheel: &'a WheelFile,
+}
+
+/// A library that has code for some targets, but not for the one that was asked for.
+#[derive(Debug, PartialEq, Eq)]
+pub struct CoverageGap<'a> {
+    pub library: &'a str,
+    /// The targets for which the library has code.
+    pub covered: Vec<&'a str>,
 }
 
 impl Coverage {
@@ -57,45 +75,49 @@ impl Coverage {
     /// fat libraries.
     pub fn of(set: &SetFacts) -> Self {
         let targets = targets(set);
-        let devices = set.device_targets();
-        let mut found: Vec<(LibraryCode, &Target, &WheelFile)> = Vec::new();
-        for (target, wheel) in &devices {
-            let is_its =
-                |it: &&MemberFacts| is_device_file(&it.path) && names_no_other(&it.path, target);
-            for member in wheel.members.iter().filter(is_its) {
-                let content = member.content.as_ref().ok();
-                let codes = in_member(&member.path, content, target).into_iter();
-                found.extend(codes.map(|code| (code, target, *wheel)));
+        let device_targets = set.device_targets();
+        let mut target_codes: Vec<TargetCode<'_>> = Vec::new();
+        for (target, wheel) in &device_targets {
+            for member in &wheel.members {
+                if is_device_file(&member.path) && may_be_for(&member.path, target) {
+                    let codes = codes_in_member(member, target).into_iter();
+                    target_codes.extend(codes.map(|code| TargetCode { code, target, wheel }));
+                }
             }
         }
-        for (wheel, member, carried) in fat(set) {
+        for FatLibrary { wheel, member, code } in fat_libraries(set) {
             for target in &targets {
-                let accepted = accepted(target);
-                let own = carried.iter().filter(|it| accepted.contains(&it.0.base()));
-                let codes = own.map(|(code, cell)| inside(&member.path, code, *cell));
-                found.extend(codes.map(|code| (code, target, wheel)));
+                let runnable = library_targets(target);
+                for (code_target, cell) in code {
+                    if runnable.contains(&code_target.base()) {
+                        let code = code_inside(&member.path, code_target, *cell);
+                        target_codes.push(TargetCode { code, target, wheel });
+                    }
+                }
             }
         }
-        if devices.is_empty() {
-            found.extend(beside(set, &targets));
+        // A set with device wheels has all separate files of device code in them. Another rule reports such
+        // a file in a host wheel.
+        if device_targets.is_empty() {
+            target_codes.extend(device_files_in_host_wheels(set, &targets));
         }
         // Code that needs XNACK is added to the cell of the plain target. Without code for the
         // plain target it does not cover the target, because devices run with XNACK off by default.
-        found.sort_by_key(|(code, ..)| code.needs_xnack);
+        // The loop below sees all plain code first, so that it knows which case it has.
+        target_codes.sort_by_key(|target_code| target_code.code.needs_xnack);
         let mut coverage = Self {
             targets: targets.iter().map(ToString::to_string).collect(),
             libraries: BTreeMap::new(),
         };
-        for (code, target, wheel) in found {
-            let target = target.to_string();
+        for TargetCode { code, target, wheel } in target_codes {
             let file = &wheel.package.file;
             let row = coverage.libraries.entry(code.library).or_default();
             row.is_needed |= !code.is_optional;
-            if code.needs_xnack && !row.cells.contains_key(&target) {
-                row.only_with_xnack.insert(target, file.clone());
+            if code.needs_xnack && !row.cells.contains_key(target.as_str()) {
+                row.only_with_xnack.insert(target.to_string(), file.clone());
                 continue;
             }
-            row.cells.entry(target).or_default().add(code.cell);
+            row.cells.entry(target.to_string()).or_default().add(code.cell);
             if row.file.is_empty() {
                 row.file.clone_from(file);
             }
@@ -103,16 +125,16 @@ impl Coverage {
         coverage
     }
 
-    /// Adds the rows of another part of the set, with a suffix after their names.
+    /// Adds the rows of another part of the set, with `suffix` after their names.
     pub fn extend(&mut self, other: Self, suffix: &str) {
         self.targets.extend(other.targets);
         self.targets.sort();
         self.targets.dedup();
         for (library, row) in other.libraries {
-            let own = self.libraries.entry(library + suffix).or_default();
-            // Count what several parts share only once.
+            let sum = self.libraries.entry(library + suffix).or_default();
+            // Several parts may share the files of a library, so their cells are not added up.
             for (target, cell) in row.cells {
-                let known = own.cells.entry(target).or_default();
+                let known = sum.cells.entry(target).or_default();
                 if cell.bytes > known.bytes {
                     *known = cell;
                 }
@@ -126,51 +148,60 @@ impl Coverage {
         rows.filter(|row| row.cells.contains_key(target.as_str())).count()
     }
 
-    /// The libraries without code for this target, each with the targets for which it has code. Not
-    /// those that ROCm does not build for it (`not-built` in `target.toml`).
-    pub fn gaps(&self, target: &Target) -> Vec<(&str, Vec<&str>)> {
+    /// The libraries without code for this target. A library that ROCm does not build for the target
+    /// (`not-built` in `target.toml`) is not among them.
+    pub fn gaps(&self, target: &Target) -> Vec<CoverageGap<'_>> {
         let name = target.as_str();
-        let rows = self.libraries.iter();
-        rows.filter(|(_, row)| row.is_needed)
+        let table = TargetTable::builtin();
+        self.libraries
+            .iter()
+            .filter(|(_, row)| row.is_needed)
+            // Another rule reports a library that only has code for XNACK.
             .filter(|(_, row)| {
                 !row.cells.contains_key(name) && !row.only_with_xnack.contains_key(name)
             })
-            .filter(|(library, _)| TargetTable::builtin().has_library(library, target))
-            .map(|(library, row)| {
-                let others = row.cells.keys().map(String::as_str);
-                (library.as_str(), others.collect())
+            .filter(|(library, _)| table.has_library(library, target))
+            .map(|(library, row)| CoverageGap {
+                library,
+                covered: row.cells.keys().map(String::as_str).collect(),
             })
             .collect()
     }
 }
 
-/// The longest name in the table. Keys are arbitrary text, and may be much longer.
+/// The longest name in the table. The keys of an archive are arbitrary text, and may be much longer.
 const LONGEST_NAME: usize = 80;
 
-/// The code in a file for a target, by library. Empty for a damaged archive.
-fn in_member(path: &str, content: Option<&ContentFacts>, target: &Target) -> Vec<LibraryCode> {
+/// The code for a target in a member of a device wheel, by library. Empty for a damaged archive.
+fn codes_in_member(member: &MemberFacts, target: &Target) -> Vec<LibraryCode> {
+    let content = member.content.as_ref().ok();
     if let Some(archive) = content.and_then(ContentFacts::archive) {
-        let found = found_for(target);
-        let codes = archive.codes().iter();
-        let codes = codes.filter(|code| found.contains(&code.target.base()));
-        let codes = codes.map(|code| {
-            let key = code.key.rsplit_once('#').map_or(&*code.key, |it| it.0);
-            inside(key, &code.target, Cell::of_code(code.packed))
-        });
-        codes.collect()
-    } else if has_extension(path, "kpack") {
-        Vec::new()
-    } else {
-        vec![as_file(path, content)]
+        let usable = archived_targets(target);
+        return archive
+            .codes()
+            .iter()
+            .filter(|code| usable.contains(&code.target.base()))
+            .map(|code| {
+                // A key is the path of a library and the number of a bundle in it: `lib/a.so#1`.
+                let path = code.key.rsplit_once('#').map_or(&*code.key, |(path, _)| path);
+                code_inside(path, &code.target, Cell::of_code(code.packed))
+            })
+            .collect();
     }
+    if has_extension(&member.path, "kpack") {
+        return Vec::new();
+    }
+    vec![code_of_file(&member.path, content)]
 }
 
-/// Code for a target inside a file: of the library at a path, or with a key in an archive.
-fn inside(path: &str, target: &CodeTarget, cell: Cell) -> LibraryCode {
-    let name: String = file_name(path).chars().take(LONGEST_NAME).collect();
-    let name = if name.is_empty() { "(unnamed)" } else { &name };
+/// Code for a target inside a library, or in an archive that has the path of the library in its keys.
+fn code_inside(path: &str, target: &CodeTarget, cell: Cell) -> LibraryCode {
+    let mut name: String = file_name(path).chars().take(LONGEST_NAME).collect();
+    if name.is_empty() {
+        "(unnamed)".clone_into(&mut name);
+    }
     LibraryCode {
-        library: one_line(name),
+        library: one_line(&name),
         needs_xnack: !target.runs_with_xnack_off(),
         is_optional: false,
         cell,
@@ -178,42 +209,45 @@ fn inside(path: &str, target: &CodeTarget, cell: Cell) -> LibraryCode {
 }
 
 /// A separate file of device code.
-fn as_file(path: &str, content: Option<&ContentFacts>) -> LibraryCode {
+fn code_of_file(path: &str, content: Option<&ContentFacts>) -> LibraryCode {
     LibraryCode {
         library: path_facts::library(path),
         needs_xnack: match content.map(|content| &content.code) {
             Some(DeviceCodeFacts::Objects(targets)) if !targets.is_empty() => {
                 targets.iter().all(|it| !it.runs_with_xnack_off())
             }
+            // The file does not say its targets, so its name has to.
             _ => path.contains("xnack+"),
         },
-        is_optional: path.parse().is_ok_and(|it| databases::is_optional(&it)),
+        is_optional: path.parse().is_ok_and(|path| databases::is_optional(&path)),
         cell: Cell { files: 1, code_objects: 0, bytes: content.map_or(0, |content| content.len) },
     }
 }
 
 /// Separate files of device code in host wheels, whose paths name one of the targets.
-fn beside<'a>(
+fn device_files_in_host_wheels<'a>(
     set: &'a SetFacts,
     targets: &'a BTreeSet<Target>,
-) -> Vec<(LibraryCode, &'a Target, &'a WheelFile)> {
-    let mut found = Vec::new();
-    for (wheel, member) in set.members().filter(|(_, it)| is_device_file(&it.path)) {
+) -> Vec<TargetCode<'a>> {
+    let mut target_codes = Vec::new();
+    for (wheel, member) in set.members().filter(|(_, member)| is_device_file(&member.path)) {
         let content = member.content.as_ref().ok();
         let is_host = content.is_some_and(|it| it.elf().is_some() || it.imports.is_some());
         if is_host || has_extension(&member.path, "py") {
             continue;
         }
-        let named = named(&member.path);
-        let own = targets.iter().filter(|it| named.contains(*it));
-        found.extend(own.map(|it| (as_file(&member.path, content), it, wheel)));
+        let named = targets_below_top(&member.path);
+        for target in targets.iter().filter(|it| named.contains(*it)) {
+            let code = code_of_file(&member.path, content);
+            target_codes.push(TargetCode { code, target, wheel });
+        }
     }
-    found
+    target_codes
 }
 
 /// The targets that the path of a file names. The top-level directory does not count: it may have the
 /// name of the family.
-fn named(path: &str) -> BTreeSet<Target> {
+fn targets_below_top(path: &str) -> BTreeSet<Target> {
     path_facts::covered(path.split_once('/').map_or("", |(_, inside)| inside))
 }
 
@@ -225,24 +259,25 @@ pub(super) fn is_device_file(path: &str) -> bool {
     !top.ends_with(".dist-info") && !is_list && inside != "__init__.py"
 }
 
-/// Whether a file of a device wheel is not for another target that shares the wheel: a file whose path
-/// names `gfx1250-strict` is not for `gfx1250`, and the other way round.
-fn names_no_other(path: &str, target: &Target) -> bool {
+/// Whether a file of a device wheel may be for this target, by the targets in its path. A file whose path
+/// names `gfx1250-strict` is not for `gfx1250`, which shares the wheel, and the other way round.
+fn may_be_for(path: &str, target: &Target) -> bool {
     let named = path_facts::targets(path);
     let shares_wheel = |other: &Target| other.packaged() == target.packaged();
     named.contains(target) || !named.iter().any(shares_wheel)
 }
 
-/// SPIR-V, which is compiled for a device when it is loaded.
-const LATER: &str = "amdgcnspirv";
+/// A library in a host wheel that contains its device code.
+pub(super) struct FatLibrary<'a> {
+    pub(super) wheel: &'a WheelFile,
+    pub(super) member: &'a MemberFacts,
+    pub(super) code: &'a BTreeMap<CodeTarget, Cell>,
+}
 
-/// A host wheel, a library in it that contains its device code, and that code.
-type FatLibrary<'a> = (&'a WheelFile, &'a MemberFacts, &'a BTreeMap<CodeTarget, Cell>);
-
-pub(super) fn fat(set: &SetFacts) -> impl Iterator<Item = FatLibrary<'_>> {
+pub(super) fn fat_libraries(set: &SetFacts) -> impl Iterator<Item = FatLibrary<'_>> {
     set.contents().filter_map(|(wheel, member, content)| match &content.code {
-        DeviceCodeFacts::Fat(carried) if wheel.device_target().is_none() => {
-            Some((wheel, member, carried))
+        DeviceCodeFacts::Fat(code) if wheel.device_target().is_none() => {
+            Some(FatLibrary { wheel, member, code })
         }
         _ => None,
     })
@@ -251,15 +286,15 @@ pub(super) fn fat(set: &SetFacts) -> impl Iterator<Item = FatLibrary<'_>> {
 /// The targets of the device wheels. Without device wheels, the targets of the families in the
 /// names of packages, and of the code in fat libraries.
 pub(super) fn targets(set: &SetFacts) -> BTreeSet<Target> {
-    let devices = set.device_targets();
-    if !devices.is_empty() {
-        return devices.into_keys().collect();
+    let device_targets = set.device_targets();
+    if !device_targets.is_empty() {
+        return device_targets.into_keys().collect();
     }
-    let promised = set.wheels.iter().flat_map(|wheel| promised(wheel));
-    let carried = fat(set)
-        .flat_map(|(.., carried)| carried.keys())
+    let in_families = set.wheels.iter().flat_map(|wheel| family_targets(wheel));
+    let in_libraries = fat_libraries(set)
+        .flat_map(|library| library.code.keys())
         .filter_map(|code_target| code_target.base().target());
-    promised.chain(carried).collect()
+    in_families.chain(in_libraries).collect()
 }
 
 /// Whether it is a legacy set: no device wheels, and libraries for families.
@@ -268,8 +303,8 @@ pub(super) fn is_legacy(set: &SetFacts) -> bool {
     set.device_wheels().is_empty() && wheels.any(|wheel| wheel.package.libraries_family().is_some())
 }
 
-/// The targets of the family in the name of a package.
-pub(super) fn promised(wheel: &WheelFile) -> Vec<Target> {
+/// The targets of the family in the name of a package. The package promises code for them.
+pub(super) fn family_targets(wheel: &WheelFile) -> Vec<Target> {
     let table = TargetTable::builtin();
     let Some(name) = wheel.package.libraries_family() else {
         return Vec::new();
@@ -278,30 +313,29 @@ pub(super) fn promised(wheel: &WheelFile) -> Vec<Target> {
     family.into_iter().flat_map(|family| table.targets(family)).cloned().collect()
 }
 
-/// Whether some of the code runs on a target with XNACK off.
-pub(super) fn serves(carried: &BTreeMap<CodeTarget, Cell>, target: &Target) -> bool {
-    let accepted = accepted(target);
-    carried.keys().any(|code| code.runs_with_xnack_off() && accepted.contains(&code.base()))
-}
+/// SPIR-V, which the runtime compiles for the device when it loads the code.
+const SPIRV: &str = "amdgcnspirv";
 
-/// The targets whose code in a library runs on `target` without features.
-fn accepted(target: &Target) -> BTreeSet<CodeTarget> {
-    found_for(target).into_iter().chain(LATER.parse()).collect()
+/// The targets whose code in a library runs on `target`, which has no features.
+fn library_targets(target: &Target) -> BTreeSet<CodeTarget> {
+    archived_targets(target).into_iter().chain(SPIRV.parse()).collect()
 }
 
 /// The targets whose code in an archive the runtime uses for `target`.
-pub(super) fn found_for(target: &Target) -> BTreeSet<CodeTarget> {
+pub(super) fn archived_targets(target: &Target) -> BTreeSet<CodeTarget> {
     wanted(&CodeTarget::from(&target.base())).into_iter().collect()
 }
 
 /// Whether a set has any code for a target.
 pub(super) fn covers(set: &SetFacts, target: &Target) -> bool {
-    let has_code = |wheel: &&WheelFile| {
+    let has_file = |wheel: &&WheelFile| {
         let mut files = wheel.members.iter().filter(|member| is_device_file(&member.path));
-        files.any(|member| names_no_other(&member.path, target))
+        files.any(|member| may_be_for(&member.path, target))
     };
-    set.device_targets().get(target).is_some_and(has_code)
-        || fat(set).any(|(.., carried)| serves(carried, target))
+    let runnable = library_targets(target);
+    let runs = |code: &CodeTarget| code.runs_with_xnack_off() && runnable.contains(&code.base());
+    set.device_targets().get(target).is_some_and(has_file)
+        || fat_libraries(set).any(|library| library.code.keys().any(runs))
 }
 
 #[cfg(test)]
@@ -324,11 +358,12 @@ mod tests {
             ]),
         };
         let target: Target = "gfx1100".parse().unwrap();
-        assert_eq!(coverage.gaps(&target), [("hipblaslt", vec!["gfx942"])]);
+        let gap = CoverageGap { library: "hipblaslt", covered: vec!["gfx942"] };
+        assert_eq!(coverage.gaps(&target), [gap]);
         assert_eq!(coverage.count(&target), 1);
         // hipBLASLt is not built for it.
         let older = "gfx1030".parse().unwrap();
-        let all = vec!["gfx1100", "gfx942"];
-        assert_eq!(coverage.gaps(&older), [("blas", all)]);
+        let gap = CoverageGap { library: "blas", covered: vec!["gfx1100", "gfx942"] };
+        assert_eq!(coverage.gaps(&older), [gap]);
     }
 }

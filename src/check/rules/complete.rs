@@ -153,7 +153,7 @@ fn is_in_libraries(set: &SetFacts, name: &DistName) -> bool {
     let names = DistNames::built_in();
     let target = names.libraries_family(name);
     match target.and_then(|it| it.parse::<Target>().ok()) {
-        Some(target) => set.wheels.iter().any(|it| coverage::promised(it).contains(&target)),
+        Some(target) => set.wheels.iter().any(|it| coverage::family_targets(it).contains(&target)),
         None => names.device_scope(name).is_some(),
     }
 }

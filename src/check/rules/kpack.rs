@@ -108,7 +108,7 @@ fn foreign_code(
     findings: &mut Findings,
 ) {
     let own = targets.iter().filter(|it| it.packaged() == *target);
-    let accepted: BTreeSet<CodeTarget> = own.flat_map(coverage::found_for).collect();
+    let accepted: BTreeSet<CodeTarget> = own.flat_map(coverage::archived_targets).collect();
     let is_foreign = |target: &CodeTarget| !accepted.contains(&target.base());
     for (member, content) in wheel.contents() {
         let foreign = match &content.code {

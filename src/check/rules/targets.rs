@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::{Observed, complete::advertised};
 use crate::{
     check::{
-        coverage::{self, Coverage, is_device_file},
+        coverage::{self, Coverage, CoverageGap, FatLibrary, is_device_file},
         facts::{MemberFacts, SetFacts, WheelFile},
         path_facts,
         rule::{self, Findings},
@@ -167,7 +167,7 @@ fn gaps(seen: &Observed<'_>, findings: &mut Findings) {
         let Some(wheel) = wheels.get(&target).filter(|_| has_some) else {
             continue;
         };
-        for (library, others) in table.gaps(&target) {
+        for CoverageGap { library, covered: others } in table.gaps(&target) {
             let fact = gap(library, &others, target.as_str());
             findings.of(rule::UNCOVERED_LIBRARY, &wheel.package.file, fact);
         }
@@ -181,13 +181,13 @@ fn fat_gaps(set: &SetFacts, table: &Coverage, findings: &mut Findings) {
     for target in known.filter(|it| TargetTable::builtin().product(it).is_some()) {
         if table.count(&target) == 0 {
             let promising = set.wheels.iter();
-            for wheel in promising.filter(|it| coverage::promised(it).contains(&target)) {
+            for wheel in promising.filter(|it| coverage::family_targets(it).contains(&target)) {
                 let fact = format!("no library has code for {target}, which is of its family");
                 findings.of(rule::UNCOVERED_IN_FAMILY, &wheel.package.file, fact);
             }
             continue;
         }
-        for (library, others) in table.gaps(&target) {
+        for CoverageGap { library, covered: others } in table.gaps(&target) {
             let entry = lacking.entry(library).or_insert((others, Vec::new()));
             entry.1.push(target.to_string());
         }
@@ -209,7 +209,7 @@ pub(super) fn covers(set: &SetFacts, target: &Target) -> bool {
 }
 
 fn lack(set: &SetFacts, target: &Target) -> Option<String> {
-    let is_fat = set.device_wheels().is_empty() && coverage::fat(set).next().is_some();
+    let is_fat = set.device_wheels().is_empty() && coverage::fat_libraries(set).next().is_some();
     match (coverage::covers(set, target), advertised(set).contains(&target.packaged())) {
         (false, _) if is_fat => Some(format!("no library has code for `{target}`")),
         (false, _) if set.device_wheels().contains_key(&target.packaged()) => {
@@ -224,8 +224,8 @@ fn lack(set: &SetFacts, target: &Target) -> Option<String> {
 /// In a set with device wheels, no other wheel contains device code: neither files of it, nor
 /// libraries with it.
 fn host_wheels(set: &SetFacts, findings: &mut Findings) {
-    for (wheel, member, carried) in coverage::fat(set) {
-        let targets = carried.keys().map(CodeTarget::as_str).join(", ");
+    for FatLibrary { wheel, member, code } in coverage::fat_libraries(set) {
+        let targets = code.keys().map(CodeTarget::as_str).join(", ");
         let fact = format!("it still carries its device code, for {targets}");
         findings.at(rule::DEVICE_FILE_IN_HOST_WHEEL, (wheel, member), fact);
     }
