@@ -5,7 +5,11 @@ use std::{collections::BTreeSet, num::NonZeroUsize, sync::Arc};
 
 use itertools::Itertools as _;
 
-use super::{content, file_name, tarball, wheel::keep};
+use super::{
+    content::{self, SizeAndDigest},
+    file_name, tarball,
+    wheel::keep,
+};
 use crate::{
     archive::{TarEntry, TarKind},
     check::{
@@ -85,28 +89,34 @@ fn observe(
 fn devel_entry(entry: &TarEntry, file: Option<&FileSource>) -> Result<DevelEntry> {
     let content = match (&entry.kind, file) {
         (TarKind::File { .. }, Some(file)) => Some(in_tree(file, entry)?),
-        (TarKind::File { .. }, None) => Some(content::plain((Some(Sha256::of(b"")), 0), None)),
+        // Only an empty file may come without a source.
+        (TarKind::File { .. }, None) => {
+            let empty = SizeAndDigest { len: 0, sha256: Some(Sha256::of(b"")) };
+            Some(content::plain(empty, None))
+        }
         _ => None,
     };
     Ok(DevelEntry { entry: entry.clone(), content })
 }
 
 fn in_tree(file: &FileSource, entry: &TarEntry) -> Result<ContentFacts> {
+    let keep = tarball::keep_in_tree(entry.path.as_str());
     let content = file
-        .examine(|file| content::examine(file, None, tarball::keep_in_tree(entry.path.as_str())));
-    let content = content.and_then(|it| Ok(it?));
-    let content = content.with_context(|| format!("failed to examine `{}`", entry.path))?;
+        .examine(|file| content::examine(file, None, keep))
+        .and_then(|it| Ok(it?))
+        .with_context(|| format!("failed to examine `{}`", entry.path))?;
     Ok(tarball::in_tree(content))
 }
 
 fn member_facts(member: &BuiltMember) -> Result<MemberFacts> {
-    let (path, sha256) = (member.path.as_str(), Some(member.sha256));
+    let path = member.path.as_str();
+    let size = SizeAndDigest { len: member.len, sha256: Some(member.sha256) };
     let seen = match &member.tree {
         // The archive itself is not examined, only what is in it.
         Some(_) => None,
-        None => member.source.examine(|file| content::examine(file, sha256, keep(path)))?,
+        None => member.source.examine(|file| content::examine(file, size.sha256, keep(path)))?,
     };
-    let content = seen.unwrap_or_else(|| Ok(content::plain((sha256, member.len), None)))?;
+    let content = seen.unwrap_or_else(|| Ok(content::plain(size, None)))?;
     Ok(MemberFacts {
         path: path.to_owned(),
         kind: MemberKind::File,
@@ -119,8 +129,8 @@ fn sdist(package: CheckedPackage, members: &[BuiltMember]) -> SdistFile {
     let files = members.iter().map(|member| {
         let path = member.path.as_str();
         let kept = member.as_text().filter(|_| tarball::is_text(path));
-        let content = (Some(member.sha256), member.len);
-        (path.to_owned(), content::plain(content, kept.map(<[u8]>::to_vec)))
+        let size = SizeAndDigest { len: member.len, sha256: Some(member.sha256) };
+        (path.to_owned(), content::plain(size, kept.map(<[u8]>::to_vec)))
     });
     let contents = SdistContents {
         files: files.collect(),

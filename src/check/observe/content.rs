@@ -89,7 +89,8 @@ pub(super) fn read(
     let begin = &begin[..count];
     let form = Form::of(begin, is_kept);
     let mut whole = ForwardStream(begin.chain(&mut source));
-    let (mut seen, mut held) = (ContentFacts::default(), None);
+    let mut seen = ContentFacts::default();
+    let mut held = None;
     if how == Hold::Nothing && !is_kept {
         whole.skip(u64::MAX)?;
     } else if form == Form::Other {
@@ -104,10 +105,10 @@ pub(super) fn read(
         seen = form.examine(&file)?;
         held = Some(file.into_bytes());
     }
-    let content = hashed(hasher, len)?;
-    let kept = held.take_if(|_| is_kept);
-    let kept = kept.and_then(Spool::into_memory);
-    Ok((seen.of(content, kept), held))
+    let size = SizeAndDigest::of_hashed(hasher, len)?;
+    // Bytes that are kept are facts, and are not handed over as a binary too.
+    let kept = held.take_if(|_| is_kept).and_then(Spool::into_memory);
+    Ok((seen.with_size(size, kept), held))
 }
 
 /// Examines a file that can be read at any offset, and whose digest is known or is not asked for.
@@ -117,7 +118,8 @@ pub(super) fn examine(
     keep: Keep,
 ) -> io::Result<ContentFacts> {
     let from = |len| ReadFrom::new(file, 0).take(len);
-    let (mut begin, len) = (Vec::new(), file.len());
+    let len = file.len();
+    let mut begin = Vec::new();
     from(BEGIN as u64).read_to_end(&mut begin)?;
     let form = Form::of(&begin, keep.is_for(len));
     let seen = match form {
@@ -131,7 +133,7 @@ pub(super) fn examine(
     if let Some(kept) = &mut kept {
         from(len).read_to_end(kept)?;
     }
-    Ok(seen.of((sha256, len), kept))
+    Ok(seen.with_size(SizeAndDigest { len, sha256 }, kept))
 }
 
 /// What the first bytes of a file say about the rest.
@@ -180,26 +182,35 @@ impl Form {
     }
 }
 
-/// The facts of a file of which nothing else is examined.
-pub(super) fn plain(content: (Option<Sha256>, u64), kept: Option<Vec<u8>>) -> ContentFacts {
-    ContentFacts::default().of(content, kept)
+/// The length of a file, and its digest if the digest is known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SizeAndDigest {
+    pub(super) len: u64,
+    pub(super) sha256: Option<Sha256>,
+}
+
+impl SizeAndDigest {
+    /// The length and digest of a file that was hashed. Fails if the file does not have `len` bytes.
+    pub(super) fn of_hashed(hasher: Hasher, len: u64) -> io::Result<Self> {
+        let (sha256, read) = hasher.finish();
+        if read != len {
+            return Err(io::Error::other(format!(
+                "it has {read} bytes, and {len} in the directory of the archive"
+            )));
+        }
+        Ok(Self { len, sha256: Some(sha256) })
+    }
+}
+
+/// The facts of a file that is not examined.
+pub(super) fn plain(size: SizeAndDigest, kept: Option<Vec<u8>>) -> ContentFacts {
+    ContentFacts::default().with_size(size, kept)
 }
 
 impl ContentFacts {
-    fn of(self, (sha256, len): (Option<Sha256>, u64), kept: Option<Vec<u8>>) -> Self {
-        Self { len, sha256, kept, ..self }
+    fn with_size(self, size: SizeAndDigest, kept: Option<Vec<u8>>) -> Self {
+        Self { len: size.len, sha256: size.sha256, kept, ..self }
     }
-}
-
-/// Digest and length of what was read. Fails if the file does not have `len` bytes.
-pub(super) fn hashed(hasher: Hasher, len: u64) -> io::Result<(Option<Sha256>, u64)> {
-    let (sha256, found) = hasher.finish();
-    if found != len {
-        return Err(io::Error::other(format!(
-            "it has {found} bytes, and {len} in the directory of the archive"
-        )));
-    }
-    Ok((Some(sha256), len))
 }
 
 /// Random access to a file that refuses reads longer than [`LONGEST_TABLE`], and remembers that it
@@ -240,7 +251,8 @@ fn examine_elf(file: &Tables<'_>) -> (Elf, DeviceCodeFacts) {
     let object = || code::of_elf(file.file).unwrap_or_default();
     let examined = elf::read(file).and_then(|facts| {
         let facts = facts.context("it is cut off after its first bytes")?;
-        let (mut faults, mut code) = (Vec::new(), object());
+        let mut faults = Vec::new();
+        let mut code = object();
         if is_loadable(&facts) {
             faults = elf::faults(file)?;
             code = code::of_host(file, facts.kpack_ref);

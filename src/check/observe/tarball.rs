@@ -15,7 +15,7 @@ use crate::{
         },
         observe::{
             BUFFER, ObserveProgress, Walk,
-            content::{self, Hold, Keep},
+            content::{self, Hold, Keep, SizeAndDigest},
             file_name,
         },
         path_facts::has_extension,
@@ -80,7 +80,7 @@ pub(super) fn read_devel(
     };
     tree.fault = walked.err().map(|error| format!("{error:#}"));
     io::copy(&mut source, &mut io::sink())?;
-    Ok((tree, content::plain(content::hashed(hasher, len)?, None)))
+    Ok((tree, content::plain(SizeAndDigest::of_hashed(hasher, len)?, None)))
 }
 
 /// Which files of the tree the rules need as bytes: the CMake files by which a project finds a
@@ -222,7 +222,7 @@ fn contents(
             source.read_to_end(text.insert(Vec::new()))?;
         }
         io::copy(&mut source, &mut io::sink())?;
-        found.files.insert(path, content::plain(content::hashed(hasher, len)?, text));
+        found.files.insert(path, content::plain(SizeAndDigest::of_hashed(hasher, len)?, text));
     }
     Ok(found)
 }

@@ -20,7 +20,7 @@ use crate::{
         facts::{CheckedPackage, ContentFacts, DevelTree, MemberFacts, WheelFile},
         observe::{
             BUFFER, ObserveProgress, PackageReader, Walk, bytes,
-            content::{self, Hold, Keep},
+            content::{self, Hold, Keep, SizeAndDigest},
             file_name, tarball,
         },
         path_facts::has_extension,
@@ -254,7 +254,8 @@ impl Outline {
             let listed = listed.map(|(index, entry)| {
                 let read = read.remove(&index);
                 read.unwrap_or_else(|| {
-                    member_facts(entry, Ok(content::plain((None, entry.len), None)))
+                    let size = SizeAndDigest { len: entry.len, sha256: None };
+                    member_facts(entry, Ok(content::plain(size, None)))
                 })
             });
             listed.collect()
@@ -378,12 +379,13 @@ impl<R: BufRead> Read for Inflate<'_, R> {
             let packed = self.packed.fill_buf()?;
             let is_end = packed.is_empty();
             let flush = if is_end { FlushDecompress::Finish } else { FlushDecompress::None };
-            let (taken, made) = (self.inflater.total_in(), self.inflater.total_out());
+            let taken_before = self.inflater.total_in();
+            let made_before = self.inflater.total_out();
             let status = self.inflater.decompress(packed, buffer, flush);
-            let taken = usize::try_from(self.inflater.total_in() - taken);
-            let made = usize::try_from(self.inflater.total_out() - made);
+            let taken = usize::try_from(self.inflater.total_in() - taken_before);
             self.packed.consume(taken.map_err(io::Error::other)?);
-            let made = made.map_err(io::Error::other)?;
+            let made = usize::try_from(self.inflater.total_out() - made_before)
+                .map_err(io::Error::other)?;
             match status {
                 Err(_) => return Err(io::Error::other("corrupt deflate stream")),
                 Ok(status) if made > 0 || status == Status::StreamEnd || buffer.is_empty() => {
