@@ -15,15 +15,17 @@ use crate::{
 
 /// The page with a section about each rule.
 const PAGE: &str = include_str!("../../docs/checks.md");
-/// These sections by the id of the rule. Documents need one for each finding, of which there may be
-/// 100,000.
+/// The sections of the page by the id of their rule. The page is split once, because a document takes a
+/// section for each finding, and may have 100,000 findings.
 static SECTIONS: LazyLock<BTreeMap<&str, &str>> = LazyLock::new(|| {
-    let sections = PAGE.split("\n### ").filter_map(|it| it.split_once('\n'));
-    let sections = sections.filter_map(|(heading, text)| {
-        let (id, _) = heading.split_once(' ')?;
-        Some((id, text.split("\n#").next()?.trim()))
-    });
-    sections.collect()
+    PAGE.split("\n### ")
+        .filter_map(|section| {
+            let (heading, body) = section.split_once('\n')?;
+            let (id, _) = heading.split_once(' ')?;
+            // The last section of a group ends where the heading of the next group begins.
+            Some((id, body.split("\n#").next()?.trim()))
+        })
+        .collect()
 });
 
 /// The severity of a finding.
@@ -48,14 +50,14 @@ pub struct Rule {
     pub severity: Severity,
     /// Whether the rule needs the whole set.
     ///
-    /// A part is what one of several jobs builds and uploads. Packages that it requires, targets of
-    /// its links and libraries for its code may be in other parts, so that a part may break these
-    /// rules although the set is correct.
+    /// A part is what one of several jobs builds and uploads. Packages that a part requires, targets of
+    /// its links and libraries for its code may be in other parts, so that a part may break such a
+    /// rule although the set is correct.
     pub needs_whole_set: bool,
-    /// Whether it says that a file is damaged, replaced or hostile. Nothing is to be accepted or
-    /// tried again then: the file must be replaced.
+    /// Whether the rule says that a file is damaged, replaced or hostile. Users must replace the file:
+    /// it does not help them to accept the finding, or to try again.
     pub is_damage: bool,
-    /// Whether packages seem to break it if another package is missing.
+    /// Whether a package seems to break the rule when another package is missing.
     pub is_consequence: bool,
 }
 
@@ -203,7 +205,7 @@ impl Rule {
         SECTIONS.get(self.id).copied().unwrap_or_default()
     }
 
-    /// How to fix it: the end of the section.
+    /// How to fix what the rule finds: the end of the section.
     pub fn fix(&self) -> &'static str {
         let fix = self.explanation().rsplit_once("Fix: ");
         fix.map_or("", |(_, fix)| fix.trim_end_matches('.'))
@@ -251,11 +253,11 @@ impl FromStr for RulePattern {
 
     fn from_str(text: &str) -> Result<Self, Invalid> {
         let pattern = Self(text.to_owned());
-        // `R` and the empty text would match every id. They are mistakes.
+        // `R` and the empty text would match every id: such a pattern is a mistake.
         let refuse = |problem| Err(Invalid::new(problem, text));
         match RULES.iter().filter(|rule| pattern.fits(rule)).count() {
             0 => refuse("no rule is called that"),
-            it if it < RULES.len() => Ok(pattern),
+            count if count < RULES.len() => Ok(pattern),
             _ => refuse("every rule begins like that; write `RW4` for a group of them"),
         }
     }
@@ -274,9 +276,28 @@ pub struct Finding {
     pub member: Option<String>,
     /// What was seen, as a fragment of a sentence.
     pub fact: String,
-    /// The project of a package that is missing or unreadable, if it says that. Findings that only
-    /// follow from that are left out. Empty if the name of the package is invalid.
+    /// The project of a package that is missing or unreadable, if the finding says that. The report
+    /// leaves out the findings that only follow from it. Empty if the name of the package is invalid.
     pub(super) lacks: Option<String>,
+}
+
+/// A path in a package, which a finding is about.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PackagePath<'a> {
+    /// The file name of the package, with the directory of its family if it has one.
+    pub(super) package: &'a str,
+    pub(super) path: &'a str,
+}
+
+impl<'a> PackagePath<'a> {
+    /// Packages and their members stand for their names, so that a rule writes
+    /// `PackagePath::new(wheel, member)`.
+    pub(super) fn new(
+        package: &'a (impl AsRef<str> + ?Sized),
+        path: &'a (impl AsRef<str> + ?Sized),
+    ) -> Self {
+        Self { package: package.as_ref(), path: path.as_ref() }
+    }
 }
 
 /// Collects findings in the order in which the rules report them.
@@ -294,8 +315,7 @@ impl Findings {
         self.0.push(Finding::new(rule, fact).in_file(file));
     }
 
-    /// Adds a finding about a package that may be the cause of others, because `project` cannot be
-    /// read or is not there.
+    /// Adds a finding that may be the cause of other findings: `project` cannot be read, or is missing.
     pub(super) fn cause(
         &mut self,
         rule: &'static Rule,
@@ -311,18 +331,17 @@ impl Findings {
     pub(super) fn at(
         &mut self,
         rule: &'static Rule,
-        (file, member): (&(impl AsRef<str> + ?Sized), &(impl AsRef<str> + ?Sized)),
+        place: PackagePath<'_>,
         fact: impl Into<String>,
     ) {
-        let finding = Finding::new(rule, fact).in_file(file);
-        self.0.push(finding.at(member));
+        self.0.push(Finding::new(rule, fact).in_file(place.package).at(place.path));
     }
 
     /// Adds several findings about one path.
     pub(super) fn at_each(
         &mut self,
         rule: &'static Rule,
-        place: (&str, &str),
+        place: PackagePath<'_>,
         facts: impl IntoIterator<Item = impl Into<String>>,
     ) {
         for fact in facts {
@@ -359,8 +378,7 @@ impl Finding {
 
     /// The key by which findings are sorted: package, path, rule, fact.
     pub fn order(&self) -> (Option<&str>, Option<&str>, &str, &str) {
-        let (file, member) = (self.file.as_deref(), self.member.as_deref());
-        (file, member, self.rule.id, &self.fact)
+        (self.file.as_deref(), self.member.as_deref(), self.rule.id, &self.fact)
     }
 }
 
@@ -377,11 +395,11 @@ pub(super) fn one_line(text: &str) -> String {
 
 /// `` `a#0`, `a#1` and 3 more ``: the first names, up to `most`.
 pub(crate) fn some(names: impl IntoIterator<Item = impl fmt::Display>, most: usize) -> String {
-    let mut names = names.into_iter();
-    let first = names.by_ref().take(most).join("`, `");
-    match names.count() {
+    let mut remaining = names.into_iter();
+    let first = remaining.by_ref().take(most).join("`, `");
+    match remaining.count() {
         0 => format!("`{first}`"),
-        rest => format!("`{first}` and {rest} more"),
+        count => format!("`{first}` and {count} more"),
     }
 }
 

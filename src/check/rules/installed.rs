@@ -16,7 +16,7 @@ use crate::{
     check::{
         facts::{DevelTree, Elf, ElfFile, MemberFacts, MemberKind, WheelFile},
         path_facts::{file_name, has_extension, is_library},
-        rule::{self, Findings},
+        rule::{self, Findings, PackagePath},
     },
     elf::{self, ElfKind, Machine},
     loader::{Dotted, InstalledTree, SystemLibraries, is_loadable, missing_libraries},
@@ -34,7 +34,7 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
         clean(wheel, member, findings);
     }
     for (wheel, path, elf) in seen.set.elf_files() {
-        let place = (wheel, path);
+        let place = PackagePath::new(wheel, path);
         match elf {
             Elf::Damaged(why) => findings.at(rule::BROKEN_ELF, place, why),
             Elf::TooLarge => {
@@ -54,7 +54,11 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     for wheel in &seen.set.wheels {
         if let Some(tree) = &wheel.devel {
             if let Some(why) = &tree.fault {
-                findings.at(rule::BROKEN_DEVEL, (&wheel.package.file, &tree.member), why);
+                findings.at(
+                    rule::BROKEN_DEVEL,
+                    PackagePath::new(&wheel.package, &tree.member),
+                    why,
+                );
             } else {
                 manifest(wheel, tree, findings);
                 order(wheel, tree, findings);
@@ -67,7 +71,7 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
         let programs = programs.map(|(member, it)| (&*member.path, it));
         let files = wheel.files().filter(|(path, _)| is_library(path));
         for (path, _) in files.chain(programs).filter(|(_, it)| it.len == 0) {
-            findings.at(rule::BROKEN_ELF, (&wheel.package.file, path), "it is empty");
+            findings.at(rule::BROKEN_ELF, PackagePath::new(&wheel.package, path), "it is empty");
         }
     }
 }
@@ -80,7 +84,7 @@ fn is_program(member: &MemberFacts) -> bool {
 }
 
 fn clean(wheel: &WheelFile, member: &MemberFacts, findings: &mut Findings) {
-    let place = (wheel, member);
+    let place = PackagePath::new(wheel, member);
     let mode = || format!("its mode is {:o}", member.mode);
     if member.mode & SETUID_OR_SETGID != 0 {
         findings.at(rule::SETUID_MEMBER, place, mode());
@@ -96,7 +100,7 @@ fn clean(wheel: &WheelFile, member: &MemberFacts, findings: &mut Findings) {
     }
 }
 
-fn run_paths(place: (&str, &str), elf: &elf::ElfFacts, findings: &mut Findings) {
+fn run_paths(place: PackagePath<'_>, elf: &elf::ElfFacts, findings: &mut Findings) {
     let Some(run_path) = elf.run_path().filter(|_| is_loadable(elf)) else {
         return;
     };
@@ -112,7 +116,7 @@ fn run_paths(place: (&str, &str), elf: &elf::ElfFacts, findings: &mut Findings) 
     }
 }
 
-fn one_file(place: (&str, &str), elf: &ElfFile, seen: &Observed<'_>, findings: &mut Findings) {
+fn one_file(place: PackagePath<'_>, elf: &ElfFile, seen: &Observed<'_>, findings: &mut Findings) {
     let tree = &seen.tree;
     findings.at_each(rule::BROKEN_ELF, place, &elf.faults);
     if is_loadable(&elf.facts) {
@@ -122,15 +126,15 @@ fn one_file(place: (&str, &str), elf: &ElfFile, seen: &Observed<'_>, findings: &
         // The file name of a library is its SONAME, which files linked with it search for.
         let soname = elf.facts.soname.as_deref().unwrap_or_default();
         let is_library = elf.facts.kind == ElfKind::SharedObject && !soname.is_empty();
-        let is_there = || join(place.1, soname).is_some_and(|it| tree.has(&it));
-        if is_library && file_name(place.1) != soname && !is_there() {
+        let is_there = || join(place.path, soname).is_some_and(|it| tree.has(&it));
+        if is_library && file_name(place.path) != soname && !is_there() {
             let fact = format!("its SONAME is `{soname}`, and there is no such file beside it");
             findings.at(rule::SONAME_WITHOUT_FILE, place, fact);
         }
         newer_than(place, &elf.facts, findings);
     }
     if let Some(target) = &elf.launches {
-        let target_at = join(place.1, target);
+        let target_at = join(place.path, target);
         if target_at.is_none_or(|target| tree.file(&target).is_none()) {
             let fact = format!("it runs `{target}`, which no package of the set has");
             findings.at(rule::DANGLING_LAUNCHER, place, fact);
@@ -143,7 +147,7 @@ fn one_file(place: (&str, &str), elf: &ElfFile, seen: &Observed<'_>, findings: &
 }
 
 /// Reports the newest symbol version of each kind, if hosts need not have it.
-fn newer_than(place: (&str, &str), elf: &elf::ElfFacts, findings: &mut Findings) {
+fn newer_than(place: PackagePath<'_>, elf: &elf::ElfFacts, findings: &mut Findings) {
     let host = SystemLibraries::builtin();
     let needs = elf.versions.iter().filter(|it| host.has(&it.library));
     let versions = needs.flat_map(|needs| &needs.versions);
@@ -180,7 +184,7 @@ fn libraries(tree: &InstalledTree<'_>, findings: &mut Findings) {
         if file.is_second_name && first_names.contains(&(std::ptr::from_ref(elf), name)) {
             continue;
         }
-        let place = (file.package, &*library.path);
+        let place = PackagePath::new(file.package, &*library.path);
         if library.is_found_with_others {
             let fact = format!("`{name}` is found only when another library loads this one");
             findings.at(rule::LUCKY_LIBRARY, place, fact);
@@ -208,7 +212,7 @@ fn manifest(wheel: &WheelFile, tree: &DevelTree, findings: &mut Findings) {
         }
         return;
     };
-    let place = (wheel.package.file.as_str(), path);
+    let place = PackagePath::new(wheel, path);
     let Ok(found) = serde_json::from_slice::<Value>(bytes) else {
         return findings.at(rule::BROKEN_DEVEL, place, "not JSON");
     };
@@ -245,7 +249,7 @@ fn order(wheel: &WheelFile, tree: &DevelTree, findings: &mut Findings) {
     let mut seen: BTreeSet<&RelPath> = BTreeSet::new();
     for devel in &tree.entries {
         let path = &devel.entry.path;
-        let place = (wheel.package.file.as_str(), path.as_str());
+        let place = PackagePath::new(wheel, path.as_str());
         if path.components().next() != root.as_ref().map(RelPath::as_str) || path.depth() < 2 {
             let fact = "it does not lie below the first directory";
             findings.at(rule::BROKEN_DEVEL, place, fact);
@@ -291,7 +295,7 @@ fn links(wheel: &WheelFile, tree: &DevelTree, seen: &Observed<'_>, findings: &mu
         let is_inside = top.is_some() && top == root.as_ref().map(RelPath::as_str);
         let rule = if is_inside { rule::DANGLING_TREE_LINK } else { rule::DANGLING_DEVEL_LINK };
         let fact = format!("it leads to `{text}`, which does not exist");
-        findings.at(rule, (wheel.package.file.as_str(), path), fact);
+        findings.at(rule, PackagePath::new(wheel, path), fact);
     }
 }
 
@@ -340,7 +344,7 @@ fn cmake_packages(
                 let fact = format!(
                     "it asks for the CMake package `{name}`, which is missing; `{library}` is in the set"
                 );
-                let place = (wheel.package.file.as_str(), devel.entry.path.as_str());
+                let place = PackagePath::new(wheel, devel.entry.path.as_str());
                 findings.at(rule::MISSING_CMAKE_PACKAGE, place, fact);
             }
         }

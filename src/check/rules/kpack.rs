@@ -12,7 +12,7 @@ use crate::{
         coverage,
         facts::{DeviceArchive, DeviceCodeFacts, SetFacts, WheelFile},
         path_facts::has_extension,
-        rule::{self, Findings, some},
+        rule::{self, Findings, PackagePath, some},
         sparse::SparseFile,
     },
     kpack::{
@@ -48,18 +48,18 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
 fn unreadable(set: &SetFacts, findings: &mut Findings) -> bool {
     let mut is_known = true;
     for (wheel, member, content) in set.contents() {
-        let place = (&*wheel.package.file, &*member.path);
+        let place = PackagePath::new(wheel, member);
         match &content.code {
             DeviceCodeFacts::Unreadable(why) => {
                 findings.at(rule::UNREADABLE_DEVICE_CODE, place, why);
             }
             DeviceCodeFacts::Archive(_) => {}
-            _ if has_extension(place.1, "kpack") => {
+            _ if has_extension(place.path, "kpack") => {
                 let fact = "not an archive of device code";
                 findings.at(rule::UNREADABLE_DEVICE_CODE, place, fact);
             }
             // A `.debug` file has the section headers of a binary, but not its contents.
-            DeviceCodeFacts::Damaged(why) if !has_extension(place.1, "debug") => {
+            DeviceCodeFacts::Damaged(why) if !has_extension(place.path, "debug") => {
                 is_known = false;
                 findings.at(rule::BROKEN_KPACK_REFERENCE, place, why);
             }
@@ -74,7 +74,7 @@ fn one_library(library: &SplitLibrary<'_>, findings: &mut Findings) {
     let is_lost = |finds: &Finds| finds.keys.is_empty() && finds.lacking.is_empty();
     if !library.finds.is_empty() && library.finds.values().all(is_lost) {
         // The archives that its markers name, with `*` for the target.
-        let path = place.1.parse::<RelPath>().ok();
+        let path = place.path.parse::<RelPath>().ok();
         let markers = library.references.iter().map(|it| &it.marker);
         let paths = markers.flat_map(|it| &it.kpack_search_paths).map(|text| {
             let place = path.as_ref().and_then(|path| path.resolve_link(text));
@@ -124,7 +124,7 @@ fn foreign_code(
         };
         if !foreign.is_empty() {
             let fact = format!("it holds code for `{foreign}`, in the package of `{target}`");
-            findings.at(rule::FOREIGN_DEVICE_FILE, (wheel, member), fact);
+            findings.at(rule::FOREIGN_DEVICE_FILE, PackagePath::new(wheel, member), fact);
         }
     }
 }
@@ -142,7 +142,7 @@ fn unasked(target: &Target, wheel: &WheelFile, reach: &Reach<'_>, findings: &mut
         let (asked, unasked): (BTreeSet<&str>, BTreeSet<&str>) = keys.partition(is_asked);
         let lost = unasked.iter().filter(|key| reach.lacks(target, key));
         let lost: Vec<&str> = lost.copied().collect();
-        let place = (wheel, member);
+        let place = PackagePath::new(wheel, member);
         if !lost.is_empty() {
             let lost = some(&lost, MOST_KEYS);
             let fact = format!("no library looks for {lost} in it, and no other archive has it");
@@ -165,7 +165,7 @@ struct Reach<'a> {
 }
 
 struct SplitLibrary<'a> {
-    place: (&'a str, &'a str),
+    place: PackagePath<'a>,
     references: &'a [WrapperReference],
     finds: BTreeMap<Target, Finds>,
 }
@@ -188,7 +188,7 @@ impl<'a> Reach<'a> {
     fn of(set: &'a SetFacts) -> Self {
         let files = set.wheels.iter().flat_map(|wheel| {
             let files = wheel.files();
-            files.map(|(path, content)| ((&*wheel.package.file, path), content))
+            files.map(|(path, content)| (PackagePath::new(&wheel.package, path), content))
         });
         let libraries = files.filter_map(|(place, content)| match &content.code {
             DeviceCodeFacts::Split(references) => {
@@ -222,7 +222,7 @@ impl<'a> Reach<'a> {
         let variants = variants.filter(|it| it.base() == base);
         let devices: BTreeSet<CodeTarget> = [base.clone()].into_iter().chain(variants).collect();
         for library in &mut self.libraries {
-            let Ok(path) = library.place.1.parse::<RelPath>() else {
+            let Ok(path) = library.place.path.parse::<RelPath>() else {
                 continue;
             };
             let finds = library.finds.entry(target.clone()).or_default();

@@ -12,7 +12,7 @@ use crate::{
     check::{
         facts::{SdistFile, WheelFile},
         path_facts::has_extension,
-        rule::{self, Finding, Findings},
+        rule::{self, Finding, Findings, PackagePath},
     },
     index::is_ours,
     policy::catalog::CATALOG,
@@ -40,7 +40,7 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
         damaged(defects, findings);
         top_directory(sdist, findings);
         if let Ok(metadata) = &sdist.metadata {
-            requirements((&sdist.package.file, "PKG-INFO"), metadata, findings);
+            requirements(PackagePath::new(&sdist.package, "PKG-INFO"), metadata, findings);
         }
     }
 }
@@ -59,7 +59,7 @@ fn damaged(defects: Findings, findings: &mut Findings) {
 pub fn beside_ours(wheel: &WheelFile) -> Vec<Finding> {
     let mut findings = Findings::default();
     for member in &wheel.members {
-        let place = (wheel, member);
+        let place = PackagePath::new(wheel, member);
         let fact = match installed_place(&member.path) {
             InstalledPlace::Packages(path) => {
                 let top = path.split('/').next().unwrap_or_default();
@@ -80,12 +80,12 @@ pub fn beside_ours(wheel: &WheelFile) -> Vec<Finding> {
     if let Some((path, text)) = wheel.dist_info("entry_points.txt") {
         let facts = python::script_names(text);
         let facts = facts.iter().filter_map(|name| command_of_ours(name));
-        findings.at_each(rule::CONFLICTING_PATH, (&wheel.package.file, path), facts);
+        findings.at_each(rule::CONFLICTING_PATH, PackagePath::new(wheel, path), facts);
     }
     tags(wheel, &mut findings);
     if let Some((path, metadata)) = wheel.dist_info("METADATA").map(|it| it.0).zip(wheel.metadata())
     {
-        requirements((&wheel.package.file, path), &metadata, &mut findings);
+        requirements(PackagePath::new(wheel, path), &metadata, &mut findings);
     }
     findings.into_vec()
 }
@@ -137,12 +137,12 @@ fn tags(wheel: &WheelFile, findings: &mut Findings) {
         let inside = inside.iter().join(" ");
         let outside = outside.iter().join(" ");
         let fact = format!("its tags are `{inside}`, and those of the file name `{outside}`");
-        findings.at(rule::ODD_FOREIGN_PACKAGE, (&wheel.package.file, path), fact);
+        findings.at(rule::ODD_FOREIGN_PACKAGE, PackagePath::new(wheel, path), fact);
     }
 }
 
 /// Installers understand each requirement, and `Requires-Python`.
-fn requirements(place: (&str, &str), metadata: &Metadata, findings: &mut Findings) {
+fn requirements(place: PackagePath<'_>, metadata: &Metadata, findings: &mut Findings) {
     for text in &metadata.requires_dist {
         let Ok(requirement) = text.parse::<Requirement>() else {
             let fact = format!("no requirement: {text:?}");

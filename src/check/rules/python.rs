@@ -12,7 +12,7 @@ use crate::{
         facts::{ContentFacts, MemberFacts, MemberKind, SdistFile, WheelFile},
         path_facts::has_extension,
         python::{PythonModules, unresolved},
-        rule::{self, Findings},
+        rule::{self, Findings, PackagePath},
     },
     elf::ElfKind,
     policy::{
@@ -50,7 +50,7 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
             // TheRock's core package has such scripts, and is published with them.
             let rule =
                 if wheel.is_made_by_others() { rule::DEAD_SCRIPT } else { rule::UNKEPT_PROMISE };
-            findings.at_each(rule, (file, path), facts);
+            findings.at_each(rule, PackagePath::new(file, path), facts);
         }
         if let Some(metadata) = wheel.metadata() {
             versions(file, &modules, &metadata, findings);
@@ -81,7 +81,7 @@ fn versions(file: &str, modules: &PythonModules<'_>, metadata: &Metadata, findin
             Some(said) => format!("its version is {said}, but the metadata says {version}"),
             None => "it has no line `__version__ = …`".to_owned(),
         };
-        findings.at(rule::METADATA_DISAGREES, (file, *path), fact);
+        findings.at(rule::METADATA_DISAGREES, PackagePath::new(file, *path), fact);
     }
 }
 
@@ -145,7 +145,7 @@ fn foreign(wheel: &WheelFile, member: &MemberFacts, findings: &mut Findings) {
     } else {
         format!("it is installed as `{top}`, which is not a directory of ours")
     };
-    findings.at(rule::FOREIGN_FILE, (wheel, member), fact);
+    findings.at(rule::FOREIGN_FILE, PackagePath::new(wheel, member), fact);
 }
 
 /// Programs are executable.
@@ -158,7 +158,7 @@ fn not_executable(wheel: &WheelFile, member: &MemberFacts, findings: &mut Findin
     let is_program = elf.facts.kind == ElfKind::Executable && is_called;
     if is_program && member.kind == MemberKind::File && member.mode & 0o111 == 0 {
         let fact = format!("a program, and its mode is {:o}", member.mode & 0o7777);
-        findings.at(rule::NOT_EXECUTABLE, (wheel, member), fact);
+        findings.at(rule::NOT_EXECUTABLE, PackagePath::new(wheel, member), fact);
     }
 }
 
@@ -295,7 +295,7 @@ fn sdist(sdist: &SdistFile, metadata: &Metadata, findings: &mut Findings) {
             own_scripts(sdist, findings);
         }
         if let Some(why) = backend(sdist, &modules) {
-            findings.at(rule::BROKEN_SDIST, (file.as_str(), "pyproject.toml"), why);
+            findings.at(rule::BROKEN_SDIST, PackagePath::new(file, "pyproject.toml"), why);
         }
     }
     versions(file, &modules, metadata, findings);
@@ -321,7 +321,7 @@ fn listed(sdist: &SdistFile, findings: &mut Findings) -> bool {
         for path in paths.filter(|path| !sdist.contents.files.contains_key(*path)) {
             is_whole = false;
             let fact = format!("listed in `{list}`, and not in the sdist");
-            findings.at(rule::BROKEN_SDIST, (&*sdist.package.file, path), fact);
+            findings.at(rule::BROKEN_SDIST, PackagePath::new(sdist, path), fact);
         }
     }
     is_whole
@@ -334,7 +334,7 @@ fn scripts(sdist: &SdistFile, modules: &PythonModules<'_>, findings: &mut Findin
         let top = list.rsplitn(3, '/').nth(2);
         let top = top.map_or(String::new(), |top| format!("{top}/"));
         let facts = broken_calls(text, modules, &top);
-        findings.at_each(rule::BROKEN_SDIST, (&sdist.package.file, list), facts);
+        findings.at_each(rule::BROKEN_SDIST, PackagePath::new(sdist, list), facts);
     }
 }
 

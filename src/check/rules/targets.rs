@@ -11,7 +11,7 @@ use crate::{
         coverage::{self, Coverage, CoverageGap, FatLibrary, is_device_file},
         facts::{MemberFacts, SetFacts, WheelFile},
         path_facts,
-        rule::{self, Findings},
+        rule::{self, Findings, PackagePath},
     },
     kpack::CodeTarget,
     target::{Target, TargetTable},
@@ -67,7 +67,7 @@ fn foreign_files(target: &Target, wheel: &WheelFile, findings: &mut Findings) {
         if let Some(first) = named.first().filter(|_| !named.iter().any(|it| it.packaged() == base))
         {
             let fact = format!("a file for `{first}` in the package of `{target}`");
-            findings.at(rule::FOREIGN_DEVICE_FILE, (wheel, member), fact);
+            findings.at(rule::FOREIGN_DEVICE_FILE, PackagePath::new(wheel, member), fact);
         }
     }
 }
@@ -92,7 +92,7 @@ fn devel_links(target: &Target, wheel: &WheelFile, findings: &mut Findings) {
         let fact = format!("{} lists of links, not one", manifests.len());
         return findings.of(rule, &wheel.package.file, fact);
     };
-    let place = (wheel.package.file.as_str(), path);
+    let place = PackagePath::new(wheel, path);
     if path.rsplit('/').next() != Some(&format!("{target}.json")) {
         findings.at(rule, place, format!("not named for `{target}`"));
     }
@@ -149,7 +149,7 @@ fn empty_variants(wheel: &WheelFile, findings: &mut Findings) {
         };
         if len.saturating_mul(EMPTY_VARIANT) < *plain {
             let fact = format!("{len} bytes, where the plain variant has {plain}");
-            findings.at(rule::EMPTY_VARIANT, (wheel, path), fact);
+            findings.at(rule::EMPTY_VARIANT, PackagePath::new(wheel, path), fact);
         }
     }
 }
@@ -227,7 +227,7 @@ fn host_wheels(set: &SetFacts, findings: &mut Findings) {
     for FatLibrary { wheel, member, code } in coverage::fat_libraries(set) {
         let targets = code.keys().map(CodeTarget::as_str).join(", ");
         let fact = format!("it still carries its device code, for {targets}");
-        findings.at(rule::DEVICE_FILE_IN_HOST_WHEEL, (wheel, member), fact);
+        findings.at(rule::DEVICE_FILE_IN_HOST_WHEEL, PackagePath::new(wheel, member), fact);
     }
     let ends = [".kpack", ".hsaco", ".co"];
     let hosts = set.members().filter(|it| it.0.device_target().is_none());
@@ -235,7 +235,7 @@ fn host_wheels(set: &SetFacts, findings: &mut Findings) {
         let is_code = ends.iter().any(|end| member.path.ends_with(end));
         if is_code && !path_facts::targets(&member.path).is_empty() {
             let fact = "device code of one target";
-            findings.at(rule::DEVICE_FILE_IN_HOST_WHEEL, (wheel, member), fact);
+            findings.at(rule::DEVICE_FILE_IN_HOST_WHEEL, PackagePath::new(wheel, member), fact);
         }
     }
 }

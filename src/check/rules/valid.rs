@@ -13,7 +13,7 @@ use super::Observed;
 use crate::{
     check::{
         facts::{ContentFacts, MemberFacts, MemberKind, SdistFile, SetFacts, WheelFile},
-        rule::{self, Findings, Rule},
+        rule::{self, Findings, PackagePath, Rule},
     },
     policy::catalog::CATALOG,
     relpath::RelPath,
@@ -45,7 +45,7 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     long_paths(set, findings);
 }
 
-/// A wheel is an archive that installers read in one way, with all that it lists.
+/// Every installer reads the archive of a wheel in the same way, and the wheel has what its RECORD lists.
 pub(super) fn archive(wheel: &WheelFile, findings: &mut Findings) {
     let file = &wheel.package.file;
     if let Err(why) = &wheel.package.name {
@@ -59,16 +59,17 @@ pub(super) fn archive(wheel: &WheelFile, findings: &mut Findings) {
         let project = wheel.package.identity().map(|it| &it.name);
         return findings.cause(rule::UNREADABLE_PACKAGE, file, project, why);
     }
-    for it in &wheel.members {
-        member(wheel, it, findings);
+    for member in &wheel.members {
+        self::member(wheel, member, findings);
     }
     record(wheel, findings);
     metadata(wheel, findings);
     wheel_text(wheel, findings);
 }
 
+/// A member is a file, which can be read and written on the platform of the wheel.
 fn member(wheel: &WheelFile, member: &MemberFacts, findings: &mut Findings) {
-    let place = (wheel, member);
+    let place = PackagePath::new(wheel, member);
     let path = member.path.strip_suffix('/').unwrap_or(&member.path);
     if let Err(why) = path.parse::<RelPath>() {
         findings.at(rule::BAD_PATH, place, why.to_string());
@@ -79,7 +80,7 @@ fn member(wheel: &WheelFile, member: &MemberFacts, findings: &mut Findings) {
     match member.kind {
         MemberKind::File => {}
         MemberKind::Symlink => findings.at(rule::NOT_A_FILE, place, "a symbolic link"),
-        // Others write entries for directories, which installers ignore.
+        // Other builders write entries for directories, which installers ignore.
         MemberKind::Directory if !wheel.package.is_ours() => {}
         MemberKind::Directory => findings.at(rule::NOT_A_FILE, place, "a directory"),
         MemberKind::Special => findings.at(rule::NOT_A_FILE, place, "a device or a pipe"),
@@ -92,8 +93,8 @@ fn member(wheel: &WheelFile, member: &MemberFacts, findings: &mut Findings) {
 /// Whether Windows allows this file name.
 fn windows_has(name: &str) -> bool {
     let is_refused = |c: char| c.is_control() || "<>:\"|?*".contains(c);
-    let stem = name.split('.').next().unwrap_or_default().trim_end();
-    let stem = stem.to_ascii_uppercase();
+    // Windows ignores the extension, and the case: `nul.txt` is the device `NUL`.
+    let stem = name.split('.').next().unwrap_or_default().trim_end().to_ascii_uppercase();
     let port = stem.strip_prefix("COM").or(stem.strip_prefix("LPT"));
     let is_port = port.is_some_and(|it| it.len() == 1 && it != "0" && it.parse::<u8>().is_ok());
     let is_device = is_port || matches!(stem.as_str(), "CON" | "PRN" | "AUX" | "NUL");
@@ -104,15 +105,15 @@ fn is_for_windows(wheel: &WheelFile) -> bool {
     wheel.package.platform().is_some_and(|it| it.contains("win"))
 }
 
-/// A file in the `.dist-info` directory: its path and bytes. Reports why it has none.
+/// The path and the bytes of a file in the `.dist-info` directory. Reports why the wheel has no such file.
 fn dist_info<'a>(
     wheel: &'a WheelFile,
     name: &str,
     rule: &'static Rule,
     findings: &mut Findings,
 ) -> Option<(&'a str, &'a [u8])> {
-    let found = wheel.dist_info(name);
-    if found.is_none() {
+    let file = wheel.dist_info(name);
+    if file.is_none() {
         let end = format!(".dist-info/{name}");
         let member = wheel.members.iter().find(|it| it.path.ends_with(&end));
         let why = match member.map(|it| (&it.path, &it.content)) {
@@ -125,7 +126,7 @@ fn dist_info<'a>(
         };
         findings.of(rule, &wheel.package.file, why);
     }
-    found
+    file
 }
 
 /// RECORD lists every member with its digest and size, and nothing else.
@@ -137,37 +138,38 @@ fn record(wheel: &WheelFile, findings: &mut Findings) {
     };
     let record = match Record::parse(bytes) {
         Ok(record) => record,
-        Err(error) => return findings.at(rule, (file, path), format!("{error:#}")),
+        Err(error) => return findings.at(rule, PackagePath::new(file, path), format!("{error:#}")),
     };
-    let members = wheel.members.iter().map(|it| (it.path.as_str(), it));
-    let mut members: BTreeMap<&str, &MemberFacts> = members.collect();
+    let mut unlisted: BTreeMap<&str, &MemberFacts> =
+        wheel.members.iter().map(|member| (member.path.as_str(), member)).collect();
     for row in record.rows() {
-        let place = (file, row.path.as_str());
-        let Some(member) = members.remove(place.1) else {
+        let place = PackagePath::new(file, row.path.as_str());
+        let Some(member) = unlisted.remove(place.path) else {
             let fact = "listed in RECORD, and not in the wheel";
             findings.at(rule, place, fact);
             continue;
         };
-        // RECORD cannot hold its own hash. Of packages of others only some files were read.
-        if place.1 != path
+        // RECORD cannot hold its own hash. In a package of another project only some files were read:
+        // the other files have no digest to compare.
+        if place.path != path
             && let Ok(content) = &member.content
             && let Some(fact) = mismatch(row, content, wheel.package.is_ours())
         {
             findings.at(rule, place, fact);
         }
     }
-    members.retain(|_, member| member.kind != MemberKind::Directory);
+    unlisted.retain(|_, member| member.kind != MemberKind::Directory);
     if !wheel.package.is_ours() {
-        // Others do without a row for RECORD itself, and for signatures of it.
-        members.retain(|it, _| !it.starts_with(path));
+        // Other builders write no row for RECORD itself, nor for its signatures: `RECORD.jws`.
+        unlisted.retain(|member_path, _| !member_path.starts_with(path));
     }
-    for path in members.into_keys() {
+    for member_path in unlisted.into_keys() {
         let fact = "in the wheel, and not listed in RECORD";
-        findings.at(rule, (file, path), fact);
+        findings.at(rule, PackagePath::new(file, member_path), fact);
     }
 }
 
-/// What differs between a member and its row. Builders of others may leave out hashes.
+/// The difference between a member and its row. Other builders may leave out hashes.
 fn mismatch(row: &RecordRow, content: &ContentFacts, is_ours: bool) -> Option<String> {
     let len = content.len;
     if let Some(sha256) = content.sha256.filter(|_| is_ours || row.digest.is_some()) {
@@ -177,21 +179,24 @@ fn mismatch(row: &RecordRow, content: &ContentFacts, is_ours: bool) -> Option<St
     Some(format!("has {len} bytes, but {listed} in RECORD"))
 }
 
+/// The wheel has one METADATA, which agrees with the file name.
 fn metadata(wheel: &WheelFile, findings: &mut Findings) {
     let rule = rule::METADATA_DISAGREES;
-    let found = dist_info(wheel, "METADATA", rule, findings);
-    let (Some((path, bytes)), Ok(name)) = (found, &wheel.package.name) else {
+    let metadata_file = dist_info(wheel, "METADATA", rule, findings);
+    let (Some((path, bytes)), Ok(name)) = (metadata_file, &wheel.package.name) else {
         return;
     };
-    let place = (wheel.package.file.as_str(), path);
-    let infos = wheel.members.iter();
-    let infos = infos.filter_map(|it| Some(it.path.split_once('/')?.0));
-    let infos = infos.filter(|it| it.ends_with(".dist-info")).unique();
-    let infos: Vec<&str> = infos.collect();
-    if infos.len() > 1 {
-        let infos = infos.join("`, `");
-        let fact = format!("several directories of metadata: `{infos}`");
-        findings.of(rule::METADATA_DISAGREES, &wheel.package.file, fact);
+    let place = PackagePath::new(wheel, path);
+    let directories: Vec<&str> = wheel
+        .members
+        .iter()
+        .filter_map(|member| Some(member.path.split_once('/')?.0))
+        .filter(|top| top.ends_with(".dist-info"))
+        .unique()
+        .collect();
+    if directories.len() > 1 {
+        let fact = format!("several directories of metadata: `{}`", directories.join("`, `"));
+        findings.of(rule, &wheel.package.file, fact);
     }
     let wanted = format!("{}/METADATA", name.dist_info());
     if path != wanted && wheel.package.is_ours() {
@@ -205,19 +210,17 @@ fn metadata(wheel: &WheelFile, findings: &mut Findings) {
 
 /// The metadata agrees with the file name, and some Python can install the package.
 fn compare(
-    place: (&str, &str),
+    place: PackagePath<'_>,
     inside: &Metadata,
     PackageFilename { name, version, .. }: &PackageFilename,
     findings: &mut Findings,
 ) {
     if inside.name != *name {
-        let (inside, outside) = (&inside.name, name);
-        let fact = format!("it is of `{inside}`, and the file name of `{outside}`");
+        let fact = format!("it is of `{}`, and the file name of `{name}`", inside.name);
         findings.at(rule::METADATA_DISAGREES, place, fact);
     }
     if inside.version != *version {
-        let inside = &inside.version;
-        let fact = format!("it is of version {inside}, and the file name of {version}");
+        let fact = format!("it is of version {}, and the file name of {version}", inside.version);
         findings.at(rule::METADATA_DISAGREES, place, fact);
     }
     if let Some(fact) = requires_python(inside) {
@@ -225,7 +228,7 @@ fn compare(
     }
 }
 
-/// A wheel says under which licenses its files come, and has the texts that it names
+/// A wheel names the licenses of its files, and has the license texts that it names
 /// ([PEP 639](https://peps.python.org/pep-0639/)).
 fn licenses(wheel: &WheelFile, findings: &mut Findings) {
     let Some((path, bytes)) = wheel.dist_info("METADATA") else {
@@ -248,85 +251,85 @@ fn licenses(wheel: &WheelFile, findings: &mut Findings) {
     facts.extend(unknown.unique());
     let directory = path.trim_end_matches("METADATA");
     let missing = files.iter().filter(|file| {
-        let place = format!("{directory}licenses/{file}");
-        wheel.members.iter().all(|it| it.path != place)
+        let path = format!("{directory}licenses/{file}");
+        wheel.members.iter().all(|member| member.path != path)
     });
     facts.extend(missing.map(|it| format!("`licenses/{it}` is missing")));
-    findings.at_each(rule::UNKNOWN_LICENSE, (&wheel.package.file, path), facts);
-    let is_text = |it: &MemberFacts| {
-        let inside = it.path.split_once('/').map(|(_, inside)| inside);
+    findings.at_each(rule::UNKNOWN_LICENSE, PackagePath::new(wheel, path), facts);
+    let is_license_text = |member: &MemberFacts| {
+        let inside = member.path.split_once('/').map(|(_, inside)| inside);
         let mut globs = CATALOG.metadata.license_files.iter();
-        inside.is_some_and(|it| globs.any(|glob| glob.matches(it)))
-            && it.content.as_ref().is_ok_and(|it| it.len > 0)
+        inside.is_some_and(|path| globs.any(|glob| glob.matches(path)))
+            && member.content.as_ref().is_ok_and(|content| content.len > 0)
     };
-    let mut texts = wheel.members.iter().filter(|it| is_text(it));
-    // A build of ours names each text that it packs.
+    let mut license_texts = wheel.members.iter().filter(|member| is_license_text(member));
+    // rocwheel names each license text that it packs.
     if files.is_empty()
         && !wheel.is_made_by_others()
-        && let Some(text) = texts.find(|it| !it.path.starts_with(directory))
+        && let Some(member) = license_texts.find(|member| !member.path.starts_with(directory))
     {
-        let fact = format!("no `License-File`, and `{}` is a license text", text.path);
-        findings.at(rule::METADATA_DISAGREES, (&wheel.package.file, path), fact);
+        let fact = format!("no `License-File`, and `{}` is a license text", member.path);
+        findings.at(rule::METADATA_DISAGREES, PackagePath::new(wheel, path), fact);
     }
 }
 
-/// Why no Python can install it. `None` if one can.
+/// Why no Python can install a package with this metadata. `None` if one can.
 pub(super) fn requires_python(inside: &Metadata) -> Option<String> {
-    let text = inside.requires_python.as_deref()?;
-    let Ok(wanted) = text.parse::<VersionSpecifiers>() else {
-        return Some(format!("`{text}` is not understood"));
+    let requires_python = inside.requires_python.as_deref()?;
+    let Ok(wanted) = requires_python.parse::<VersionSpecifiers>() else {
+        return Some(format!("`{requires_python}` is not understood"));
     };
     let is_met = MINORS.flat_map(|minor| pythons_of(&wanted, minor)).any(|it| wanted.contains(&it));
-    (!is_met).then(|| format!("`{text}` is not for Python 3"))
+    (!is_met).then(|| format!("`{requires_python}` is not for Python 3"))
 }
 
 /// The versions of a minor version of Python 3 that show whether any of them fits: the first, a late
-/// one, and those around each patch that a specifier names, because `==3.12.3` fits only that one.
+/// one, and the versions around each patch that a specifier names, because `==3.12.3` fits only 3.12.3.
 fn pythons_of(wanted: &VersionSpecifiers, minor: u64) -> impl Iterator<Item = pep440_rs::Version> {
     let named = wanted.iter().filter_map(|specifier| specifier.version().release().get(2).copied());
     let around = named.flat_map(|patch| [patch.saturating_sub(1), patch, patch.saturating_add(1)]);
     around.chain([0, 99]).map(move |patch| pep440_rs::Version::new([3, minor, patch]))
 }
 
-/// Why no Python that the tags of a wheel name may install it, if the tags are for some versions
+/// Why no Python that the tags of a wheel name may install the wheel, if the tags are for some versions
 /// only: a wheel for `cp315` with `Requires-Python: <3.15`.
 fn no_python(name: &PackageFilename, inside: &Metadata) -> Option<String> {
-    let text = inside.requires_python.as_deref()?;
-    let wanted = text.parse::<VersionSpecifiers>().ok()?;
-    let tags = name.tag.as_ref()?.expand();
-    let minors: Option<BTreeSet<u64>> = tags.iter().map(python_of).collect();
-    // A tag for any Python 3, or one that is not known, is met by some version.
-    let minors = minors?;
-    let is_met = |minor: &u64| pythons_of(&wanted, *minor).any(|it| wanted.contains(&it));
+    let requires_python = inside.requires_python.as_deref()?;
+    let wanted = requires_python.parse::<VersionSpecifiers>().ok()?;
     let tags = name.tag.as_ref()?;
+    // If one tag is for any Python 3, or is not known, some version meets it.
+    let minors = tags.expand().iter().map(python_of).collect::<Option<BTreeSet<u64>>>()?;
+    let is_met = |minor: &u64| pythons_of(&wanted, *minor).any(|it| wanted.contains(&it));
     (!minors.iter().any(is_met))
-        .then(|| format!("its tag is `{tags}`, and its Requires-Python `{text}`"))
+        .then(|| format!("its tag is `{tags}`, and its Requires-Python `{requires_python}`"))
 }
 
 /// The minor version of Python 3 that a tag is for. `None` if it is for several: a stable ABI is for
 /// each later version too.
 fn python_of(tag: &Tag) -> Option<u64> {
-    let text = tag.to_string();
-    let mut parts = text.split('-');
-    let (python, abi) = (parts.next()?, parts.next()?);
+    let tag = tag.to_string();
+    let mut parts = tag.split('-');
+    let python = parts.next()?;
+    let abi = parts.next()?;
     let minor = python.strip_prefix("cp3")?.parse().ok()?;
     (abi != "abi3" && abi != "none").then_some(minor)
 }
 
-/// WHEEL agrees with the file name. `Root-Is-Purelib` is true in all our wheels, so that they are
-/// installed into the same directory (`purelib`).
+/// WHEEL agrees with the file name. `Root-Is-Purelib` is true in all our wheels, so that installers
+/// unpack them into the same directory (`purelib`).
 fn wheel_text(wheel: &WheelFile, findings: &mut Findings) {
     let rule = rule::METADATA_DISAGREES;
-    let found = dist_info(wheel, "WHEEL", rule, findings);
+    let wheel_file = dist_info(wheel, "WHEEL", rule, findings);
     let tag = wheel.package.identity().and_then(|name| name.tag.as_ref());
-    let (Some((path, bytes)), Some(outside)) = (found, tag) else {
+    let (Some((path, bytes)), Some(outside)) = (wheel_file, tag) else {
         return;
     };
-    let place = (wheel.package.file.as_str(), path);
+    let place = PackagePath::new(wheel, path);
     let facts: WheelFacts = match String::from_utf8_lossy(bytes).parse() {
         Ok(facts) => facts,
         Err(error) => return findings.at(rule, place, format!("{error:#}")),
     };
+    // Another rule compares the tags of other projects, whose wheels may be for `platlib`.
     if !wheel.package.is_ours() {
         return;
     }
@@ -342,8 +345,7 @@ fn wheel_text(wheel: &WheelFile, findings: &mut Findings) {
     }
 }
 
-/// An sdist is an archive that stays in its directory, and its metadata is of the package that its name
-/// says.
+/// Every path in an sdist stays in the directory of the sdist, and its metadata agrees with its file name.
 pub(super) fn sdist(sdist: &SdistFile, findings: &mut Findings) {
     let file = sdist.package.file.as_str();
     let project = sdist.package.identity().map(|it| &it.name);
@@ -352,12 +354,14 @@ pub(super) fn sdist(sdist: &SdistFile, findings: &mut Findings) {
     }
     match (&sdist.metadata, sdist.package.identity()) {
         (Err(why), _) => findings.cause(rule::UNREADABLE_PACKAGE, file, project, why),
-        (Ok(inside), Some(name)) => compare((file, "PKG-INFO"), inside, name, findings),
+        (Ok(inside), Some(name)) => {
+            compare(PackagePath::new(file, "PKG-INFO"), inside, name, findings);
+        }
         (Ok(_), None) => {}
     }
     for path in &sdist.contents.escapes {
         let fact = "a symbolic link that leads out of the directory of the sdist";
-        findings.at(rule::BAD_PATH, (file, path), fact);
+        findings.at(rule::BAD_PATH, PackagePath::new(file, path), fact);
     }
     if !sdist.copies_agree && sdist.package.is_ours() {
         let fact = "the copies of PKG-INFO differ";
@@ -365,11 +369,14 @@ pub(super) fn sdist(sdist: &SdistFile, findings: &mut Findings) {
     }
 }
 
-/// Whether both can be installed together: they are of different projects and of the same platform.
-fn are_beside(one: &WheelFile, other: &WheelFile) -> bool {
-    match (one.project(), other.project()) {
-        (Some(own), Some(others)) => own != others && is_for_windows(one) == is_for_windows(other),
-        _ => one.package.file != other.package.file,
+/// Whether two wheels can be installed together: they are of different projects, for the same platform.
+fn can_be_together(first: &WheelFile, second: &WheelFile) -> bool {
+    match (first.project(), second.project()) {
+        (Some(first_project), Some(second_project)) => {
+            first_project != second_project && is_for_windows(first) == is_for_windows(second)
+        }
+        // The file name of one wheel is invalid, so its project and platform are unknown.
+        _ => first.package.file != second.package.file,
     }
 }
 
@@ -380,44 +387,44 @@ fn shared_paths(set: &SetFacts, findings: &mut Findings) {
     let mut spellings: BTreeMap<String, &str> = BTreeMap::new();
     for (wheel, member) in set.members() {
         let path = &*member.path;
-        let place = (&*wheel.package.file, path);
+        let place = PackagePath::new(wheel, path);
         let top = path.split('/').next().unwrap_or_default();
-        // No other package has the metadata of a package.
+        // A `.dist-info` directory is named after its project: two packages do not share it.
         if top.ends_with(".dist-info") {
             continue;
         }
-        let first = spellings.entry(path.to_lowercase()).or_insert(path);
-        if *first != path {
-            let fact = format!("`{first}` differs in case only");
+        let first_spelling = *spellings.entry(path.to_lowercase()).or_insert(path);
+        if first_spelling != path {
+            let fact = format!("`{first_spelling}` differs in case only");
             findings.at(rule::CASE_CLASH, place, fact);
         }
-        let (first, one) = *owners.entry(path).or_insert((wheel, member));
-        if are_beside(first, wheel) {
+        let (first_wheel, first_member) = *owners.entry(path).or_insert((wheel, member));
+        if can_be_together(first_wheel, wheel) {
             let digest = |member: &MemberFacts| member.content.as_ref().ok()?.sha256;
-            let (rule, fact) = if digest(one) == digest(member) {
+            let (rule, what) = if digest(first_member) == digest(member) {
                 (rule::SHARED_PATH, "the same file")
             } else {
                 (rule::CONFLICTING_PATH, "another file")
             };
-            findings.at(rule, place, format!("`{}` has {fact} there", first.package.file));
+            findings.at(rule, place, format!("`{}` has {what} there", first_wheel.package.file));
         }
     }
 }
 
-/// Windows can open every path below `site-packages` on the Windows runners of GitHub.
+/// A Windows runner of GitHub can open every path below its `site-packages`.
 fn long_paths(set: &SetFacts, findings: &mut Findings) {
     const PREFIX: &str = r"C:\hostedtoolcache\windows\Python\3.12.10\x64\Lib\site-packages";
     /// `MAX_PATH`, without the NUL at the end.
     const MOST: usize = 259;
-    let before = PREFIX.encode_utf16().count() + 1;
+    let prefix_len = PREFIX.encode_utf16().count() + 1;
     for wheel in set.wheels.iter().filter(|it| is_for_windows(it)) {
         let members = wheel.members.iter().map(|member| member.path.as_str());
         let unpacked = wheel.unpacked().map(|it| it.entry.path.as_str());
         for path in members.chain(unpacked) {
-            let len = before + path.encode_utf16().count();
+            let len = prefix_len + path.encode_utf16().count();
             if len > MOST {
                 let fact = format!("{len} characters in `{PREFIX}`");
-                findings.at(rule::LONG_PATH, (&wheel.package.file, path), fact);
+                findings.at(rule::LONG_PATH, PackagePath::new(&wheel.package, path), fact);
             }
         }
     }
