@@ -57,12 +57,20 @@ pub struct AcceptedFinding {
     pub reason: String,
 }
 
+/// What an [`AcceptList`] did with the findings of a check.
+#[derive(Debug)]
+pub struct AcceptOutcome {
+    pub accepted: Vec<AcceptedFinding>,
+    /// The entries that accepted nothing, each with the reason.
+    pub unused: Vec<String>,
+}
+
 impl AcceptList {
     pub fn parse(text: &str) -> Result<Self> {
-        let read = || -> Result<Self> {
+        let parse_toml = || -> Result<Self> {
             let list: Self = toml::from_str(text).map_err(|error| {
-                let shown = error.to_string();
-                anyhow!("{}", shown.trim_end())
+                // The message of the parser ends with an empty line.
+                anyhow!("{}", error.to_string().trim_end())
             })?;
             for entry in &list.accept {
                 ensure!(!entry.reason.trim().is_empty(), "{entry} has no `reason`");
@@ -71,11 +79,10 @@ impl AcceptList {
             }
             Ok(list)
         };
-        read().hint("write a list with `rocwheel check --write-accept`, and edit it")
+        parse_toml().hint("write a list with `rocwheel check --write-accept`, and edit it")
     }
 
-    /// Moves the findings that are accepted on this day out of the list. Returns them, and the
-    /// entries that accepted nothing, each with the reason.
+    /// Moves the findings that the list accepts on this day out of `findings`.
     ///
     /// `is_asked` says whether a rule was checked at all. An entry for an unchecked rule is not
     /// reported as unused.
@@ -84,20 +91,23 @@ impl AcceptList {
         findings: &mut Vec<Finding>,
         today: &str,
         is_asked: impl Fn(&Rule) -> bool,
-    ) -> (Vec<AcceptedFinding>, Vec<String>) {
+    ) -> AcceptOutcome {
         let mut accepted = Vec::new();
         let mut unused = Vec::new();
         let mut is_used = vec![false; self.accept.len()];
         findings.retain(|finding| {
-            let mut entries = self.accept.iter().zip(&mut is_used);
-            let matching =
-                entries.find(|(entry, _)| !entry.has_expired(today) && entry.matches(finding));
-            let Some((entry, is_used)) = matching else {
+            let matching = self
+                .accept
+                .iter()
+                .position(|entry| !entry.has_expired(today) && entry.matches(finding));
+            let Some(index) = matching else {
                 return true;
             };
-            *is_used = true;
-            accepted
-                .push(AcceptedFinding { finding: finding.clone(), reason: entry.reason.clone() });
+            is_used[index] = true;
+            accepted.push(AcceptedFinding {
+                finding: finding.clone(),
+                reason: self.accept[index].reason.clone(),
+            });
             false
         });
         for (entry, _) in self.accept.iter().zip(is_used).filter(|(_, is_used)| !is_used) {
@@ -107,11 +117,11 @@ impl AcceptList {
                 unused.push(format!("{entry} matches nothing"));
             }
         }
-        (accepted, unused)
+        AcceptOutcome { accepted, unused }
     }
 
-    /// A list that accepts all of these findings until a day: the entries of this list that are
-    /// still used, and a new entry for each new rule, package and fact.
+    /// A list that accepts all of these findings until a day: the entries of this list that accepted a
+    /// finding, and a new entry for each rule, package and fact of the other `findings`.
     pub fn renewed(
         mut self,
         accepted: &[AcceptedFinding],
@@ -148,20 +158,22 @@ impl AcceptEntry {
     }
 
     fn matches(&self, finding: &Finding) -> bool {
-        // A path may itself contain `*` or `[`. It must match itself.
-        let matches =
-            |pattern: &str, text: &str| pattern == text || Glob::new(pattern).matches(text);
         let package = package_of(finding);
-        let matches_package =
-            |pattern: &String| package.as_ref().is_some_and(|package| matches(pattern, package));
-        let member = finding.member.as_ref();
-        let matches_member =
-            |pattern: &String| member.is_some_and(|member| matches(pattern, member));
+        let is_in_package =
+            |pattern: &String| package.as_ref().is_some_and(|name| matches(pattern, name));
+        let is_at_path =
+            |pattern: &String| finding.member.as_ref().is_some_and(|path| matches(pattern, path));
         self.rule.fits(finding.rule)
-            && self.package.as_ref().is_none_or(matches_package)
-            && (self.paths.is_empty() || self.paths.iter().any(matches_member))
+            && self.package.as_ref().is_none_or(is_in_package)
+            && (self.paths.is_empty() || self.paths.iter().any(is_at_path))
             && finding.fact.contains(&self.says)
     }
+}
+
+/// Whether a name or path is the pattern, or matches the pattern as a glob. A path may itself contain `*` or
+/// `[`, and a list that was written for the path must match it.
+fn matches(pattern: &str, name: &str) -> bool {
+    pattern == name || Glob::new(pattern).matches(name)
 }
 
 /// ``the entry for RW405 of `rocm-sdk-core` ("needs glibc 2.34")``
@@ -208,9 +220,9 @@ mod tests {
     fn accepted(list: &str) -> (Vec<String>, Vec<String>) {
         let mut findings = found();
         let list = AcceptList::parse(list).unwrap();
-        let (_, unused) = list.apply(&mut findings, "2026-11-22", |rule| rule.id != "RW101");
+        let known = list.apply(&mut findings, "2026-11-22", |rule| rule.id != "RW101");
         let left = findings.iter().map(ToString::to_string).collect();
-        (left, unused)
+        (left, known.unused)
     }
 
     #[test]
@@ -245,8 +257,8 @@ mod tests {
         "#);
         assert_eq!(accepted(&text), (Vec::new(), Vec::new()));
         let list = AcceptList::parse(&text).unwrap();
-        let (known, _) = list.apply(&mut found(), "2026-11-22", |_| true);
-        assert_eq!(list.renewed(&known, &[], "2030-01-01").unwrap(), text);
+        let known = list.apply(&mut found(), "2026-11-22", |_| true);
+        assert_eq!(list.renewed(&known.accepted, &[], "2030-01-01").unwrap(), text);
     }
 
     #[test]

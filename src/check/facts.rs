@@ -31,7 +31,7 @@ pub struct SetFacts {
     pub sdists: Vec<Arc<SdistFile>>,
     /// The facts from the pages, if the set has any.
     pub published: Option<Arc<PublishedFacts>>,
-    /// Artifacts of the build that no package of the set takes, and no reason why.
+    /// Artifacts of the build that no package of the set takes, for no known reason.
     pub unshipped: Vec<String>,
     /// The packages on this disk that were read from end to end, for a command that indexes or publishes
     /// them afterwards.
@@ -53,7 +53,7 @@ pub struct CheckedPackage {
 impl CheckedPackage {
     /// Whether it is one of the ROCm packages, or has an invalid name.
     pub fn is_ours(&self) -> bool {
-        self.identity().is_none_or(|it| is_ours(&it.name))
+        self.identity().is_none_or(|identity| is_ours(&identity.name))
     }
 
     /// The directory of its family.
@@ -144,9 +144,9 @@ pub enum DeviceCodeFacts {
     /// A code object or a bundle: the targets of its code objects, as far as they are known.
     Objects(BTreeSet<CodeTarget>),
     Archive(Box<DeviceArchive>),
-    /// It begins like one of these, but cannot be parsed.
+    /// It begins like a code object, a bundle or an archive, but cannot be parsed.
     Unreadable(String),
-    /// A host binary, whose code moved to archives. The references of its wrappers lead there.
+    /// A host binary, whose code moved to archives. The references of its wrappers lead to the archives.
     Split(Vec<WrapperReference>),
     /// A host binary with code inside: the amount for each target.
     Fat(BTreeMap<CodeTarget, Cell>),
@@ -157,7 +157,7 @@ pub enum DeviceCodeFacts {
 /// A readable archive, without its code.
 pub type DeviceArchive = KpackArchive<SparseFile>;
 
-/// An amount of device code: that of one library for one target.
+/// An amount of device code, such as the code of one library for one target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct Cell {
@@ -169,7 +169,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// One code object.
+    /// The amount of one code object.
     pub(super) fn of_code(bytes: u64) -> Self {
         Self { code_objects: 1, bytes, ..Self::default() }
     }
@@ -254,11 +254,14 @@ impl SdistFile {
     }
 
     pub fn dist_info(&self) -> Option<DistInfoTexts<'_>> {
-        let text = |name| {
+        let kept_text = |name| {
             let file = self.contents.files.get(&format!("src/rocm_sdk/{name}"))?;
             str::from_utf8(file.kept.as_deref()?).ok()
         };
-        Some(DistInfoTexts { module: text(dist_info::MODULE)?, tables: text(dist_info::TABLES) })
+        Some(DistInfoTexts {
+            module: kept_text(dist_info::MODULE)?,
+            tables: kept_text(dist_info::TABLES),
+        })
     }
 }
 
@@ -270,17 +273,16 @@ impl WheelFile {
 
     /// The members that could be read.
     pub fn contents(&self) -> impl Iterator<Item = (&MemberFacts, &ContentFacts)> {
-        let members = self.members.iter();
-        members.filter_map(|member| Some((member, member.content.as_ref().ok()?)))
+        self.members.iter().filter_map(|member| Some((member, member.content.as_ref().ok()?)))
     }
 
     /// The files that could be read: its members, and those in the development files.
     pub fn files(&self) -> impl Iterator<Item = (&str, &ContentFacts)> {
-        let members = self.contents().map(|(member, it)| (&*member.path, it));
-        let unpacked = self.unpacked();
-        let unpacked =
-            unpacked.filter_map(|it| Some((it.entry.path.as_str(), it.content.as_ref()?)));
-        members.chain(unpacked)
+        let members = self.contents().map(|(member, content)| (&*member.path, content));
+        let devel_files = self
+            .unpacked()
+            .filter_map(|devel| Some((devel.entry.path.as_str(), devel.content.as_ref()?)));
+        members.chain(devel_files)
     }
 
     /// The entries of its development files.
@@ -290,44 +292,48 @@ impl WheelFile {
 
     /// The bytes of a member, if they were kept.
     pub fn text(&self, path: &str) -> Option<&[u8]> {
-        Some(self.kept(|it| it == path)?.1)
+        Some(self.kept(|member| member == path)?.1)
     }
 
-    /// Whether its `_dist_info.py` is ours. Other builders write no tables of files, and their sets are known
-    /// to lack files.
+    /// Whether our builder made it, as the class in its `_dist_info.py` shows. Other builders write no tables
+    /// of files, and their sets are known to lack files.
     pub fn is_built_by_us(&self) -> bool {
         self.dist_info_texts().is_some_and(|texts| texts.module.contains(CLASS))
     }
 
-    /// What it says of its set. Device wheels say nothing.
+    /// What the wheel says of its set. Device wheels say nothing.
     pub fn dist_info_texts(&self) -> Option<DistInfoTexts<'_>> {
-        let text = |name: &str| {
-            let is_it = |path: &str| path.rsplit_once('/').is_some_and(|(_, file)| file == name);
-            str::from_utf8(self.kept(is_it)?.1).ok()
+        let kept_text = |name: &str| {
+            let is_named = |path: &str| path.rsplit_once('/').is_some_and(|(_, file)| file == name);
+            str::from_utf8(self.kept(is_named)?.1).ok()
         };
-        Some(DistInfoTexts { module: text(dist_info::MODULE)?, tables: text(dist_info::TABLES) })
+        Some(DistInfoTexts {
+            module: kept_text(dist_info::MODULE)?,
+            tables: kept_text(dist_info::TABLES),
+        })
     }
 
     /// Whether another program than rocwheel made it, according to its WHEEL. TheRock's builder does
-    /// without some of the files that ours adds, and its packages are known to have some defects.
+    /// without some of the files that rocwheel adds, and its packages are known to have some defects.
     pub fn is_made_by_others(&self) -> bool {
-        let text = self.dist_info("WHEEL").map(|(_, bytes)| String::from_utf8_lossy(bytes));
-        let facts = text.and_then(|text| text.parse::<WheelFacts>().ok());
-        facts.is_some_and(|facts| !facts.is_made_by_us())
+        self.dist_info("WHEEL")
+            .and_then(|(_, bytes)| String::from_utf8_lossy(bytes).parse::<WheelFacts>().ok())
+            .is_some_and(|facts| !facts.is_made_by_us())
     }
 
     /// The path and bytes of a file in the `.dist-info` directory.
     pub fn dist_info(&self, name: &str) -> Option<(&str, &[u8])> {
         self.kept(|path| {
-            let inside = path.split_once('/');
-            inside.is_some_and(|(top, rest)| rest == name && top.ends_with(".dist-info"))
+            path.split_once('/')
+                .is_some_and(|(top, inside)| inside == name && top.ends_with(".dist-info"))
         })
     }
 
-    /// The first member at such a path whose bytes were kept.
-    fn kept(&self, is_it: impl Fn(&str) -> bool) -> Option<(&str, &[u8])> {
-        let mut members = self.contents().filter(|(member, _)| is_it(&member.path));
-        members.find_map(|(member, it)| Some((&*member.path, it.kept.as_deref()?)))
+    /// The path and bytes of the first member at a wanted path whose bytes were kept.
+    fn kept(&self, is_wanted: impl Fn(&str) -> bool) -> Option<(&str, &[u8])> {
+        self.contents()
+            .filter(|(member, _)| is_wanted(&member.path))
+            .find_map(|(member, content)| Some((&*member.path, content.kept.as_deref()?)))
     }
 
     pub fn metadata(&self) -> Option<Metadata> {
@@ -343,9 +349,17 @@ impl WheelFile {
 
 /// A package on this disk before it is read.
 pub(super) struct UnreadPackage {
-    /// In the directory of the set.
+    /// The path in the directory of the set.
     pub(super) path: String,
     pub(super) identity: FileIdentity,
+}
+
+/// The numbers of the packages of a set.
+#[derive(Clone, Copy, Debug)]
+pub struct PackageCounts {
+    pub ours: usize,
+    /// The packages of other projects. Pages may name some that are not in the set.
+    pub others: usize,
 }
 
 impl SetFacts {
@@ -363,24 +377,29 @@ impl SetFacts {
         set
     }
 
-    /// What is known of the packages whose bytes were all read. `unread` has them by name, as they were before.
+    /// What is known of the packages whose bytes were all read. `unread` has the packages by name, as they
+    /// were before they were read.
     pub(super) fn known_packages(&self, unread: &HashMap<String, UnreadPackage>) -> KnownPackages {
-        let wheels = self.wheels.iter();
-        let wheels = wheels.filter_map(|it| Some((&it.package, it.dist_info("METADATA")?.1)));
-        let sdists = self.sdists.iter().filter_map(|it| {
-            let metadata = it.contents.files.get("PKG-INFO")?.kept.as_deref()?;
-            Some((&it.package, metadata))
+        let wheels = self
+            .wheels
+            .iter()
+            .filter_map(|wheel| Some((&wheel.package, wheel.dist_info("METADATA")?.1)));
+        let sdists = self.sdists.iter().filter_map(|sdist| {
+            let metadata = sdist.contents.files.get("PKG-INFO")?.kept.as_deref()?;
+            Some((&sdist.package, metadata))
         });
-        let made = wheels.chain(sdists).filter_map(|(package, metadata)| {
-            let UnreadPackage { path, identity } = unread.get(&package.file)?;
-            let known = KnownPackage {
-                file: PackageFile::named(path.clone(), package.size, package.sha256?).ok()?,
-                identity: Some(*identity),
-                metadata: metadata.to_vec(),
-            };
-            Some((path.clone(), known))
-        });
-        made.collect()
+        wheels
+            .chain(sdists)
+            .filter_map(|(package, metadata)| {
+                let UnreadPackage { path, identity } = unread.get(&package.file)?;
+                let known = KnownPackage {
+                    file: PackageFile::named(path.clone(), package.size, package.sha256?).ok()?,
+                    identity: Some(*identity),
+                    metadata: metadata.to_vec(),
+                };
+                Some((path.clone(), known))
+            })
+            .collect()
     }
 
     /// All wheels, then all sdists.
@@ -389,75 +408,84 @@ impl SetFacts {
         wheels.chain(self.sdists.iter().map(|sdist| &sdist.package))
     }
 
-    /// The numbers of our packages and of those of other projects, of which some may only be named
-    /// by pages.
-    pub fn count(&self) -> (usize, usize) {
+    /// The numbers of our packages and of the packages of other projects.
+    pub fn counts(&self) -> PackageCounts {
         let (ours, others): (Vec<_>, Vec<_>) = self.packages().partition(|it| it.is_ours());
-        let named = self.published.iter();
-        let named = named.flat_map(|it| it.foreign.iter().chain(&it.unlisted));
-        let named = named.filter(|file| is_of_others(file));
-        let others = others.into_iter().map(|it| &it.file).chain(named);
-        (ours.len(), others.unique().count())
+        let on_pages = self
+            .published
+            .iter()
+            .flat_map(|published| published.foreign.iter().chain(&published.unlisted))
+            .filter(|file| is_of_others(file));
+        // A package of the set is named by its pages too, and counts once.
+        let others = others.into_iter().map(|package| &package.file).chain(on_pages);
+        PackageCounts { ours: ours.len(), others: others.unique().count() }
     }
 
     /// The members of all wheels.
     pub fn members(&self) -> impl Iterator<Item = (&WheelFile, &MemberFacts)> {
-        let wheels = self.wheels.iter();
-        wheels.flat_map(|wheel| wheel.members.iter().map(|member| (&**wheel, member)))
+        self.wheels.iter().flat_map(|wheel| wheel.members.iter().map(|member| (&**wheel, member)))
     }
 
     /// The members of all wheels that could be read.
     pub fn contents(&self) -> impl Iterator<Item = (&WheelFile, &MemberFacts, &ContentFacts)> {
-        let members = self.members();
-        members.filter_map(|(wheel, member)| Some((wheel, member, member.content.as_ref().ok()?)))
+        self.members()
+            .filter_map(|(wheel, member)| Some((wheel, member, member.content.as_ref().ok()?)))
     }
 
-    /// Every ELF file with its wheel and path, including those in the development files.
+    /// Every ELF file with its wheel and path. The files in the development files are among them.
     pub fn elf_files(&self) -> impl Iterator<Item = (&str, &str, &Elf)> {
         self.wheels.iter().flat_map(|wheel| {
-            let files = wheel.files();
-            files.filter_map(|(path, content)| {
+            wheel.files().filter_map(|(path, content)| {
                 Some((&*wheel.package.file, path, content.elf.as_ref()?))
             })
         })
     }
 
-    /// The device wheels by target. Those with an invalid target are left out.
+    /// The device wheels by target. A wheel with an invalid target is left out.
     pub fn device_wheels(&self) -> BTreeMap<Target, &WheelFile> {
-        let wheels = self.wheels.iter();
-        let found = wheels.filter_map(|wheel| Some((wheel.device_target()?.ok()?, &**wheel)));
-        found.collect()
+        self.wheels
+            .iter()
+            .filter_map(|wheel| Some((wheel.device_target()?.ok()?, &**wheel)))
+            .collect()
     }
 
     /// The device wheel with the code for each target: its own target, and each other one for which it has
     /// an archive, such as `gfx1250-strict` in the wheel of `gfx1250`.
     pub fn device_targets(&self) -> BTreeMap<Target, &WheelFile> {
-        let mut found = BTreeMap::new();
-        for (own, wheel) in self.device_wheels() {
-            let archives = wheel.contents().filter_map(|(_, it)| it.archive());
-            let targets = archives.flat_map(DeviceArchive::targets);
-            let targets = targets.filter_map(|it| Some(it.parse::<Target>().ok()?.base()));
-            let further = targets.filter(|it| it.packaged() == own);
-            found.extend(further.map(|it| (it, wheel)));
-            found.insert(own, wheel);
+        let mut wheels = BTreeMap::new();
+        for (wheel_target, wheel) in self.device_wheels() {
+            let further_targets = wheel
+                .contents()
+                .filter_map(|(_, content)| content.archive())
+                .flat_map(DeviceArchive::targets)
+                .filter_map(|name| Some(name.parse::<Target>().ok()?.base()))
+                .filter(|target| target.packaged() == wheel_target);
+            wheels.extend(further_targets.map(|target| (target, wheel)));
+            wheels.insert(wheel_target, wheel);
         }
-        found
+        wheels
     }
 
     /// The selector: the `rocm` sdist, whose extras select the other packages.
     pub fn selector(&self) -> Option<&SdistFile> {
         let mut sdists = self.sdists.iter().map(Arc::as_ref);
-        let is_named = |it: &PackageFilename| it.name.normalized() == "rocm";
+        let is_named = |identity: &PackageFilename| identity.name.normalized() == "rocm";
         sdists.find(|sdist| sdist.package.identity().is_some_and(is_named))
     }
 
     /// What each package that rocwheel built says of its set.
     pub fn dist_infos(&self) -> impl Iterator<Item = (&CheckedPackage, DistInfoTexts<'_>)> {
-        let wheels = self.wheels.iter();
-        let wheels = wheels.filter(|it| it.is_built_by_us() || !it.is_made_by_others());
-        let wheels = wheels.filter_map(|it| Some((&it.package, it.dist_info_texts()?)));
-        let sdists = self.sdists.iter().filter(|it| it.is_built_by_us());
-        let sdists = sdists.filter_map(|it| Some((&it.package, it.dist_info()?)));
+        let wheels = self
+            .wheels
+            .iter()
+            // One sign is enough: `_dist_info.py` may be damaged, or another program may have changed WHEEL.
+            .filter(|wheel| wheel.is_built_by_us() || !wheel.is_made_by_others())
+            .filter_map(|wheel| Some((&wheel.package, wheel.dist_info_texts()?)));
+        let sdists = self
+            .sdists
+            .iter()
+            .filter(|sdist| sdist.is_built_by_us())
+            .filter_map(|sdist| Some((&sdist.package, sdist.dist_info()?)));
         wheels.chain(sdists)
     }
 
@@ -478,8 +506,11 @@ impl SetFacts {
             let mut tags = self.packages().filter_map(CheckedPackage::platform);
             tags.any(|tag| tag.contains(mark))
         };
-        let known = [("linux", "linux"), ("win", "win32")];
-        let found = known.into_iter().filter(|(mark, _)| is_for(mark));
-        found.map(|(_, platform)| platform).collect()
+        // The part of a platform tag that shows the platform, and the value of `sys_platform`.
+        [("linux", "linux"), ("win", "win32")]
+            .into_iter()
+            .filter(|(mark, _)| is_for(mark))
+            .map(|(_, platform)| platform)
+            .collect()
     }
 }

@@ -10,7 +10,7 @@ pub(super) fn targets(path: &str) -> BTreeSet<Target> {
     let mut targets = BTreeSet::new();
     for (at, _) in path.match_indices("gfx") {
         let (before, rest) = path.split_at(at);
-        // The end of another word.
+        // The `gfx` is the end of another word.
         if before.ends_with(|c: char| c.is_ascii_alphanumeric()) {
             continue;
         }
@@ -18,7 +18,7 @@ pub(super) fn targets(path: &str) -> BTreeSet<Target> {
         let processor = rest.split(is_end).next().unwrap_or_default();
         let strict = format!("{processor}-strict");
         let name = if rest.starts_with(&strict) { &strict } else { processor };
-        // A name may look like a target without being a target of any product.
+        // A name may look like a target, but no product has this target.
         let is_known =
             |target: &Target| TargetTable::builtin().product(&target.packaged()).is_some();
         targets.extend(name.parse::<Target>().ok().filter(is_known));
@@ -31,7 +31,7 @@ pub(super) fn targets(path: &str) -> BTreeSet<Target> {
 /// databases of `MIOpen`, which append the number of compute units (`gfx90a68`).
 pub(super) fn covered(path: &str) -> BTreeSet<Target> {
     let mut targets = targets(path);
-    let is_database = path.contains("miopen/db");
+    let is_in_database = path.contains("miopen/db");
     for (at, _) in path.match_indices("gfx") {
         let (_, rest) = path.split_at(at);
         let is_end = |c: char| !c.is_ascii_alphanumeric() && c != '-';
@@ -39,8 +39,8 @@ pub(super) fn covered(path: &str) -> BTreeSet<Target> {
         let word = name.split('-').next().unwrap_or_default();
         let known = TargetTable::builtin().known();
         targets.extend(known.filter(|target| names_group_of(name, word, target)).cloned());
-        if is_database {
-            // The longest name: `gfx90a68` is `gfx90a` with 0x68 units, and not `gfx90` with 0xa68.
+        if is_in_database {
+            // The longest name is meant: `gfx90a68` is `gfx90a` with 0x68 units, not `gfx90` with 0xa68.
             let device = TargetTable::builtin()
                 .known()
                 .filter(|target| has_units(word, target.as_str()))
@@ -54,11 +54,11 @@ pub(super) fn covered(path: &str) -> BTreeSet<Target> {
 /// Whether a name is a family, a group or a generic target that has this target. `word` is the name up to
 /// its first hyphen.
 fn names_group_of(name: &str, word: &str, target: &Target) -> bool {
-    let text = target.as_str();
+    let processor = target.as_str();
     let stem = word.trim_end_matches(['x', 'X']);
     let is_group = stem.len() > "gfx".len() && stem.len() < word.len();
-    (is_group && text.len() == word.len() && text.starts_with(stem))
-        || generic(text).is_some_and(|generic| name.starts_with(generic))
+    (is_group && processor.len() == word.len() && processor.starts_with(stem))
+        || generic(processor).is_some_and(|generic| name.starts_with(generic))
 }
 
 /// Whether a word is a target followed by a number of compute units.
@@ -81,9 +81,10 @@ pub(super) fn has_extension(path: &str, extension: &str) -> bool {
 pub fn is_library(path: &str) -> bool {
     let name = file_name(path);
     let version = name.rsplit_once(".so").map(|(_, version)| version);
-    let is_version = |text: &str| {
-        text.is_empty()
-            || text.starts_with('.') && text.bytes().all(|it| it == b'.' || it.is_ascii_digit())
+    let is_version = |version: &str| {
+        version.is_empty()
+            || version.starts_with('.')
+                && version.bytes().all(|byte| byte == b'.' || byte.is_ascii_digit())
     };
     version.is_some_and(is_version) || has_extension(name, "dll")
 }
@@ -103,28 +104,31 @@ pub(super) fn without_features(path: &str) -> String {
 /// `.kpack/blas_lib_gfx942.kpack`, `rocblas` for `lib/rocblas/library/…`.
 pub(super) fn library(path: &str) -> String {
     let inside = path.split_once('/').map_or(path, |(_, inside)| inside);
-    if let Some(name) = inside.strip_prefix(".kpack/") {
-        let stem = name.strip_suffix(".kpack").unwrap_or(name);
-        let stem = stem.rsplit_once('_').map_or(stem, |(stem, _)| stem);
-        // The text after the component distinguishes archives of the same artifact.
-        let name = stem.split_once("_lib_").map(|(name, _)| name);
-        return name.or(stem.strip_suffix("_lib")).unwrap_or(stem).to_owned();
+    if let Some(archive) = inside.strip_prefix(".kpack/") {
+        let stem = archive.strip_suffix(".kpack").unwrap_or(archive);
+        let without_target = stem.rsplit_once('_').map_or(stem, |(begin, _)| begin);
+        // Text after the component `lib` distinguishes archives of the same artifact.
+        let artifact = without_target
+            .split_once("_lib_")
+            .map(|(artifact, _)| artifact)
+            .or_else(|| without_target.strip_suffix("_lib"));
+        return artifact.unwrap_or(without_target).to_owned();
     }
     let mut parts = inside.split('/');
     let first = parts.next().unwrap_or_default();
     match (first, parts.next()) {
-        ("lib" | "lib64" | "bin" | "share" | "libexec", Some(second)) => without_target(second),
-        _ => without_target(first),
+        ("lib" | "lib64" | "bin" | "share" | "libexec", Some(second)) => mask_targets(second),
+        _ => mask_targets(first),
     }
 }
 
-/// The name with `*` instead of the target, so that the files of all targets count as one library.
-fn without_target(name: &str) -> String {
-    let mut name = name.to_owned();
-    for target in targets(&name) {
-        name = name.replace(target.as_str(), "*");
+/// The name with `*` instead of its targets, so that the files of all targets count as one library.
+fn mask_targets(name: &str) -> String {
+    let mut masked = name.to_owned();
+    for target in targets(name) {
+        masked = masked.replace(target.as_str(), "*");
     }
-    name
+    masked
 }
 
 #[cfg(test)]

@@ -6,24 +6,27 @@ use std::collections::BTreeMap;
 /// The Python files by their paths, with their bytes if the bytes were kept.
 pub(super) type PythonModules<'a> = BTreeMap<&'a str, Option<&'a [u8]>>;
 
-/// Why the entry point `a.b:c` cannot be resolved below the directory `top`. `None` if it can, or may.
+/// Why the entry point `a.b:c` cannot be resolved below the directory `top`. `None` if it can be resolved, or
+/// if that is unknown because the bytes of the module were not kept.
 pub(super) fn unresolved(modules: &PythonModules<'_>, top: &str, call: &str) -> Option<String> {
-    let (module, function) = call.split_once(':').unwrap_or((call, ""));
-    let module = module.trim();
-    let place = format!("{top}{}", module.replace('.', "/"));
-    let mut files = [format!("{place}.py"), format!("{place}/__init__.py")].into_iter();
+    let (module, function) = match call.split_once(':') {
+        Some((module, function)) => (module.trim(), function),
+        None => (call.trim(), ""),
+    };
+    let stem = format!("{top}{}", module.replace('.', "/"));
+    let mut files = [format!("{stem}.py"), format!("{stem}/__init__.py")].into_iter();
     let Some(source) = files.find_map(|file| modules.get(file.as_str())) else {
         return Some(format!("there is no module `{module}`"));
     };
-    // The object may be followed by extras: `main [extra]`.
+    // Attributes or extras may follow the object: `main.run`, `main [extra]`.
     let object = function.split(['[', '.']).next().unwrap_or_default().trim();
-    let is_missing = !object.is_empty() && source.is_some_and(|it| !may_bind(it, object));
+    let is_missing = !object.is_empty() && source.is_some_and(|source| !may_bind(source, object));
     is_missing.then(|| format!("`{module}` has no `{object}`"))
 }
 
 /// Whether a line may bind a name: the line defines, imports or assigns the name, at any depth. A line of a
-/// string may look like such a line. A missing name is then overlooked, but no name is reported that is
-/// there.
+/// string may look like such a line. So a missing name may be overlooked, but a name that exists is never
+/// reported.
 fn may_bind(source: &[u8], name: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     let has_name = |code: &str| code.split(|c| !is_part(c)).any(|word| word == name);
@@ -36,7 +39,7 @@ fn may_bind(source: &[u8], name: &str) -> bool {
         }
         let is_import = line.split_whitespace().any(|word| word == "import");
         let assigned = line.split_once('=').map_or("", |(assigned, _)| assigned);
-        // One of several names that are imported, each on a line.
+        // Several names may be imported, each on its own line.
         let listed = line.trim_end_matches([',', ')', ' ']).rsplit(" as ").next();
         let is_listed = listed == Some(name);
         is_listed || has_name(assigned) || (is_import && (has_name(line) || line.ends_with('*')))

@@ -7,7 +7,7 @@ use itertools::Itertools as _;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    check::{AcceptedFinding, Coverage, Finding, Rule, Severity},
+    check::{AcceptedFinding, Coverage, Finding, Rule, Severity, facts::PackageCounts},
     console::{Annotation, AnnotationLevel},
     error::{Context as _, Hint as _, Result, ensure},
     index::counted,
@@ -42,17 +42,12 @@ fn is_zero(count: &usize) -> bool {
 }
 
 impl Report {
-    /// `(packages, others)`: the numbers of our packages and of the packages of other projects.
-    pub fn new(
-        (packages, others): (usize, usize),
-        findings: Vec<Finding>,
-        coverage: Coverage,
-    ) -> Self {
+    pub fn new(packages: PackageCounts, findings: Vec<Finding>, coverage: Coverage) -> Self {
         let count = |severity| findings.iter().filter(|it| it.rule.severity == severity).count();
         Self {
             schema: SCHEMA.to_owned(),
-            packages,
-            others,
+            packages: packages.ours,
+            others: packages.others,
             errors: count(Severity::Error),
             warnings: count(Severity::Warning),
             findings,
@@ -64,12 +59,12 @@ impl Report {
 
     /// Parses the output of `check --format json`. Fields that later versions add are ignored.
     pub fn parse(text: &str) -> Result<Self> {
-        let parse = || -> Result<Self> {
+        let parse_json = || -> Result<Self> {
             let document: serde_json::Value = serde_json::from_str(text)?;
             ensure!(document["schema"] == SCHEMA, "its schema is {}", document["schema"]);
             Ok(serde_json::from_value(document)?)
         };
-        parse()
+        parse_json()
             .context("failed to read what `check` found")
             .hint("write it with `rocwheel check --format json`")
     }
@@ -119,10 +114,10 @@ impl fmt::Display for Report {
 
 /// GitHub shows at most this number of annotations for a step.
 const MOST_ANNOTATIONS: usize = 10;
-/// The places named in one annotation. The log has all of them.
-const MOST_PLACES: usize = 5;
+/// The most findings that one annotation names. The log has all of them.
+const MOST_FINDINGS: usize = 5;
 
-/// One annotation for each rule, the gravest first, as many as GitHub shows.
+/// One annotation for each rule, errors before warnings, as many as GitHub shows.
 pub fn annotations(report: &Report) -> Vec<Annotation> {
     report
         .by_rule()
@@ -135,12 +130,12 @@ pub fn annotations(report: &Report) -> Vec<Annotation> {
 fn annotation(rule: &Rule, findings: &[&Finding]) -> Annotation {
     let mut lines: Vec<String> = findings
         .iter()
-        .take(MOST_PLACES)
+        .take(MOST_FINDINGS)
         .map(|finding| finding.file.iter().chain(&finding.member).chain([&finding.fact]).join(": "))
         .collect();
-    let rest = findings.len().saturating_sub(MOST_PLACES);
-    if rest > 0 {
-        lines.push(format!("and {rest} more in the log"));
+    let unshown = findings.len().saturating_sub(MOST_FINDINGS);
+    if unshown > 0 {
+        lines.push(format!("and {unshown} more in the log"));
     }
     lines.push(format!("fix: {}", rule.fix()));
     Annotation::new(level(rule.severity), rule.to_string(), lines.join("\n"))

@@ -16,7 +16,8 @@ fn a_report_is_read_as_it_was_written_and_ordered_by_rule() {
         rule::UNREADABLE_PACKAGE,
     ];
     let findings = rules.map(|rule| Finding::new(rule, "f").in_file("a").at("b"));
-    let mut report = Report::new((7, 0), findings.to_vec(), Coverage::default());
+    let mut report =
+        Report::new(PackageCounts { ours: 7, others: 0 }, findings.to_vec(), Coverage::default());
     report.accepted.push(AcceptedFinding {
         finding: Finding::new(rule::RUNPATH, "f"),
         reason: "r".to_owned(),
@@ -63,7 +64,7 @@ fn of(rules: usize) -> Vec<Annotation> {
 }
 
 fn shown(findings: Vec<Finding>) -> Vec<Annotation> {
-    annotations(&Report::new((1, 0), findings, Coverage::default()))
+    annotations(&Report::new(PackageCounts { ours: 1, others: 0 }, findings, Coverage::default()))
 }
 
 #[test]

@@ -24,6 +24,7 @@ use crate::{
     archive::TarKind,
     check::{
         AcceptList, Report, RuleSelection,
+        accept::AcceptOutcome,
         coverage::Coverage,
         facts::{CheckedPackage, ContentFacts, Elf, SetFacts},
         path_facts::has_extension,
@@ -195,8 +196,9 @@ pub fn judge(
         !needs_more && is_asked(rule)
     };
     let accept = &options.accept;
-    let (accepted, unused) = accept.apply(&mut findings, &options.today, is_always_asked);
-    let report = Report::new(set.count(), findings, coverage);
+    let AcceptOutcome { accepted, unused } =
+        accept.apply(&mut findings, &options.today, is_always_asked);
+    let report = Report::new(set.counts(), findings, coverage);
     let report = Report { skipped, accepted, ..report };
     (report, unused)
 }
