@@ -13,7 +13,7 @@ use std::{
 use crate::{
     artifact::{
         ArchiveName, ArtifactManifest, ArtifactName, ArtifactTree, UnpackLimits,
-        name::ensure_readable, stage,
+        name::ensure_readable, stage, tree::Skipped,
     },
     console::World,
     error::{Hint as _, Result, one_line},
@@ -35,9 +35,7 @@ pub fn read(
     world: &World,
 ) -> Result<ArtifactTree> {
     let (archives, notes) = archives(directory)?;
-    for note in notes {
-        world.console.note(&note);
-    }
+    world.console.first_notes(&notes);
     if archives.is_empty() {
         return scan(directory, jobs, world);
     }
@@ -232,14 +230,14 @@ pub fn scan(directory: &Path, jobs: NonZeroUsize, world: &World) -> Result<Artif
     let files = tree.artifacts.iter().map(|artifact| artifact.files.len()).sum();
     let artifacts = many(tree.artifacts.len(), "artifact");
     world.console.status("Scanned", format!("{artifacts}, {}", many(files, "entry")));
-    for skipped in &tree.skipped {
-        let remark = format!("`{}` is not used: {}", skipped.name, skipped.reason);
-        // A directory beside the artifacts may be an artifact with a wrong name. A file, such as a log, is none.
-        if skipped.is_directory && !skipped.name.starts_with('.') {
-            world.console.note(remark);
-        } else {
-            world.console.debug(remark);
-        }
+    // A directory beside the artifacts may be an artifact with a wrong name. A file, such as a log, is none.
+    let (directories, files): (Vec<_>, Vec<_>) =
+        tree.skipped.iter().partition(|it| it.is_directory && !it.name.starts_with('.'));
+    let remark = |skipped: &Skipped| format!("`{}` is not used: {}", skipped.name, skipped.reason);
+    for file in files {
+        world.console.debug(remark(file));
     }
+    let notes: Vec<String> = directories.into_iter().map(remark).collect();
+    world.console.first_notes(&notes);
     Ok(tree)
 }

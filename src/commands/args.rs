@@ -2,6 +2,7 @@
 //! about this job is read where it is needed, and a flag replaces it.
 
 mod empty;
+mod guesses;
 pub(super) mod inputs;
 mod line;
 mod machine;
@@ -21,6 +22,7 @@ use std::{
 
 #[cfg(test)]
 pub(crate) use self::empty::without_empty;
+pub(crate) use self::guesses::advise;
 pub(crate) use self::line::{line, options_of_rejected, parse, unusual};
 #[cfg(test)]
 pub(super) use self::variables::PROXIES;

@@ -224,7 +224,7 @@ pub fn main() -> ExitCode {
     let exit = match line {
         Ok(line) => match args::parse::<Cli>(&line) {
             Ok(cli) => obey(cli, &line),
-            Err(refusal) => refuse(&refusal, &line),
+            Err(refusal) => refuse(refusal, &line),
         },
         Err(error) => end(Err(error), |error| console(&[]).error(error)),
     };
@@ -257,8 +257,11 @@ fn named<'a>(root: &'a clap::Command, line: &[OsString]) -> &'a clap::Command {
 }
 
 /// Prints what clap returned instead of a parsed command line: help, the version, or an error.
-fn refuse(refusal: &clap::Error, line: &[OsString]) -> Exit {
+fn refuse(refusal: clap::Error, line: &[OsString]) -> Exit {
     let console = console(line);
+    let mut root = Cli::command();
+    root.build();
+    let refusal = args::advise(refusal, named(&root, line), &root);
     let rendered = refusal.render();
     let text = rendered.to_string();
     if refusal.use_stderr() {

@@ -254,6 +254,28 @@ impl Console {
             && settings.format == OutputFormat::Text
     }
 
+    /// Whether both streams end in one place that people read, so that nothing needs to be said on both: a terminal, or
+    /// the log of a workflow.
+    pub fn has_one_reader(&self) -> bool {
+        self.is_watched() || self.talk.settings.reader == LogReader::Workflow
+    }
+
+    /// Prints the first notes of one kind, and how many more there are. `-v` shows all.
+    pub fn first_notes(&self, notes: &[impl Display]) {
+        const MOST: usize = 10;
+        let first = notes.len().min(MOST);
+        for note in &notes[..first] {
+            self.note(note);
+        }
+        for note in &notes[first..] {
+            self.debug(note);
+        }
+        // With `-v` all of them were shown.
+        if notes.len() > first && self.talk.settings.verbosity < Verbosity::Debug {
+            self.note(format!("{} more like these: `-v` shows them", notes.len() - first));
+        }
+    }
+
     pub fn note(&self, text: impl Display) {
         self.remark(Verbosity::Normal, NOTE, "note", text);
     }

@@ -195,7 +195,7 @@ impl Progress {
 /// The fields of a bar. What has no room left is cut from the message.
 fn style(parts: &Arc<Parts>, has_total: bool) -> ProgressStyle {
     let template = if has_total {
-        "{prefix:>12} {parts}{percent} % of {binary_total_bytes}, {eta} left  {wide_msg}"
+        "{prefix:>12} {parts}{percent} % of {binary_total_bytes}{left}  {wide_msg}"
     } else {
         "{prefix:>12} {parts}{binary_bytes}, {binary_bytes_per_sec}  {wide_msg}"
     };
@@ -206,12 +206,16 @@ fn style(parts: &Arc<Parts>, has_total: bool) -> ProgressStyle {
             // A bar that cannot be drawn must not stop the work.
             let _ = out.write_str(&parts.shown());
         })
+        .with_key("left", |state: &ProgressState, out: &mut dyn Write| {
+            let _ = out.write_str(&estimate(state.elapsed(), state.eta().as_secs()));
+        })
 }
 
 /// Estimates of the remaining time beyond four days are not shown.
 const LONGEST_LEFT: u64 = 4 * 24 * 3600;
 
-/// `41 % of 2.30 GiB, 31.20 MiB/s, 20 s left`; without the rate in the first second.
+/// `41 % of 2.30 GiB, 31.20 MiB/s, 20 s left`; without the rate in the first second, and without an estimate in
+/// the first two.
 fn facts(done: u64, total: Option<u64>, elapsed: Duration) -> String {
     let share = match total {
         Some(total) => format!("{} % of {}", percent(done, total), size(total)),
@@ -222,13 +226,19 @@ fn facts(done: u64, total: Option<u64>, elapsed: Duration) -> String {
     };
     let share_and_rate = format!("{share}, {}/s", size(rate));
     let seconds_left = total.and_then(|total| total.saturating_sub(done).checked_div(rate));
+    share_and_rate + &seconds_left.map_or(String::new(), |seconds| estimate(elapsed, seconds))
+}
+
+/// `, 20 s left`. Empty in the first two seconds, when an estimate jumps between seconds and hours.
+fn estimate(elapsed: Duration, seconds_left: u64) -> String {
+    if elapsed < Duration::from_secs(2) {
+        return String::new();
+    }
     match seconds_left {
         // `took` shows tenths of a second, and an estimate has none.
-        Some(seconds @ 1..10) => format!("{share_and_rate}, {seconds} s left"),
-        Some(seconds @ 10..LONGEST_LEFT) => {
-            format!("{share_and_rate}, {} left", took(Duration::from_secs(seconds)))
-        }
-        _ => share_and_rate,
+        1..10 => format!(", {seconds_left} s left"),
+        10..LONGEST_LEFT => format!(", {} left", took(Duration::from_secs(seconds_left))),
+        _ => String::new(),
     }
 }
 
@@ -280,6 +290,7 @@ mod tests {
             (511, Some(1024), 7 * SECOND),
             (1024, Some(1024), SECOND),
             (0, Some(1024), SECOND),
+            (1 << 20, Some(1 << 30), SECOND * 3 / 2),
             (2048, None, SECOND / 2),
             (9, Some(1 << 40), SECOND),
             (1 << 30, Some((1 << 30) * 23 / 10), 16 * SECOND),
@@ -289,6 +300,7 @@ mod tests {
         49 % of 1.00 KiB, 73 B/s, 7 s left
         100 % of 1.00 KiB, 1.00 KiB/s
         0 % of 1.00 KiB, 0 B/s
+        0 % of 1.00 GiB, 682.67 KiB/s
         2.00 KiB
         0 % of 1.00 TiB, 9 B/s
         43 % of 2.30 GiB, 64.00 MiB/s, 20 s left

@@ -28,6 +28,9 @@ pub struct Options {
     /// [env: `ROCWHEEL_FORMAT`]
     #[arg(long, global = true, value_name = "FORMAT")]
     pub format: Option<OutputFormat>,
+    /// The same as `--format json`
+    #[arg(long, global = true, hide_short_help = true, overrides_with = "format")]
+    pub json: bool,
     /// When to use colors [default: on a terminal and in GitHub Actions]
     ///
     /// [env: `ROCWHEEL_COLOR`]
@@ -108,6 +111,7 @@ impl ConsoleSettings {
     ) -> Self {
         let is_in_actions = is_on(&variable, "GITHUB_ACTIONS");
         let format = match options.format {
+            _ if options.json => OutputFormat::Json,
             Some(format) => format,
             None if is_in_actions => OutputFormat::Github,
             None => OutputFormat::Text,

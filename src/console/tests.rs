@@ -54,6 +54,19 @@ fn everything(console: &Console) {
 }
 
 #[test]
+fn of_many_notes_the_first_ten_are_shown_and_how_many_more_there_are() {
+    let notes = |count: usize| (1..=count).map(|it| format!("note {it}")).collect::<Vec<_>>();
+    let few = talk(PLAIN, |console| console.first_notes(&notes(10)));
+    assert_eq!(few.lines().count(), 10, "{few}");
+    let many = talk(PLAIN, |console| console.first_notes(&notes(25)));
+    assert_eq!(many.lines().count(), 11, "{many}");
+    assert!(many.ends_with("note: 15 more like these: `-v` shows them\n"), "{many}");
+    let debug = ConsoleSettings { verbosity: Verbosity::Debug, ..PLAIN };
+    let all = talk(debug, |console| console.first_notes(&notes(25)));
+    assert_eq!(all.lines().count(), 25, "{all}");
+}
+
+#[test]
 fn verbs_stand_in_a_column() {
     insta::assert_snapshot!(talk(PLAIN, everything), @"
          Scanned 214 artifacts, 61,402 files
@@ -300,8 +313,8 @@ fn a_bar_makes_room_for_lines_and_leaves_nothing_behind() {
         console.status("Built", "a.whl");
     });
     insta::assert_snapshot!(talk, @r"
-    Building 50 % of 2.00 KiB, 0s left  a\n.whl<clear>       Built b.whl
-    Building 50 % of 2.00 KiB, 0s left  a\n.whl<clear>    Building 50 % of 2.00 KiB, 0s left  a\n.whl<clear>       Built a.whl
+    Building 50 % of 2.00 KiB  a\n.whl<clear>       Built b.whl
+    Building 50 % of 2.00 KiB  a\n.whl<clear>    Building 50 % of 2.00 KiB  a\n.whl<clear>       Built a.whl
     ");
 }
 

@@ -147,9 +147,7 @@ impl<'a> Build<'a> {
 
 /// Prints the notes of a plan, and how many packages it has.
 fn print_summary(plan: &BuildPlan, world: &World) {
-    for note in &plan.notes {
-        world.console.note(note);
-    }
+    world.console.first_notes(&plan.notes);
     let form = match plan.mode {
         DistributionMode::Split => "with split device code",
         DistributionMode::Legacy => "with fat libraries",

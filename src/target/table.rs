@@ -181,19 +181,41 @@ impl TargetTable {
         self.rows.iter().find(|row| row.target == base)
     }
 
+    /// The targets that people call by the name of a product: `` `gfx942` for MI300X``.
+    fn targets_of_product(&self, name: &str) -> Vec<String> {
+        // Fewer letters are in many names.
+        const SHORTEST: usize = 4;
+        let wanted = folded(name);
+        let is_meant =
+            |row: &&TargetRow| wanted.len() >= SHORTEST && folded(&row.product).contains(&wanted);
+        let rows = self.rows.iter().filter(is_meant);
+        rows.map(|row| format!("`{}` for {}", row.target, row.product)).collect()
+    }
+
     /// The error about names that the table does not have.
     pub fn unknown(&self, names: Vec<String>) -> UnknownFamilies {
         let families = self.families().map(Family::as_str);
         let known: Vec<&str> = families.chain(self.known().map(Target::as_str)).collect();
+        let products: Vec<String> =
+            names.iter().flat_map(|name| self.targets_of_product(name)).collect();
         let meant: BTreeSet<&str> = names.iter().flat_map(|name| nearest(name, &known)).collect();
         let listed = "`rocwheel targets all --emit table` lists targets and families";
-        let hint = if meant.is_empty() {
-            listed.to_owned()
-        } else {
-            format!("did you mean {}? {listed}", quoted(meant, " or "))
-        };
-        UnknownFamilies { names, hint }
+        let mut parts = Vec::new();
+        if !products.is_empty() {
+            parts.push(format!("pass {};", products.join(" or ")));
+        }
+        if !meant.is_empty() {
+            parts.push(format!("did you mean {}?", quoted(meant, " or ")));
+        }
+        parts.push(listed.to_owned());
+        UnknownFamilies { names, hint: parts.join(" ") }
     }
+}
+
+/// A name in the form in which names of products are compared: `rx7900xtx`.
+fn folded(name: &str) -> String {
+    let letters = name.chars().filter(char::is_ascii_alphanumeric);
+    letters.map(|letter| letter.to_ascii_lowercase()).collect()
 }
 
 fn quoted<T: Display>(names: impl IntoIterator<Item = T>, separator: &str) -> String {

@@ -77,7 +77,7 @@ fn the_version_may_name_a_commit() {
 #[test]
 fn a_usage_error_has_advice_and_can_be_json() {
     let said = shown("", &["completion"]);
-    assert_has!(said, "exit 2\nerror: unrecognized subcommand 'completion'\n\n  tip: some similar");
+    assert_has!(said, "exit 2\nerror: unrecognized subcommand 'completion'\n\n  tip: a similar");
     insta::assert_snapshot!(shown("", &["--format", "json", "man", "--vebose"]), @r#"
     exit 2
     --- stdout
@@ -87,7 +87,7 @@ fn a_usage_error_has_advice_and_can_be_json() {
 
       tip: a similar argument exists: '--verbose'
 
-    Usage: rocwheel man --verbose... [VERB]
+    Usage: rocwheel man [OPTIONS] [VERB]
 
     For more information, try '--help'.
     "#);
@@ -101,6 +101,7 @@ fn a_usage_error_is_json_wherever_the_format_stands() {
         &["--format", "json", "kpack", "nothing"],
         &["kpack", "nothing", "--format", "json"],
         &["upload", "--format", "json"],
+        &["man", "--vebose", "--json"],
     ] {
         let said = run("", line);
         assert_eq!(said.code, 2, "{line:?}");

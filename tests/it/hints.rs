@@ -325,7 +325,7 @@ fn each_command_in_the_hint_of_an_error_runs() {
 }
 
 /// Commands in texts of the program that are no whole command: the reader knows the rest.
-const NAMES: [&str; 28] = [
+const NAMES: [&str; 29] = [
     "rocwheel build",
     "rocwheel build --on-collision last",
     "rocwheel build --version",
@@ -355,6 +355,8 @@ const NAMES: [&str; 28] = [
     "rocwheel promote {self} --to same --into DIR",
     "rocwheel targets all --emit table",
     "rocwheel version --release-type {kind} --base-version {base}{number}",
+    // A command of this program; a unit test looks for each.
+    "rocwheel {command}",
 ];
 
 /// Whoever writes a further command into a text decides here whether a test can run it.

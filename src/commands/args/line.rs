@@ -36,7 +36,10 @@ pub(crate) fn parse<C: Parser>(line: &[OsString]) -> Result<C, clap::Error> {
 fn without_escapes(mut error: clap::Error) -> clap::Error {
     if let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) {
         tips.retain(|tip| !tip.ansi().to_string().contains("as a value, use '"));
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+        // Clap prints an empty line for a list without tips.
+        if !tips.is_empty() {
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+        }
     }
     error
 }
@@ -45,10 +48,11 @@ fn without_escapes(mut error: clap::Error) -> clap::Error {
 ///
 /// clap gives no matches with an error. Parsing the line once more while ignoring errors reads no flag behind
 /// the mistake, but a program that reads JSON needs the error as JSON, and a terminal without colors needs it
-/// without colors, wherever the flag stands. So the two flags that matter are looked for by name.
+/// without colors, wherever the flag stands. So the flags that matter are looked for by name.
 pub(crate) fn options_of_rejected(line: &[OsString], variables: &Variables<'_>) -> Options {
     let mut options = Options {
         format: last_value(line, "--format"),
+        json: line.iter().any(|word| word == "--json"),
         color: last_value(line, "--color"),
         ..Options::default()
     };

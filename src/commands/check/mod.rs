@@ -219,7 +219,13 @@ impl CheckArgs {
             compared.extend(baseline.changes(&place, None, world)?.findings());
         }
         let destination = Destination::of_set(&place, &place);
-        policy.going_to(destination).judge(&set, compared, world)
+        let policy = policy.going_to(destination);
+        let report = policy.find(&set, compared, world)?;
+        // The last line of the answer says the same.
+        if !world.console.has_one_reader() {
+            print_outcome(&report, world);
+        }
+        Ok(report)
     }
 }
 
@@ -299,10 +305,16 @@ impl Policy {
         Ok(report)
     }
 
-    /// Applies the rules; `compared` are the findings from comparing the set with something else.
-    /// Prints the outcome, and entries of the accept list that match no finding; the report itself is
-    /// returned.
+    /// Applies the rules, and prints the outcome. The report itself is returned.
     pub fn judge(&self, set: &SetFacts, compared: Vec<Finding>, world: &World) -> Result<Report> {
+        let report = self.find(set, compared, world)?;
+        print_outcome(&report, world);
+        Ok(report)
+    }
+
+    /// Applies the rules; `compared` are the findings from comparing the set with something else. Prints
+    /// entries of the accept list that match no finding, and the annotations of a workflow.
+    fn find(&self, set: &SetFacts, compared: Vec<Finding>, world: &World) -> Result<Report> {
         let options = CheckOptions {
             targets: TargetTable::builtin().select(self.require_targets.as_slice())?,
             selection: RuleSelection { select: self.select.clone(), ignore: self.ignore.clone() },
@@ -312,11 +324,6 @@ impl Policy {
             destination: self.destination.clone(),
         };
         let (report, unused) = check::judge(set, &options, compared);
-        let packages = report.counted();
-        let rules = report.by_rule();
-        let level = rules.first().map(|(rule, _)| check::level(rule.severity));
-        let facts = format!("{packages}: {report}");
-        world.console.outcome("Checked", facts, level);
         for entry in unused {
             let list = self.accept.accept.as_deref().unwrap_or(Path::new(""));
             let shown = list.display();
@@ -360,6 +367,13 @@ impl Policy {
             )
         })
     }
+}
+
+/// Prints how many packages were checked, and how many findings they have.
+fn print_outcome(report: &Report, world: &World) {
+    let rules = report.by_rule();
+    let level = rules.first().map(|(rule, _)| check::level(rule.severity));
+    world.console.outcome("Checked", format!("{}: {report}", report.counted()), level);
 }
 
 /// How long the entries of a new list are valid.

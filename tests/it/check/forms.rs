@@ -55,7 +55,6 @@ fn findings_are_listed_by_package_with_ways_out_and_on_github_each_rule_is_one_a
 
     1 error, 2 warnings in 6 packages
     --- stderr
-         Checked 6 packages: 1 error, 2 warnings
     ::error title=RW202 missing-device-wheel::rocm-0.99.1.dev0.tar.gz: it has an extra for `rocm-sdk-device-gfx1100`, which is not in the set%0Afix: build the device package of the target, or build `rocm` without the target
     ::warning title=RW605 debug-leftover::rocm_sdk_core-0.99.1.dev0-py3-none-linux_x86_64.whl: _rocm_sdk_core/lib/a.pdb: a leftover of building or debugging%0Arocm_sdk_core-0.99.1.dev0-py3-none-linux_x86_64.whl: _rocm_sdk_core/lib/b.pdb: a leftover of building or debugging%0Afix: leave the file to the `dbg` artifacts
     error: check: 1 error in the package set
@@ -261,9 +260,9 @@ fn entries_that_match_nothing_or_have_expired_are_reported() {
     let said = broken().check(&["--accept", &file, "--no-progress"]);
     assert_eq!(said.code, 1);
     insta::assert_snapshot!(said.stderr.replace(&file, "known.toml"), @"
-         Checked 6 packages: 1 error, 2 warnings
     warning: the entry for RW202 was accepted until 2026-01-01: remove it from `known.toml`, or write it again
     warning: the entry for debug-leftover of `rocm-profiler` matches nothing: remove it from `known.toml`, or write it again
+         Checked 6 packages: 1 error, 2 warnings
     error: check: 1 error in the package set
 
     hint: `rocwheel check explain RW202` explains a rule; `--accept FILE` accepts findings that are known, and `--ignore` skips a rule
