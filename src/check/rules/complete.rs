@@ -26,16 +26,16 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     requirements(set, findings);
     versions(set, findings);
     builds(set, findings);
-    own_targets(set, findings);
+    selector_targets(set, findings);
     duplicates(set, findings);
     devices(set, findings);
-    needed(set, findings);
-    selected(set, findings);
+    needed_packages(set, findings);
+    selected_packages(set, findings);
     for artifact in &set.unshipped {
         let fact = format!("no package has the files of the artifact `{artifact}`");
         findings.of_set(rule::UNSHIPPED_ARTIFACT, fact);
     }
-    // A job that builds on ROCm publishes its packages alone, into the place of ours.
+    // A job that builds on ROCm publishes only its packages, to the place where our packages are.
     let has_only_others = set.packages().next().is_none() && seen.all.packages().next().is_some();
     if set.selector().is_none() && !has_only_others {
         let fact = format!("no `rocm` sdist among {} packages", set.packages().count());
@@ -53,37 +53,37 @@ pub(super) fn advertised(set: &SetFacts) -> BTreeSet<Target> {
     requirements.filter_map(|(name, _)| names.device_target(&name)).collect()
 }
 
-/// The projects that a package requires, itself or through another one. Device packages, which
-/// are required under extras only, count as required by the package that they add code to.
+/// The projects that each package requires, itself or through another package. Device packages, which
+/// are required under extras only, count as required by the package to which they add code.
 pub(super) fn required(set: &SetFacts) -> BTreeMap<String, BTreeSet<String>> {
     let names = DistNames::built_in();
-    let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut required: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (_, metadata) in set.metadata() {
-        all.entry(metadata.name.normalized().to_owned()).or_default();
+        required.entry(metadata.name.normalized().to_owned()).or_default();
         for (wanted, _) in requirements_of(&metadata, &set.platforms()) {
             let project = wanted.normalized().to_owned();
             if names.device_scope(&wanted).is_some() {
-                all.entry(names.libraries.clone()).or_default().insert(project.clone());
+                required.entry(names.libraries.clone()).or_default().insert(project.clone());
             }
-            all.entry(metadata.name.normalized().to_owned()).or_default().insert(project);
+            required.entry(metadata.name.normalized().to_owned()).or_default().insert(project);
         }
     }
+    // Each round adds what the required projects require themselves, until a round adds nothing.
     loop {
-        let before: usize = all.values().map(BTreeSet::len).sum();
-        let known = all.clone();
-        for wanted in all.values_mut() {
-            let further = wanted.iter().filter_map(|it| known.get(it)).flatten();
-            let further: Vec<String> = further.cloned().collect();
+        let known = required.clone();
+        for wanted in required.values_mut() {
+            let further: Vec<String> =
+                wanted.iter().filter_map(|project| known.get(project)).flatten().cloned().collect();
             wanted.extend(further);
         }
-        if before == all.values().map(BTreeSet::len).sum::<usize>() {
-            return all;
+        if required == known {
+            return required;
         }
     }
 }
 
-/// What a package requires on some of these platforms (`sys_platform`), and the only version that each
-/// requirement allows.
+/// The projects that a package requires on some of these platforms (`sys_platform`), and the only version
+/// that each requirement allows. `None` if a requirement allows several versions.
 fn requirements_of(metadata: &Metadata, platforms: &[&str]) -> Vec<(DistName, Option<Version>)> {
     lines_of(metadata, platforms)
         .map(|line| (line.name.clone(), line.pin()))
@@ -92,32 +92,32 @@ fn requirements_of(metadata: &Metadata, platforms: &[&str]) -> Vec<(DistName, Op
         .collect()
 }
 
+/// The `Requires-Dist` lines that count on some of these platforms.
 fn lines_of(metadata: &Metadata, platforms: &[&str]) -> impl Iterator<Item = Requirement> {
     metadata
         .requirements()
         .filter(|line| platforms.iter().any(|platform| line.marker.may_hold_on(platform)))
 }
 
-/// Every package of ours that another one requires is in the set, in the required version.
+/// Every package of ours that another package requires is in the set, in the required version.
 fn requirements(set: &SetFacts, findings: &mut Findings) {
-    let mut there: BTreeMap<&DistName, Vec<&Version>> = BTreeMap::new();
+    let mut versions_of: BTreeMap<&DistName, Vec<&Version>> = BTreeMap::new();
     for name in set.packages().filter_map(CheckedPackage::identity) {
-        let versions = there.entry(&name.name).or_default();
-        versions.push(&name.version);
+        versions_of.entry(&name.name).or_default().push(&name.version);
     }
     for (file, metadata) in set.metadata() {
         for (wanted, pin) in requirements_of(&metadata, &set.platforms()) {
             let name = wanted.normalized();
-            match (there.get(&wanted), pin) {
+            match (versions_of.get(&wanted), pin) {
                 _ if !is_ours(&wanted) => {
                     let fact = format!("it requires `{name}`, which is not one of our packages");
                     findings.of(rule::FOREIGN_REQUIREMENT, file, fact);
                 }
-                (None, _) => missing(set, file, &wanted, findings),
+                (None, _) => missing_package(set, file, &wanted, findings),
                 (Some(versions), Some(pin)) if !versions.contains(&&pin) => {
-                    let there = versions.iter().map(ToString::to_string);
-                    let there = there.sorted().dedup().join(", ");
-                    let fact = format!("it requires `{name}` {pin}, but the set has {there}");
+                    let present =
+                        versions.iter().map(ToString::to_string).sorted().dedup().join(", ");
+                    let fact = format!("it requires `{name}` {pin}, but the set has {present}");
                     findings.of(rule::UNRESOLVED_REQUIREMENT, file, fact);
                 }
                 (Some(_), None) => {
@@ -130,10 +130,10 @@ fn requirements(set: &SetFacts, findings: &mut Findings) {
     }
 }
 
-/// Reports that a package requires one of ours that is not in the set.
-fn missing(set: &SetFacts, file: &str, wanted: &DistName, findings: &mut Findings) {
+/// Reports that a package requires a package of ours that is not in the set.
+fn missing_package(set: &SetFacts, file: &str, wanted: &DistName, findings: &mut Findings) {
     let name = wanted.normalized();
-    let mut gone = set.published.iter().flat_map(|it| &it.gone);
+    let mut gone = set.published.iter().flat_map(|published| &published.gone);
     if gone.any(|file| identity(file).is_some_and(|(name, _)| name == *wanted)) {
         // RW701 reports that a page promises its file.
     } else if coverage::is_legacy(set) && is_in_libraries(set, wanted) {
@@ -158,13 +158,16 @@ fn is_in_libraries(set: &SetFacts, name: &DistName) -> bool {
     }
 }
 
-/// A package requires those that its files need: a device wheel the libraries to which it adds code, and the
-/// development files each package to which their symlinks lead.
-fn needed(set: &SetFacts, findings: &mut Findings) {
+/// A package requires the packages that its files need. A device wheel needs the libraries to which it adds
+/// code, and development files need each package to which their symlinks lead.
+fn needed_packages(set: &SetFacts, findings: &mut Findings) {
+    // The project that has each top directory.
     let mut owners: BTreeMap<&str, &str> = BTreeMap::new();
     for wheel in set.wheels.iter().filter(|it| it.device_target().is_none()) {
-        let tops = wheel.members.iter();
-        let tops = tops.filter_map(|it| Some((it.path.split_once('/')?.0, wheel.project()?)));
+        let tops = wheel.members.iter().filter_map(|member| {
+            let (top, _) = member.path.split_once('/')?;
+            Some((top, wheel.project()?))
+        });
         owners.extend(tops.dedup());
     }
     for wheel in &set.wheels {
@@ -177,12 +180,13 @@ fn needed(set: &SetFacts, findings: &mut Findings) {
         }
         for devel in wheel.unpacked().filter(|_| wheel.is_built_by_us()) {
             if let TarKind::Symlink(text) = &devel.entry.kind
-                && let Some(place) = join(devel.entry.path.as_str(), text)
-                && let Some(owner) = owners.get(place.split('/').next().unwrap_or_default())
+                && let Some(target) = join(devel.entry.path.as_str(), text)
+                && let Some(owner) = owners.get(target.split('/').next().unwrap_or_default())
             {
                 wanted.insert(owner, "to which its symlinks lead");
             }
         }
+        // A package does not require itself.
         wanted.remove(metadata.name.normalized());
         for (name, _) in requirements_of(&metadata, &set.platforms()) {
             wanted.remove(name.normalized());
@@ -194,9 +198,9 @@ fn needed(set: &SetFacts, findings: &mut Findings) {
     }
 }
 
-/// Our `rocm` requires the packages beside it: the core package always, each other one under its
-/// extras. TheRock's sdist decides that when it is installed.
-fn selected(set: &SetFacts, findings: &mut Findings) {
+/// Our `rocm` requires the packages beside it: the core package always, each other package under its
+/// extras. TheRock's sdist decides what it requires when it is installed.
+fn selected_packages(set: &SetFacts, findings: &mut Findings) {
     let (files, metadata): (Vec<&String>, Vec<&Metadata>) = set
         .sdists
         .iter()
@@ -206,78 +210,79 @@ fn selected(set: &SetFacts, findings: &mut Findings) {
     let Some(file) = files.first() else { return };
     let platforms = set.platforms();
     let lines: Vec<Requirement> = metadata.iter().flat_map(|it| lines_of(it, &platforms)).collect();
-    for name in set.wheels.iter().filter_map(|it| it.package.identity()) {
-        let name = &name.name;
-        let lines: Vec<_> = lines.iter().filter(|it| it.name == *name).collect();
+    for identity in set.wheels.iter().filter_map(|wheel| wheel.package.identity()) {
+        let name = &identity.name;
+        let lines_for_name: Vec<&Requirement> =
+            lines.iter().filter(|line| line.name == *name).collect();
+        // The extras under which `rocm` requires the package. The empty text stands for no extra.
         let extras = match DistNames::built_in().device_scope(name) {
             // RW203 reports a device wheel that no extra names.
-            Some(_) if lines.is_empty() => Vec::new(),
+            Some(_) if lines_for_name.is_empty() => Vec::new(),
             Some(target) => vec![format!("device-{target}"), "device-all".to_owned()],
             None => {
-                let mut packages = CATALOG.packages().iter();
-                let spec = packages.find(|it| {
-                    let template = it.dist_template(DistributionMode::Split);
+                let spec = CATALOG.packages().iter().find(|spec| {
+                    let template = spec.dist_template(DistributionMode::Split);
                     template.python_template() == name.normalized()
                 });
-                let extra = spec.map(|it| if it.required { "" } else { &*it.name });
+                let extra = spec.map(|spec| if spec.required { "" } else { &*spec.name });
                 extra.map(str::to_owned).into_iter().collect()
             }
         };
         let is_lacking = |extra: &&String| {
-            !lines.iter().any(|line| match extra.as_str() {
+            !lines_for_name.iter().any(|line| match extra.as_str() {
                 "" => !line.marker.needs_extra(),
                 extra => line.marker.is_for_extra(extra),
             })
         };
         for extra in extras.iter().filter(is_lacking) {
-            let whose = match extra.as_str() {
+            let subject = match extra.as_str() {
                 "" => "it".to_owned(),
                 extra => format!("its extra `{extra}`"),
             };
-            let fact = format!("{whose} does not require `{}`", name.normalized());
+            let fact = format!("{subject} does not require `{}`", name.normalized());
             findings.of(rule::LOOSE_REQUIREMENT, file, fact);
         }
     }
 }
 
+/// All packages of a set have one version.
 fn versions(set: &SetFacts, findings: &mut Findings) {
-    let mut files: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    let mut files_of: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for package in set.packages() {
         if let Some(name) = package.identity() {
-            let files = files.entry(name.version.to_string()).or_default();
-            files.push(&package.file);
+            files_of.entry(name.version.to_string()).or_default().push(&package.file);
         }
     }
-    // The most frequent version is that of the set. Of equally frequent ones the last in text order
-    // is taken, so that the result is the same each time.
-    let most = files.iter().max_by_key(|(_, files)| files.len());
-    let Some((most, _)) = most else { return };
-    for (version, files) in files.iter().filter(|(version, _)| *version != most) {
+    // The set has the most frequent version. If two versions are equally frequent, the last in text
+    // order counts, so that the result is the same each time.
+    let most_frequent = files_of.iter().max_by_key(|(_, files)| files.len());
+    let Some((set_version, _)) = most_frequent else { return };
+    for (version, files) in files_of.iter().filter(|(version, _)| *version != set_version) {
         for file in files {
-            let fact = format!("version {version}, but most of the set has {most}");
+            let fact = format!("version {version}, but most of the set has {set_version}");
             findings.of(rule::VERSIONS_DISAGREE, file, fact);
         }
     }
 }
 
-/// Our `rocm` knows the targets of the device wheels, and which is taken if there is no GPU.
-fn own_targets(set: &SetFacts, findings: &mut Findings) {
+/// Our `rocm` names the targets of the device wheels, and a default target for machines without a GPU.
+fn selector_targets(set: &SetFacts, findings: &mut Findings) {
     let selector = set.selector().filter(|it| it.is_built_by_us());
     let Some((selector, texts)) = selector.and_then(|it| Some((it, it.dist_info()?))) else {
         return;
     };
-    let text = texts.module;
+    let module = texts.module;
     let file = &selector.package.file;
     let wheels = set.device_wheels();
     for target in wheels.keys().map(Target::base) {
         let line = format!("AVAILABLE_TARGET_FAMILIES.append('{target}')");
-        if !text.lines().any(|it| it == line) {
+        if !module.lines().any(|it| it == line) {
             let fact = format!("its `_dist_info.py` lacks the target `{target}`");
             findings.of(rule::UNKEPT_PROMISE, file, fact);
         }
     }
     let is_default = |line: &str| line.starts_with("DEFAULT_TARGET_FAMILY = ");
-    if !wheels.is_empty() && !text.lines().any(is_default) {
+    if !wheels.is_empty() && !module.lines().any(is_default) {
         let fact = "its `_dist_info.py` names no target for machines without a GPU";
         findings.of(rule::UNKEPT_PROMISE, file, fact);
     }
@@ -290,8 +295,8 @@ struct DistInfoLine {
     line: String,
 }
 
-/// What a package says of its set, in the same lines for the same values. The lines about the package
-/// itself are left out, and in a legacy set those about its family.
+/// The lines in which a package describes its set: the same lines for the same values. The result is without
+/// the lines about the package itself, and in a legacy set without the lines about its family.
 fn dist_info_lines(module: &str, tables: &str, is_legacy: bool) -> Vec<DistInfoLine> {
     let is_common = |line: &&str| {
         let is_about_package = line.starts_with("THIS_");
@@ -319,10 +324,10 @@ fn dist_info_lines(module: &str, tables: &str, is_legacy: bool) -> Vec<DistInfoL
     module_lines.chain(table_lines).collect()
 }
 
-/// Packages of one version are of one build: each has the same `_dist_info.py`, but for the lines
+/// Packages of one version are of one build: each has the same `_dist_info.py`, apart from the lines
 /// about the package itself, and the same `_dist_info.json`.
 fn builds(set: &SetFacts, findings: &mut Findings) {
-    // In a legacy set the packages of a family name that family alone.
+    // In a legacy set the packages of a family name only their family.
     let is_legacy = coverage::is_legacy(set);
     let mut builds: BTreeMap<(String, Vec<DistInfoLine>), Vec<&str>> = BTreeMap::new();
     for (package, texts) in set.dist_infos() {
@@ -333,16 +338,16 @@ fn builds(set: &SetFacts, findings: &mut Findings) {
         let files = builds.entry((name.version.to_string(), lines)).or_default();
         files.push(&package.file);
     }
-    // The build that most packages of a version are of.
-    let most = |version: &str| {
+    // The build to which most packages of a version belong.
+    let largest_build = |version: &str| {
         let same = builds.iter().filter(|((other, _), _)| other == version);
         same.max_by_key(|(_, files)| files.len())
     };
     for ((version, lines), files) in &builds {
-        let Some(((_, others), _)) = most(version).filter(|((_, others), _)| others != lines)
-        else {
+        let Some(((_, others), _)) = largest_build(version) else { continue };
+        if others == lines {
             continue;
-        };
+        }
         let first_lacking = |lines: &[DistInfoLine], others: &[DistInfoLine]| {
             let present: BTreeSet<&DistInfoLine> = others.iter().collect();
             lines.iter().find(|line| !present.contains(line)).cloned()
@@ -364,11 +369,11 @@ fn builds(set: &SetFacts, findings: &mut Findings) {
 
 /// A project has one wheel for each tag.
 fn duplicates(set: &SetFacts, findings: &mut Findings) {
-    let mut seen: BTreeMap<(&str, &Option<Tag>), &str> = BTreeMap::new();
+    let mut first_files: BTreeMap<(&str, &Option<Tag>), &str> = BTreeMap::new();
     for wheel in &set.wheels {
         let Ok(name) = &wheel.package.name else { continue };
         let key = (name.name.normalized(), &name.tag);
-        let first = *seen.entry(key).or_insert(&wheel.package.file);
+        let first = *first_files.entry(key).or_insert(&wheel.package.file);
         if first != wheel.package.file {
             let fact = format!("the set has `{first}` too");
             findings.of(rule::DUPLICATE_PACKAGE, &wheel.package.file, fact);
@@ -376,8 +381,8 @@ fn duplicates(set: &SetFacts, findings: &mut Findings) {
     }
 }
 
-/// The target of each device wheel is known, and the selector has an extra for it. It has extras for
-/// known targets only.
+/// The target of each device wheel is known, and the selector has an extra for it. The selector has extras
+/// for known targets only.
 fn devices(set: &SetFacts, findings: &mut Findings) {
     let is_unknown = |target: &Target| TargetTable::builtin().product(target).is_none();
     let advertised = advertised(set);

@@ -1,6 +1,6 @@
 //! Rules about installed files. Programs start and libraries load on any supported Linux host, and
 //! the development files, which `rocm-sdk init` unpacks beside the packages, make a complete tree.
-//! No file has traces of the build machine or unsafe permissions.
+//! No file has traces of the build machine, or unsafe permissions.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,10 +31,10 @@ const LEFTOVERS: &[&str] = &[".debug", ".dwo", ".dwp", ".pdb", ".gch", ".pch", "
 
 pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     for (wheel, member) in seen.set.members() {
-        clean(wheel, member, findings);
+        traces_and_permissions(wheel, member, findings);
     }
-    for (wheel, path, elf) in seen.set.elf_files() {
-        let place = PackagePath::new(wheel, path);
+    for (package, path, elf) in seen.set.elf_files() {
+        let place = PackagePath::new(package, path);
         match elf {
             Elf::Damaged(why) => findings.at(rule::BROKEN_ELF, place, why),
             Elf::TooLarge => {
@@ -45,7 +45,7 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
                 run_paths(place, &elf.facts, findings);
                 // A `.debug` file has the section headers of a binary, but not its contents.
                 if !has_extension(path, "debug") {
-                    one_file(place, elf, seen, findings);
+                    binary(place, elf, seen, findings);
                 }
             }
         }
@@ -54,11 +54,8 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     for wheel in &seen.set.wheels {
         if let Some(tree) = &wheel.devel {
             if let Some(why) = &tree.fault {
-                findings.at(
-                    rule::BROKEN_DEVEL,
-                    PackagePath::new(&wheel.package, &tree.member),
-                    why,
-                );
+                let place = PackagePath::new(&wheel.package, &tree.member);
+                findings.at(rule::BROKEN_DEVEL, place, why);
             } else {
                 manifest(wheel, tree, findings);
                 order(wheel, tree, findings);
@@ -67,23 +64,26 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
             }
         }
         // A full disk leaves empty libraries and programs behind.
-        let programs = wheel.contents().filter(|(it, _)| is_program(it));
-        let programs = programs.map(|(member, it)| (&*member.path, it));
-        let files = wheel.files().filter(|(path, _)| is_library(path));
-        for (path, _) in files.chain(programs).filter(|(_, it)| it.len == 0) {
+        let programs = wheel
+            .contents()
+            .filter(|(member, _)| is_program(member))
+            .map(|(member, content)| (&*member.path, content));
+        let libraries = wheel.files().filter(|(path, _)| is_library(path));
+        for (path, _) in libraries.chain(programs).filter(|(_, content)| content.len == 0) {
             findings.at(rule::BROKEN_ELF, PackagePath::new(&wheel.package, path), "it is empty");
         }
     }
 }
 
-/// Whether a member is a program by its mode and its directory. An empty `__init__.py` is none,
+/// Whether a member is a program by its mode and its directory. An empty `__init__.py` is not a program,
 /// though it may have execute bits.
 fn is_program(member: &MemberFacts) -> bool {
     let is_executable = member.kind == MemberKind::File && member.mode & 0o111 != 0;
     is_executable && member.path.contains("/bin/") && !has_extension(&member.path, "py")
 }
 
-fn clean(wheel: &WheelFile, member: &MemberFacts, findings: &mut Findings) {
+/// No member has unsafe permissions, or is a leftover of the build.
+fn traces_and_permissions(wheel: &WheelFile, member: &MemberFacts, findings: &mut Findings) {
     let place = PackagePath::new(wheel, member);
     let mode = || format!("its mode is {:o}", member.mode);
     if member.mode & SETUID_OR_SETGID != 0 {
@@ -100,6 +100,7 @@ fn clean(wheel: &WheelFile, member: &MemberFacts, findings: &mut Findings) {
     }
 }
 
+/// No entry of a run path is absolute, or stands for the directory from which a program is started.
 fn run_paths(place: PackagePath<'_>, elf: &elf::ElfFacts, findings: &mut Findings) {
     let Some(run_path) = elf.run_path().filter(|_| is_loadable(elf)) else {
         return;
@@ -116,7 +117,8 @@ fn run_paths(place: PackagePath<'_>, elf: &elf::ElfFacts, findings: &mut Finding
     }
 }
 
-fn one_file(place: PackagePath<'_>, elf: &ElfFile, seen: &Observed<'_>, findings: &mut Findings) {
+/// Faults of one program or library, apart from its run path and the libraries that it needs.
+fn binary(place: PackagePath<'_>, elf: &ElfFile, seen: &Observed<'_>, findings: &mut Findings) {
     let tree = &seen.tree;
     findings.at_each(rule::BROKEN_ELF, place, &elf.faults);
     if is_loadable(&elf.facts) {
@@ -126,21 +128,24 @@ fn one_file(place: PackagePath<'_>, elf: &ElfFile, seen: &Observed<'_>, findings
         // The file name of a library is its SONAME, which files linked with it search for.
         let soname = elf.facts.soname.as_deref().unwrap_or_default();
         let is_library = elf.facts.kind == ElfKind::SharedObject && !soname.is_empty();
-        let is_there = || join(place.path, soname).is_some_and(|it| tree.has(&it));
-        if is_library && file_name(place.path) != soname && !is_there() {
+        let has_file = || join(place.path, soname).is_some_and(|path| tree.has(&path));
+        if is_library && file_name(place.path) != soname && !has_file() {
             let fact = format!("its SONAME is `{soname}`, and there is no such file beside it");
             findings.at(rule::SONAME_WITHOUT_FILE, place, fact);
         }
         newer_than(place, &elf.facts, findings);
     }
     if let Some(target) = &elf.launches {
-        let target_at = join(place.path, target);
-        if target_at.is_none_or(|target| tree.file(&target).is_none()) {
+        let target_path = join(place.path, target);
+        if target_path.is_none_or(|path| tree.file(&path).is_none()) {
             let fact = format!("it runs `{target}`, which no package of the set has");
             findings.at(rule::DANGLING_LAUNCHER, place, fact);
         }
     }
-    if let (Machine::Other(number), true) = (elf.facts.machine, elf.facts.kind != ElfKind::Other) {
+    // A host neither starts nor loads another kind of file, such as an object file.
+    if let Machine::Other(number) = elf.facts.machine
+        && elf.facts.kind != ElfKind::Other
+    {
         let fact = format!("a program or library for ELF machine {number}");
         findings.at(rule::FOREIGN_MACHINE, place, fact);
     }
@@ -149,16 +154,21 @@ fn one_file(place: PackagePath<'_>, elf: &ElfFile, seen: &Observed<'_>, findings
 /// Reports the newest symbol version of each kind, if hosts need not have it.
 fn newer_than(place: PackagePath<'_>, elf: &elf::ElfFacts, findings: &mut Findings) {
     let host = SystemLibraries::builtin();
-    let needs = elf.versions.iter().filter(|it| host.has(&it.library));
-    let versions = needs.flat_map(|needs| &needs.versions);
-    let numbers = versions.filter_map(|version| {
-        let (kind, number) = version.split_once('_')?;
-        Some((kind, number.parse::<Dotted>().ok()?))
-    });
-    // Of several numbers the map keeps the last, which is the newest.
-    let newest: BTreeMap<&str, Dotted> = numbers.sorted().collect();
-    for (kind, number) in newest {
-        let kind = kind.to_ascii_lowercase();
+    // `GLIBC_2.28` is the number 2.28 of the kind `GLIBC`. The map keeps the last number of a kind, which
+    // is the newest because the numbers are sorted.
+    let newest: BTreeMap<&str, Dotted> = elf
+        .versions
+        .iter()
+        .filter(|needed| host.has(&needed.library))
+        .flat_map(|needed| &needed.versions)
+        .filter_map(|version| {
+            let (kind, number) = version.split_once('_')?;
+            Some((kind, number.parse::<Dotted>().ok()?))
+        })
+        .sorted()
+        .collect();
+    for (prefix, number) in newest {
+        let kind = prefix.to_ascii_lowercase();
         if let Some(most) = host.newest.get(&kind).filter(|most| number > **most) {
             let fact = format!("it needs {kind} {number}, but hosts have {most}");
             findings.at(rule::TOO_NEW_A_HOST, place, fact);
@@ -166,21 +176,27 @@ fn newer_than(place: PackagePath<'_>, elf: &elf::ElfFacts, findings: &mut Findin
     }
 }
 
-/// Each library that a file needs is found through its own run path, or is on every host.
+/// The run path of each file leads to the libraries that the file needs, unless every host has them.
 fn libraries(tree: &InstalledTree<'_>, findings: &mut Findings) {
     let missing = missing_libraries(tree);
-    let missing = missing.iter().filter_map(|library| {
-        let file = tree.file(&library.path)?;
-        let elf = file.elf()?;
-        (!has_extension(&library.path, "debug")).then_some((library, file, elf))
-    });
-    let missing: Vec<_> = missing.collect();
-    let first_names = missing.iter().filter(|(_, file, _)| !file.is_second_name);
-    let first_names: BTreeSet<(*const elf::ElfFacts, &str)> =
-        first_names.map(|(library, _, elf)| (std::ptr::from_ref(*elf), &*library.name)).collect();
-    for (library, file, elf) in missing {
+    // The facts are shared by the paths of one file, so their address tells whether two paths are of one
+    // file.
+    let missing_in: Vec<_> = missing
+        .iter()
+        .filter(|library| !has_extension(&library.path, "debug"))
+        .filter_map(|library| {
+            let file = tree.file(&library.path)?;
+            Some((library, file, file.elf()?))
+        })
+        .collect();
+    let first_names: BTreeSet<(*const elf::ElfFacts, &str)> = missing_in
+        .iter()
+        .filter(|(_, file, _)| !file.is_second_name)
+        .map(|(library, _, elf)| (std::ptr::from_ref(*elf), &*library.name))
+        .collect();
+    for (library, file, elf) in missing_in {
         let name = &library.name;
-        // A file that fails at its own path is not reported again under its second path.
+        // A file is not reported under its second path if it lacks the library at its first path too.
         if file.is_second_name && first_names.contains(&(std::ptr::from_ref(elf), name)) {
             continue;
         }
@@ -196,7 +212,7 @@ fn libraries(tree: &InstalledTree<'_>, findings: &mut Findings) {
     }
 }
 
-/// The top directory of the archive.
+/// The top directory of the archive. All entries should be in it.
 fn root(tree: &DevelTree) -> Option<RelPath> {
     let first = tree.entries.first()?;
     first.entry.path.components().next()?.parse().ok()
@@ -206,80 +222,87 @@ fn root(tree: &DevelTree) -> Option<RelPath> {
 fn manifest(wheel: &WheelFile, tree: &DevelTree, findings: &mut Findings) {
     let path = devel_manifest::PATH;
     let Some(bytes) = wheel.text(path) else {
-        // Only our builds write it.
+        // Only rocwheel writes a manifest.
         if !wheel.is_made_by_others() {
             findings.of(rule::BROKEN_DEVEL, &wheel.package.file, format!("no `{path}`"));
         }
         return;
     };
     let place = PackagePath::new(wheel, path);
-    let Ok(found) = serde_json::from_slice::<Value>(bytes) else {
+    let Ok(written) = serde_json::from_slice::<Value>(bytes) else {
         return findings.at(rule::BROKEN_DEVEL, place, "not JSON");
     };
-    let wanted = expected_manifest(wheel, tree).unwrap_or_else(|| found.clone());
-    let mut keys = wanted.as_object().into_iter().flat_map(Map::keys);
-    if let Some(key) = keys.find(|key| found.get(key) != wanted.get(key)) {
-        let value = |it: Option<&Value>| it.map_or("not there".to_owned(), Value::to_string);
-        let (found, wanted) = (value(found.get(key)), value(wanted.get(key)));
-        let fact = format!("`{key}` is {found}, and {wanted} in the archive");
+    // There is nothing to compare if the archive is empty, or the file name of the wheel is invalid.
+    let Some(expected) = expected_manifest(wheel, tree) else {
+        return;
+    };
+    let mut keys = expected.as_object().into_iter().flat_map(Map::keys);
+    if let Some(key) = keys.find(|key| written.get(key) != expected.get(key)) {
+        let shown = |value: Option<&Value>| value.map_or("not there".to_owned(), Value::to_string);
+        let in_manifest = shown(written.get(key));
+        let in_archive = shown(expected.get(key));
+        let fact = format!("`{key}` is {in_manifest}, and {in_archive} in the archive");
         findings.at(rule::BROKEN_DEVEL, place, fact);
     }
 }
 
+/// The manifest that rocwheel writes for this archive.
 fn expected_manifest(wheel: &WheelFile, tree: &DevelTree) -> Option<Value> {
     let root = root(tree)?;
-    let members = tree.entries.iter().filter_map(|devel| {
-        let path = devel.entry.path.strip_prefix(&root)?;
-        Some((path, &devel.entry.kind))
-    });
-    let members: Vec<(RelPath, &TarKind)> = members.collect();
-    let members = members.iter().map(|(path, kind)| (path, *kind));
+    let members: Vec<(RelPath, &TarKind)> = tree
+        .entries
+        .iter()
+        .filter_map(|devel| Some((devel.entry.path.strip_prefix(&root)?, &devel.entry.kind)))
+        .collect();
     let version = wheel.package.identity()?.version.to_string();
-    serde_json::from_str(&devel_manifest::render(&version, members)).ok()
+    let manifest =
+        devel_manifest::render(&version, members.iter().map(|(path, kind)| (path, *kind)));
+    serde_json::from_str(&manifest).ok()
 }
 
 /// The order of entries on which TheRock's `rocm-sdk` relies.
 ///
-/// When it unpacks the first entry of a directory, it empties that directory. So a directory must
-/// not come after entries of its subdirectories: they would be deleted. Hard links are not
-/// unpacked.
+/// When `rocm-sdk` unpacks the first entry of a directory, it empties the directory. So a directory must
+/// not come after entries of its subdirectories, which it would delete. It does not unpack hard links.
 fn order(wheel: &WheelFile, tree: &DevelTree, findings: &mut Findings) {
     let root = root(tree);
-    let mut touched: BTreeSet<RelPath> = BTreeSet::new();
-    let mut seen: BTreeSet<&RelPath> = BTreeSet::new();
+    let mut emptied_directories: BTreeSet<RelPath> = BTreeSet::new();
+    let mut known_paths: BTreeSet<&RelPath> = BTreeSet::new();
     for devel in &tree.entries {
         let path = &devel.entry.path;
-        let place = PackagePath::new(wheel, path.as_str());
+        let place = PackagePath::new(wheel, path);
         if path.components().next() != root.as_ref().map(RelPath::as_str) || path.depth() < 2 {
             let fact = "it does not lie below the first directory";
             findings.at(rule::BROKEN_DEVEL, place, fact);
         }
-        if !seen.insert(path) {
+        if !known_paths.insert(path) {
             findings.at(rule::BROKEN_DEVEL, place, "it is in the archive twice");
         }
         if matches!(devel.entry.kind, TarKind::Hardlink(_)) {
             let fact = "a hard link, which is passed over";
             findings.at(rule::BROKEN_DEVEL, place, fact);
         }
-        let emptied = match devel.entry.kind {
+        let directory = match devel.entry.kind {
             TarKind::Directory => Some(path.clone()),
             _ => path.parent(),
         };
-        let Some(emptied) = emptied.filter(|it| !touched.contains(it)) else {
+        let Some(directory) = directory.filter(|it| !emptied_directories.contains(it)) else {
             continue;
         };
-        // All paths below a directory stand together, and a tree may have 100,000 directories.
-        let below = format!("{emptied}/");
-        let mut lost = touched.range::<str, _>((Bound::Included(below.as_str()), Bound::Unbounded));
-        if let Some(lost) = lost.next().filter(|it| it.as_str().starts_with(&below)) {
-            let fact = format!("it comes after `{lost}`, which `rocm-sdk` then deletes");
+        // In the sorted set all paths below a directory stand together, so the first of them is enough. A
+        // search of the whole set would take too long: a tree may have 100,000 directories.
+        let prefix = format!("{directory}/");
+        let from_prefix = (Bound::Included(prefix.as_str()), Bound::Unbounded);
+        let next = emptied_directories.range::<str, _>(from_prefix).next();
+        if let Some(deleted) = next.filter(|it| it.as_str().starts_with(&prefix)) {
+            let fact = format!("it comes after `{deleted}`, which `rocm-sdk` then deletes");
             findings.at(rule::BROKEN_DEVEL, place, fact);
         }
-        touched.insert(emptied);
+        emptied_directories.insert(directory);
     }
 }
 
-/// No symlink is dangling: an error for symlinks to other packages, less severe within the tree.
+/// No symlink is dangling. A dangling symlink to another package is an error; within the tree it is a warning.
 fn links(wheel: &WheelFile, tree: &DevelTree, seen: &Observed<'_>, findings: &mut Findings) {
     let root = root(tree);
     for devel in &tree.entries {
@@ -290,8 +313,8 @@ fn links(wheel: &WheelFile, tree: &DevelTree, seen: &Observed<'_>, findings: &mu
         if seen.tree.has(path) {
             continue;
         }
-        let place = join(path, text);
-        let top = place.as_deref().and_then(|place| place.split('/').next());
+        let target = join(path, text);
+        let top = target.as_deref().and_then(|target| target.split('/').next());
         let is_inside = top.is_some() && top == root.as_ref().map(RelPath::as_str);
         let rule = if is_inside { rule::DANGLING_TREE_LINK } else { rule::DANGLING_DEVEL_LINK };
         let fact = format!("it leads to `{text}`, which does not exist");
@@ -299,12 +322,12 @@ fn links(wheel: &WheelFile, tree: &DevelTree, seen: &Observed<'_>, findings: &mu
     }
 }
 
-/// The packages that the CMake files of the tree ask for, if they are of ROCm. An artifact with
-/// libraries, whose `dev` artifact was not fetched, leaves a tree whose other packages cannot be
-/// found: `find_package(rocsolver)` fails because `rocblas-config.cmake` is not there.
+/// The set has the CMake packages of ROCm that the CMake files of the tree ask for. If the `dev` artifact of
+/// a library was not fetched, its package is missing, and the packages that ask for it fail too:
+/// `find_package(rocsolver)` fails because `rocblas-config.cmake` is missing.
 ///
-/// A package is known to be of ROCm if a library of that name is in the set. What is asked for under
-/// a condition may be for another system.
+/// A CMake package is of ROCm if a library of its name is in the set. A package that is asked for under a
+/// condition may be for another system.
 fn cmake_packages(
     wheel: &WheelFile,
     tree: &DevelTree,
@@ -312,19 +335,20 @@ fn cmake_packages(
     findings: &mut Findings,
 ) {
     let plain = |name: &str| name.to_lowercase().replace(['-', '_'], "");
-    let package = |path: &str| {
+    // `rocblas-config.cmake`, `ROCBlasConfig.cmake` and `FindROCBlas.cmake` are of one package.
+    let package_of = |path: &str| {
         let name = file_name(path);
-        let name = name.strip_suffix("Config.cmake");
-        let name = name.or_else(|| file_name(path).strip_suffix("-config.cmake"));
-        let module = || file_name(path).strip_prefix("Find")?.strip_suffix(".cmake");
-        let name = name.or_else(module);
-        name.map(plain)
+        name.strip_suffix("Config.cmake")
+            .or_else(|| name.strip_suffix("-config.cmake"))
+            .or_else(|| name.strip_prefix("Find")?.strip_suffix(".cmake"))
+            .map(plain)
     };
-    let entries = tree.entries.iter();
-    let there: BTreeSet<String> =
-        entries.filter_map(|it| package(it.entry.path.as_str())).collect();
-    let members = seen.set.members().map(|(_, member)| member.path.as_str());
-    let libraries: BTreeMap<String, &str> = members
+    let present: BTreeSet<String> =
+        tree.entries.iter().filter_map(|devel| package_of(devel.entry.path.as_str())).collect();
+    let libraries: BTreeMap<String, &str> = seen
+        .set
+        .members()
+        .map(|(_, member)| member.path.as_str())
         .filter(|path| is_library(path))
         .filter_map(|path| {
             let stem = file_name(path).split('.').next()?;
@@ -333,32 +357,32 @@ fn cmake_packages(
         .collect();
     for devel in &tree.entries {
         let content = devel.content.as_ref();
-        let Some(text) = content.and_then(|it| it.kept.as_deref()) else {
+        let Some(bytes) = content.and_then(|content| content.kept.as_deref()) else {
             continue;
         };
-        let text = String::from_utf8_lossy(text);
-        for name in asked_packages(&text).into_iter().unique() {
-            let name_alone = plain(name);
-            let library = libraries.get(&name_alone);
-            if let Some(library) = library.filter(|_| !there.contains(&name_alone)) {
+        let cmake_file = String::from_utf8_lossy(bytes);
+        for name in asked_packages(&cmake_file).into_iter().unique() {
+            let plain_name = plain(name);
+            let library = libraries.get(&plain_name);
+            if let Some(library) = library.filter(|_| !present.contains(&plain_name)) {
                 let fact = format!(
                     "it asks for the CMake package `{name}`, which is missing; `{library}` is in the set"
                 );
-                let place = PackagePath::new(wheel, devel.entry.path.as_str());
+                let place = PackagePath::new(wheel, &devel.entry.path);
                 findings.at(rule::MISSING_CMAKE_PACKAGE, place, fact);
             }
         }
     }
 }
 
-/// The packages that a CMake file asks for in any case: `find_dependency(NAME …)` and
+/// The packages that a CMake file asks for under no condition: `find_dependency(NAME …)` and
 /// `find_package(NAME … REQUIRED …)` outside of conditions and definitions.
-fn asked_packages(text: &str) -> Vec<&str> {
+fn asked_packages(cmake_file: &str) -> Vec<&str> {
     let mut names = Vec::new();
     let mut depth = 0_usize;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let (line, after) = rest.split_once('\n').unwrap_or((rest, ""));
+    let mut remaining = cmake_file;
+    while !remaining.is_empty() {
+        let (line, after) = remaining.split_once('\n').unwrap_or((remaining, ""));
         let command = line.split('(').next().unwrap_or_default();
         match command.trim().to_ascii_lowercase().as_str() {
             "if" | "foreach" | "while" | "function" | "macro" => depth += 1,
@@ -367,17 +391,18 @@ fn asked_packages(text: &str) -> Vec<&str> {
             }
             command @ ("find_dependency" | "find_package") if depth == 0 => {
                 // The arguments may be on several lines.
-                let all = rest.split_once('(').map_or("", |it| it.1);
-                let mut words = all.split(')').next().unwrap_or_default().split_whitespace();
-                let name = words.next();
-                let words: Vec<&str> = words.collect();
-                let is_optional = words.iter().any(|it| matches!(*it, "QUIET" | "OPTIONAL"));
-                let is_required = command == "find_dependency" || words.contains(&"REQUIRED");
+                let after_bracket = remaining.split_once('(').map_or("", |(_, after)| after);
+                let in_brackets = after_bracket.split(')').next().unwrap_or_default();
+                let mut arguments = in_brackets.split_whitespace();
+                let name = arguments.next();
+                let options: Vec<&str> = arguments.collect();
+                let is_optional = options.iter().any(|it| matches!(*it, "QUIET" | "OPTIONAL"));
+                let is_required = command == "find_dependency" || options.contains(&"REQUIRED");
                 names.extend(name.filter(|_| is_required && !is_optional));
             }
             _ => {}
         }
-        rest = after;
+        remaining = after;
     }
     names
 }

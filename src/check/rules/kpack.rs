@@ -1,6 +1,6 @@
 //! Rules about split libraries: each finds its device code, and each archive is used by a library.
 //!
-//! [`Reach`] searches like the runtime does, among the packages that a user of a target installs.
+//! [`Reach`] searches as the runtime does, in the packages that a user of a target installs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,27 +26,28 @@ use crate::{
 
 /// The number of keys named in a finding.
 const MOST_KEYS: usize = 2;
+
 pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     let set = seen.set;
     let reach = Reach::of(set);
     for library in &reach.libraries {
-        one_library(library, findings);
+        found_code(library, findings);
     }
-    let is_known = unreadable(set, findings);
+    let are_references_known = unreadable_code(set, findings);
     let targets: BTreeSet<Target> = set.device_targets().into_keys().collect();
     for (target, wheel) in set.device_wheels() {
         foreign_code(&targets, &target, wheel, findings);
         // A damaged library may use any archive, so no archive can be called unused.
-        if is_known {
-            unasked(&target, wheel, &reach, findings);
+        if are_references_known {
+            unused_code(&target, wheel, &reach, findings);
         }
     }
 }
 
 /// Reports files that begin like device code, or have its extension, and cannot be parsed. Returns
-/// whether the references of every library are known.
-fn unreadable(set: &SetFacts, findings: &mut Findings) -> bool {
-    let mut is_known = true;
+/// whether the references of every library could be read.
+fn unreadable_code(set: &SetFacts, findings: &mut Findings) -> bool {
+    let mut are_references_known = true;
     for (wheel, member, content) in set.contents() {
         let place = PackagePath::new(wheel, member);
         match &content.code {
@@ -60,28 +61,34 @@ fn unreadable(set: &SetFacts, findings: &mut Findings) -> bool {
             }
             // A `.debug` file has the section headers of a binary, but not its contents.
             DeviceCodeFacts::Damaged(why) if !has_extension(place.path, "debug") => {
-                is_known = false;
+                are_references_known = false;
                 findings.at(rule::BROKEN_KPACK_REFERENCE, place, why);
             }
             _ => {}
         }
     }
-    is_known
+    are_references_known
 }
 
-fn one_library(library: &SplitLibrary<'_>, findings: &mut Findings) {
+/// A split library finds its code for each target for which packages are in the set.
+fn found_code(library: &SplitLibrary<'_>, findings: &mut Findings) {
     let place = library.place;
-    let is_lost = |finds: &Finds| finds.keys.is_empty() && finds.lacking.is_empty();
-    if !library.finds.is_empty() && library.finds.values().all(is_lost) {
-        // The archives that its markers name, with `*` for the target.
+    let has_no_archive = |finds: &Finds| finds.keys.is_empty() && finds.lacking.is_empty();
+    if !library.finds.is_empty() && library.finds.values().all(has_no_archive) {
+        // The archives that the markers of the library name, with `*` for the target.
         let path = place.path.parse::<RelPath>().ok();
-        let markers = library.references.iter().map(|it| &it.marker);
-        let paths = markers.flat_map(|it| &it.kpack_search_paths).map(|text| {
-            let place = path.as_ref().and_then(|path| path.resolve_link(text));
-            place.map_or_else(|| text.clone(), |place| place.to_string())
-        });
-        let patterns = paths.map(|text| text.replacen(PLACEHOLDER, "*", 1));
-        let patterns = patterns.sorted().dedup().join("`, `");
+        let patterns = library
+            .references
+            .iter()
+            .flat_map(|reference| &reference.marker.kpack_search_paths)
+            .map(|search_path| {
+                let archive = path.as_ref().and_then(|path| path.resolve_link(search_path));
+                archive.map_or_else(|| search_path.clone(), |archive| archive.to_string())
+            })
+            .map(|archive| archive.replacen(PLACEHOLDER, "*", 1))
+            .sorted()
+            .dedup()
+            .join("`, `");
         let fact = format!("no package has `{patterns}` for any target");
         return findings.at(rule::UNRESOLVED_KPACK, place, fact);
     }
@@ -107,8 +114,9 @@ fn foreign_code(
     wheel: &WheelFile,
     findings: &mut Findings,
 ) {
-    let own = targets.iter().filter(|it| it.packaged() == *target);
-    let accepted: BTreeSet<CodeTarget> = own.flat_map(coverage::archived_targets).collect();
+    // Several targets may share one device wheel.
+    let in_wheel = targets.iter().filter(|it| it.packaged() == *target);
+    let accepted: BTreeSet<CodeTarget> = in_wheel.flat_map(coverage::archived_targets).collect();
     let is_foreign = |target: &CodeTarget| !accepted.contains(&target.base());
     for (member, content) in wheel.contents() {
         let foreign = match &content.code {
@@ -116,9 +124,9 @@ fn foreign_code(
                 targets.iter().filter(|it| is_foreign(it)).join("`, `")
             }
             DeviceCodeFacts::Archive(archive) => {
-                let targets = archive.targets().iter();
-                let is_own = |it: &&String| it.parse().is_ok_and(|it| !is_foreign(&it));
-                targets.filter(|it| !is_own(it)).join("`, `")
+                let is_accepted =
+                    |name: &str| name.parse().is_ok_and(|target| !is_foreign(&target));
+                archive.targets().iter().filter(|name| !is_accepted(name)).join("`, `")
             }
             _ => continue,
         };
@@ -129,23 +137,27 @@ fn foreign_code(
     }
 }
 
-/// Reports code in archives that its library does not look up, so that it cannot be used, and
-/// archives that no library names, which users download for nothing.
-fn unasked(target: &Target, wheel: &WheelFile, reach: &Reach<'_>, findings: &mut Findings) {
+/// Reports code that no library looks up in its archive, so that it is lost, and archives that no library
+/// names, which users download for nothing.
+fn unused_code(target: &Target, wheel: &WheelFile, reach: &Reach<'_>, findings: &mut Findings) {
     for (member, content) in wheel.contents() {
         let (Some(archive), Ok(path)) = (content.archive(), member.path.parse::<RelPath>()) else {
             continue;
         };
         let codes = archive.codes();
-        let is_asked = |key: &&str| reach.asked.contains(&(path.clone(), (*key).to_owned()));
+        let is_asked = |key: &&str| {
+            let wanted = WantedCode { archive: path.clone(), key: (*key).to_owned() };
+            reach.asked.contains(&wanted)
+        };
         let keys = codes.iter().map(|code| code.key.as_str());
         let (asked, unasked): (BTreeSet<&str>, BTreeSet<&str>) = keys.partition(is_asked);
-        let lost = unasked.iter().filter(|key| reach.lacks(target, key));
-        let lost: Vec<&str> = lost.copied().collect();
+        // A key that its library finds in another archive is not lost.
+        let lost: Vec<&str> =
+            unasked.into_iter().filter(|key| reach.is_key_missing(target, key)).collect();
         let place = PackagePath::new(wheel, member);
         if !lost.is_empty() {
-            let lost = some(&lost, MOST_KEYS);
-            let fact = format!("no library looks for {lost} in it, and no other archive has it");
+            let keys = some(&lost, MOST_KEYS);
+            let fact = format!("no library looks for {keys} in it, and no other archive has it");
             findings.at(rule::LOST_DEVICE_CODE, place, fact);
         } else if asked.is_empty() {
             let fact = codes.first().map_or_else(
@@ -160,13 +172,24 @@ fn unasked(target: &Target, wheel: &WheelFile, reach: &Reach<'_>, findings: &mut
 /// The split libraries of a set, and the code that they find in archives.
 struct Reach<'a> {
     libraries: Vec<SplitLibrary<'a>>,
-    /// The code that libraries look up: the path of an archive and a key in it.
-    asked: BTreeSet<(RelPath, String)>,
+    /// The code that libraries look up.
+    asked: BTreeSet<WantedCode>,
 }
 
+/// Code that a library looks up.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct WantedCode {
+    /// The path of the archive.
+    archive: RelPath,
+    /// The key in the archive, as `WrapperReference::key` has it: `lib/libfoo.so#0`.
+    key: String,
+}
+
+/// A library whose device code is in archives.
 struct SplitLibrary<'a> {
     place: PackagePath<'a>,
     references: &'a [WrapperReference],
+    /// What the library finds, for each target with packages in the set.
     finds: BTreeMap<Target, Finds>,
 }
 
@@ -186,40 +209,48 @@ type Archives<'a> = ArchivesByPath<'a, SparseFile>;
 
 impl<'a> Reach<'a> {
     fn of(set: &'a SetFacts) -> Self {
-        let files = set.wheels.iter().flat_map(|wheel| {
-            let files = wheel.files();
-            files.map(|(path, content)| (PackagePath::new(&wheel.package, path), content))
-        });
-        let libraries = files.filter_map(|(place, content)| match &content.code {
-            DeviceCodeFacts::Split(references) => {
-                Some(SplitLibrary { place, references, finds: BTreeMap::new() })
+        let mut libraries = Vec::new();
+        for wheel in &set.wheels {
+            for (path, content) in wheel.files() {
+                if let DeviceCodeFacts::Split(references) = &content.code {
+                    let place = PackagePath::new(&wheel.package, path);
+                    libraries.push(SplitLibrary { place, references, finds: BTreeMap::new() });
+                }
             }
-            _ => None,
-        });
-        let mut reach = Self { libraries: libraries.collect(), asked: BTreeSet::new() };
+        }
+        let mut reach = Self { libraries, asked: BTreeSet::new() };
         let hosts = set.wheels.iter().filter(|it| it.device_target().is_none());
-        let common: Archives<'_> = hosts.flat_map(|it| archives(it)).collect();
+        let common: Archives<'_> = hosts.flat_map(|it| archives_of(it)).collect();
         // The directories to which development files are unpacked. Device files appear there too.
         let entries = set.wheels.iter().flat_map(|wheel| wheel.unpacked());
-        let tops = entries.filter_map(|it| it.entry.path.as_str().split('/').next());
-        let tops: BTreeSet<&str> = tops.collect();
-        let all = set.wheels.iter().flat_map(|it| archives(it));
-        let all: BTreeSet<RelPath> = all.map(|(path, _)| path).collect();
+        let devel_tops: BTreeSet<&str> =
+            entries.filter_map(|it| it.entry.path.as_str().split('/').next()).collect();
+        let every_archive = set.wheels.iter().flat_map(|it| archives_of(it));
+        let archive_paths: BTreeSet<RelPath> = every_archive.map(|(path, _)| path).collect();
         for (target, wheel) in set.device_targets() {
-            let mut there = common.clone();
-            there.extend(archives(wheel));
-            unpack(&mut there, &tops);
-            reach.look(&target, &there, &all);
+            let mut archives = common.clone();
+            archives.extend(archives_of(wheel));
+            add_unpacked(&mut archives, &devel_tops);
+            reach.search(&target, &archives, &archive_paths);
         }
         reach
     }
 
-    fn look(&mut self, target: &Target, there: &Archives<'_>, all: &BTreeSet<RelPath>) {
+    /// Lets each library search its code for a target. `archives` are installed together for the target,
+    /// and `archive_paths` are the packed archives of all targets.
+    fn search(
+        &mut self,
+        target: &Target,
+        archives: &Archives<'_>,
+        archive_paths: &BTreeSet<RelPath>,
+    ) {
         // The target without features, and each variant of it for which an archive has code.
         let base = CodeTarget::from(&target.base());
-        let variants = there.values().flat_map(|it| it.targets());
-        let variants = variants.filter_map(|text| text.parse::<CodeTarget>().ok());
-        let variants = variants.filter(|it| it.base() == base);
+        let variants = archives
+            .values()
+            .flat_map(|archive| archive.targets())
+            .filter_map(|name| name.parse::<CodeTarget>().ok())
+            .filter(|variant| variant.base() == base);
         let devices: BTreeSet<CodeTarget> = [base.clone()].into_iter().chain(variants).collect();
         for library in &mut self.libraries {
             let Ok(path) = library.place.path.parse::<RelPath>() else {
@@ -228,10 +259,13 @@ impl<'a> Reach<'a> {
             let finds = library.finds.entry(target.clone()).or_default();
             for (reference, device) in library.references.iter().cartesian_product(&devices) {
                 let key = reference.key();
-                let places = candidates(&path, reference, &wanted(device)).into_iter();
-                let places = places.filter(|it| all.contains(it));
-                self.asked.extend(places.map(|it| (it, key.clone())));
-                let find = |generation| loader::find(generation, there, &path, reference, device);
+                let asked = candidates(&path, reference, &wanted(device))
+                    .into_iter()
+                    .filter(|archive| archive_paths.contains(archive))
+                    .map(|archive| WantedCode { archive, key: key.clone() });
+                self.asked.extend(asked);
+                let find =
+                    |generation| loader::find(generation, archives, &path, reference, device);
                 match find(Generation::EveryArchive) {
                     CodePlace::In(..) => {
                         if !matches!(find(Generation::FirstArchive), CodePlace::In(..)) {
@@ -250,31 +284,33 @@ impl<'a> Reach<'a> {
         }
     }
 
-    /// Whether a key belongs to a library that does not find it for the target, or that has no
-    /// wrapper for it. Libraries that find no code at all are left out; another rule reports them.
-    fn lacks(&self, target: &Target, wanted: &str) -> bool {
-        let libraries = self.libraries.iter();
-        let libraries =
-            libraries.filter(|it| it.finds.values().any(|finds| !finds.keys.is_empty()));
-        let name = wanted.rsplit_once('#').map_or(wanted, |(name, _)| name);
-        let is_its = |it: &WrapperReference| it.marker.kernel_name == name;
-        let mut asking = libraries.filter(|it| it.references.iter().any(is_its));
-        asking.any(|it| it.finds.get(target).is_none_or(|finds| !finds.keys.contains(wanted)))
+    /// Whether a library to which a key belongs does not find it for the target, or has no wrapper for it.
+    /// Libraries that find no code at all do not count; another rule reports them.
+    fn is_key_missing(&self, target: &Target, key: &str) -> bool {
+        // A key is the name in the marker of its library, and the number of a wrapper: `name#0`.
+        let name = key.rsplit_once('#').map_or(key, |(name, _)| name);
+        let is_named = |reference: &WrapperReference| reference.marker.kernel_name == name;
+        self.libraries
+            .iter()
+            .filter(|library| library.finds.values().any(|finds| !finds.keys.is_empty()))
+            .filter(|library| library.references.iter().any(is_named))
+            .any(|library| library.finds.get(target).is_none_or(|finds| !finds.keys.contains(key)))
     }
 }
 
-fn archives(wheel: &WheelFile) -> impl Iterator<Item = (RelPath, &DeviceArchive)> {
+/// The archives in a wheel, by path.
+fn archives_of(wheel: &WheelFile) -> impl Iterator<Item = (RelPath, &DeviceArchive)> {
     let contents = wheel.contents();
     contents.filter_map(|(member, content)| Some((member.path.parse().ok()?, content.archive()?)))
 }
 
 /// Adds the archives where they appear in the directories to which development files are unpacked.
-fn unpack(there: &mut Archives<'_>, tops: &BTreeSet<&str>) {
-    for ((path, archive), top) in there.clone().iter().cartesian_product(tops) {
-        let rest = path.as_str().split_once('/').map(|(_, rest)| rest);
-        let place = rest.map(|rest| format!("{top}/{rest}").parse());
-        if let Some(Ok(place)) = place {
-            there.entry(place).or_insert(*archive);
+fn add_unpacked(archives: &mut Archives<'_>, devel_tops: &BTreeSet<&str>) {
+    for ((path, archive), top) in archives.clone().iter().cartesian_product(devel_tops) {
+        if let Some((_, inside)) = path.as_str().split_once('/')
+            && let Ok(unpacked) = format!("{top}/{inside}").parse()
+        {
+            archives.entry(unpacked).or_insert(*archive);
         }
     }
 }
