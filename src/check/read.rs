@@ -52,13 +52,13 @@ pub fn facts_of(
     }
     // Pages may have the digest of a wheel, so the wheel is hashed too. In a store, hashing beside the
     // portions would download each byte twice.
-    let way = match &listed.published {
+    let reading = match &listed.published {
         None => WheelReading::Portions,
         Some(_) if place.local().is_some() => WheelReading::PortionsAndHash,
         Some(_) => WheelReading::OneStream,
     };
     let unread = unread_packages(place, &listed.packages)?;
-    let mut set = read_packages(place, &listed.packages, way, jobs, world)?;
+    let mut set = read_packages(place, &listed.packages, reading, jobs, world)?;
     set.read = set.known_packages(&unread);
     if let Some(published) = listed.published {
         set.unshipped.clone_from(&published.unshipped);
@@ -102,7 +102,7 @@ fn unread_packages(
 fn read_packages(
     place: &SetPlace,
     packages: &[StoredPackage],
-    way: WheelReading,
+    reading: WheelReading,
     jobs: NonZeroUsize,
     world: &World,
 ) -> Result<SetFacts> {
@@ -121,7 +121,7 @@ fn read_packages(
             // Such a wheel may have gigabytes, and it was read from end to end before it was published.
             outline.descriptions()
         } else {
-            match way {
+            match reading {
                 WheelReading::Portions => outline.portions(false),
                 WheelReading::PortionsAndHash => outline.portions(true),
                 WheelReading::OneStream => vec![outline.whole()],
@@ -138,7 +138,8 @@ fn read_packages(
         let stream = package.stream(0..package.size)?;
         Ok(Arc::new(read_sdist(&package.name, stream, watch)?))
     })?;
-    // A reader of a wheel takes a failed transfer for a damaged wheel. The package knows which it was.
+    // A reader of a wheel takes a failed transfer for a damaged wheel. The package knows whether a transfer
+    // failed.
     for package in packages {
         package.outcome()?;
     }
@@ -156,8 +157,9 @@ fn read_outlines(
     jobs: NonZeroUsize,
     world: &World,
 ) -> Result<Vec<Outline>> {
-    let read = |package: &&StoredPackage| Ok(Outline::read(&package.name, *package));
-    let outlines = parallel::map(wheels, jobs, &world.stop, read)?;
+    let outlines = parallel::map(wheels, jobs, &world.stop, |package| {
+        Ok(Outline::read(&package.name, *package))
+    })?;
     for package in wheels {
         package.outcome()?;
     }

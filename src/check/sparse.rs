@@ -15,7 +15,7 @@ use crate::{
 const LONGEST_CONTENTS: u64 = 64 << 20;
 /// The size of the header of an archive, after which its code begins.
 const HEADER: u64 = 64;
-/// The most frames of an archive. The runtime refuses more as well.
+/// The most frames of an archive. The runtime refuses an archive with more frames too.
 const MOST_FRAMES: u32 = 1 << 20;
 /// Compilers align bundles to pages, in memory and in the file.
 const PAGE: usize = 4096;
@@ -71,20 +71,20 @@ impl<R: BufRead> Read for ForwardStream<R> {
 
 impl<R: BufRead> Forward for ForwardStream<R> {
     fn skip(&mut self, count: u64) -> io::Result<u64> {
-        let mut rest = self.0.by_ref().take(count);
-        // What is buffered is not copied to be skipped.
-        while let passed @ 1.. = rest.fill_buf()?.len() {
-            rest.consume(passed);
+        let mut skipped = self.0.by_ref().take(count);
+        // `fill_buf` skips the bytes in the buffer of the stream, without a copy.
+        while let passed @ 1.. = skipped.fill_buf()?.len() {
+            skipped.consume(passed);
         }
-        Ok(count.saturating_sub(rest.limit()))
+        Ok(count.saturating_sub(skipped.limit()))
     }
 }
 
 impl<R: ReadAt> Forward for ReadFrom<R> {
     fn skip(&mut self, count: u64) -> io::Result<u64> {
-        let count = count.min(self.source.len().saturating_sub(self.offset));
-        self.offset = self.offset.saturating_add(count);
-        Ok(count)
+        let skipped = count.min(self.source.len().saturating_sub(self.offset));
+        self.offset = self.offset.saturating_add(skipped);
+        Ok(skipped)
     }
 }
 
@@ -95,49 +95,50 @@ impl SparseFile {
 
     /// Keeps a whole file, of which at most `memory` bytes are in memory and the others in a temporary file.
     pub(super) fn whole(source: &mut impl Read, memory: usize) -> io::Result<Self> {
-        let mut this = Self::new(memory);
-        this.keep(source, u64::MAX)?;
-        Ok(this)
+        let mut sparse = Self::new(memory);
+        sparse.keep(source, u64::MAX)?;
+        Ok(sparse)
     }
 
     /// Keeps the first bytes of a file.
     pub(super) fn begin(source: &mut impl Forward, most: u64) -> io::Result<Self> {
-        let mut this = Self::new(usize::MAX);
-        this.keep(source, most)?;
-        this.skip(source, u64::MAX)?;
-        Ok(this)
+        let mut sparse = Self::new(usize::MAX);
+        sparse.keep(source, most)?;
+        sparse.skip(source, u64::MAX)?;
+        Ok(sparse)
     }
 
     /// Keeps a binary without the code objects in its bundles. They are most of a large library.
     ///
     /// Only the end of a binary says where its bundles are, so each page that begins like a bundle is
-    /// taken for one. If it is something else, what is skipped may be needed.
+    /// taken for one. If the page is something else, a later read may need the bytes that were skipped, and
+    /// fails with [`NotKept`].
     pub(super) fn binary<R: BufRead>(
         source: &mut ForwardStream<R>,
         memory: usize,
     ) -> io::Result<Self> {
-        let mut this = Self::new(memory);
+        let mut sparse = Self::new(memory);
         loop {
             let ready = source.0.fill_buf()?;
-            let page_offset = usize::try_from(this.len % PAGE as u64).unwrap_or(0);
+            let page_offset = usize::try_from(sparse.len % PAGE as u64).unwrap_or(0);
             let first_page = page_offset.next_multiple_of(PAGE) - page_offset;
             let mut pages = (first_page..ready.len()).step_by(PAGE);
             let bundle = pages.find(|page| bundle::is_begin(&ready[*page..]));
             match bundle.unwrap_or(ready.len()) {
-                0 if ready.is_empty() => return Ok(this),
+                0 if ready.is_empty() => return Ok(sparse),
                 // A page that begins like a bundle is the next in the stream. If its header cannot be read,
                 // the page is something else, and nothing is skipped.
                 0 => {
                     let mut begin = [0; PAGE];
                     let count = read_full(source, &mut begin)?;
-                    this.push(&begin[..count])?;
+                    sparse.push(&begin[..count])?;
                     if let Ok(code) = bundle::skippable(&begin[..count]) {
-                        this.keep(source, code.start)?;
-                        this.skip(source, code.end.saturating_sub(code.start))?;
+                        sparse.keep(source, code.start)?;
+                        sparse.skip(source, code.end.saturating_sub(code.start))?;
                     }
                 }
                 count => {
-                    this.push(&ready[..count])?;
+                    sparse.push(&ready[..count])?;
                     source.0.consume(count);
                 }
             }
@@ -147,34 +148,34 @@ impl SparseFile {
     /// Keeps the header of an archive of device code, the lengths of its frames, and its table of
     /// contents.
     pub(super) fn archive(source: &mut impl Forward) -> io::Result<Self> {
-        let mut this = Self::new(usize::MAX);
-        this.keep(source, HEADER)?;
+        let mut sparse = Self::new(usize::MAX);
+        sparse.keep(source, HEADER)?;
         // The header says where the table of contents begins. In a file that is cut off before, it begins
         // at 0, and so everything is kept.
         let mut field = [0; 8];
-        let has_field = this.bytes.read_at(8, &mut field)? == field.len();
+        let has_field = sparse.bytes.read_at(8, &mut field)? == field.len();
         let contents_at = if has_field { u64::from_le_bytes(field) } else { 0 };
         let mut frames_left = 0;
-        if this.len + 4 <= contents_at {
-            frames_left = this.keep_number(source)?.unwrap_or(0).min(MOST_FRAMES);
+        if sparse.len + 4 <= contents_at {
+            frames_left = sparse.keep_number(source)?.unwrap_or(0).min(MOST_FRAMES);
         }
-        while frames_left > 0 && this.len + 4 <= contents_at {
-            let Some(frame_len) = this.keep_number(source)? else {
+        while frames_left > 0 && sparse.len + 4 <= contents_at {
+            let Some(frame_len) = sparse.keep_number(source)? else {
                 break;
             };
-            // A length that is not true must not skip the table of contents.
-            this.skip(source, u64::from(frame_len).min(contents_at - this.len))?;
+            // A wrong length must not skip the table of contents.
+            sparse.skip(source, u64::from(frame_len).min(contents_at - sparse.len))?;
             frames_left -= 1;
         }
-        this.skip(source, contents_at.saturating_sub(this.len))?;
-        this.keep(source, LONGEST_CONTENTS)?;
-        this.skip(source, u64::MAX)?;
-        Ok(this)
+        sparse.skip(source, contents_at.saturating_sub(sparse.len))?;
+        sparse.keep(source, LONGEST_CONTENTS)?;
+        sparse.skip(source, u64::MAX)?;
+        Ok(sparse)
     }
 
     fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
         let kept_at = self.bytes.size();
-        // Nothing was skipped since the last part began: the bytes belong to it.
+        // If nothing was skipped since the last part began, the bytes belong to that part.
         let continues = |last: &KeptPart| self.len - last.start == kept_at - last.kept_at;
         if !self.parts.last().is_some_and(continues) {
             self.parts.push(KeptPart { start: self.len, kept_at });
@@ -185,8 +186,8 @@ impl SparseFile {
 
     fn keep(&mut self, source: &mut impl Read, most: u64) -> io::Result<()> {
         let mut chunk = vec![0; usize::try_from(most).unwrap_or(CHUNK).min(CHUNK)];
-        let mut rest = source.take(most);
-        while let count @ 1.. = read_full(&mut rest, &mut chunk)? {
+        let mut kept = source.take(most);
+        while let count @ 1.. = read_full(&mut kept, &mut chunk)? {
             self.push(&chunk[..count])?;
         }
         Ok(())

@@ -1,5 +1,5 @@
-//! Takes the facts of packages that a build has just made from what they were made of: a few small
-//! reads of each source, instead of inflating and hashing the package.
+//! Takes the facts of packages that a build has just made. It makes a few small reads in each file that the
+//! build packed, instead of inflating and hashing the package.
 
 use std::{collections::BTreeSet, num::NonZeroUsize, sync::Arc};
 
@@ -43,18 +43,18 @@ pub fn facts_of_built(
         };
         let is_wheel = checked.platform().is_some();
         if is_wheel {
-            let wheel = observe(checked, &package.members, jobs, stop).with_context(|| {
+            let wheel = built_wheel(checked, &package.members, jobs, stop).with_context(|| {
                 format!("failed to examine the members of `{}`", package.file.below())
             })?;
             set.wheels.push(Arc::new(wheel));
         } else {
-            set.sdists.push(Arc::new(sdist(checked, &package.members)));
+            set.sdists.push(Arc::new(built_sdist(checked, &package.members)));
         }
     }
     Ok(set)
 }
 
-fn observe(
+fn built_wheel(
     package: CheckedPackage,
     members: &[BuiltMember],
     jobs: NonZeroUsize,
@@ -88,7 +88,7 @@ fn observe(
 
 fn devel_entry(entry: &TarEntry, file: Option<&FileSource>) -> Result<DevelEntry> {
     let content = match (&entry.kind, file) {
-        (TarKind::File { .. }, Some(file)) => Some(in_tree(file, entry)?),
+        (TarKind::File { .. }, Some(file)) => Some(devel_content(file, entry)?),
         // Only an empty file may come without a source.
         (TarKind::File { .. }, None) => {
             let empty = SizeAndDigest { len: 0, sha256: Some(Sha256::of(b"")) };
@@ -99,24 +99,28 @@ fn devel_entry(entry: &TarEntry, file: Option<&FileSource>) -> Result<DevelEntry
     Ok(DevelEntry { entry: entry.clone(), content })
 }
 
-fn in_tree(file: &FileSource, entry: &TarEntry) -> Result<ContentFacts> {
+fn devel_content(file: &FileSource, entry: &TarEntry) -> Result<ContentFacts> {
     let keep = tarball::keep_in_tree(entry.path.as_str());
     let content = file
         .examine(|file| content::examine(file, None, keep))
-        .and_then(|it| Ok(it?))
+        .and_then(|content| Ok(content?))
         .with_context(|| format!("failed to examine `{}`", entry.path))?;
-    Ok(tarball::in_tree(content))
+    Ok(tarball::without_code_files(content))
 }
 
 fn member_facts(member: &BuiltMember) -> Result<MemberFacts> {
     let path = member.path.as_str();
     let size = SizeAndDigest { len: member.len, sha256: Some(member.sha256) };
-    let seen = match &member.tree {
-        // The archive itself is not examined, only what is in it.
+    let examined = match &member.tree {
+        // The archive itself is not examined, only the files in it.
         Some(_) => None,
+        // `None` for bytes that can be read only from the first to the last.
         None => member.source.examine(|file| content::examine(file, size.sha256, keep(path)))?,
     };
-    let content = seen.unwrap_or_else(|| Ok(content::plain(size, None)))?;
+    let content = match examined {
+        Some(content) => content?,
+        None => content::plain(size, None),
+    };
     Ok(MemberFacts {
         path: path.to_owned(),
         kind: MemberKind::File,
@@ -125,7 +129,7 @@ fn member_facts(member: &BuiltMember) -> Result<MemberFacts> {
     })
 }
 
-fn sdist(package: CheckedPackage, members: &[BuiltMember]) -> SdistFile {
+fn built_sdist(package: CheckedPackage, members: &[BuiltMember]) -> SdistFile {
     let files = members.iter().map(|member| {
         let path = member.path.as_str();
         let kept = member.as_text().filter(|_| tarball::is_text(path));

@@ -1,5 +1,5 @@
-//! Reads device code: its targets from the headers of files of device code, not from their names,
-//! and the code in host libraries and programs: still in them (fat), or moved to archives (split).
+//! Reads device code: the targets of a file of device code, from its headers and not from its name, and the
+//! code of host libraries and programs, which is inside them (fat) or has moved to archives (split).
 //!
 //! Files of device code are `.kpack` archives,
 //! [offload bundles](https://clang.llvm.org/docs/ClangOffloadBundler.html), and code objects, which
@@ -18,7 +18,7 @@ use crate::{
         sparse::{Forward, SparseFile},
     },
     elf::ReadAt,
-    error::{Result, bail, ensure},
+    error::{Error, Result, bail, ensure},
     kpack::{
         ByteRegion, CodeTarget,
         archive::{self, KpackArchive},
@@ -34,19 +34,19 @@ const EM_AMDGPU: u16 = 224;
 
 /// Reads a file of device code. Nothing is read if it does not begin like an archive or a bundle.
 pub(super) fn read(begin: &[u8], source: &mut impl Forward) -> io::Result<DeviceCodeFacts> {
-    let found = if begin.starts_with(archive::MAGIC) {
-        let archive = KpackArchive::open(SparseFile::archive(source)?);
-        archive.map(|archive| DeviceCodeFacts::Archive(Box::new(archive)))
+    let code = if begin.starts_with(archive::MAGIC) {
+        KpackArchive::open(SparseFile::archive(source)?)
+            .map(|archive| DeviceCodeFacts::Archive(Box::new(archive)))
     } else if bundle::is_begin(begin) {
         let sparse = SparseFile::begin(source, BEGIN)?;
         let region = ByteRegion::whole(&sparse);
-        let found = bundle::bundle_at(&region, 0);
-        let targets = found.and_then(|found| bundle::targets(&region, &found));
-        targets.map(DeviceCodeFacts::Objects)
+        bundle::bundle_at(&region, 0)
+            .and_then(|bundle| bundle::targets(&region, &bundle))
+            .map(DeviceCodeFacts::Objects)
     } else {
         return Ok(DeviceCodeFacts::None);
     };
-    Ok(found.unwrap_or_else(|error| DeviceCodeFacts::Unreadable(format!("{error:#}"))))
+    Ok(code.unwrap_or_else(|error| DeviceCodeFacts::Unreadable(format!("{error:#}"))))
 }
 
 /// The target of an ELF file that is a code object itself.
@@ -64,42 +64,54 @@ pub(super) fn of_elf(source: &dyn ReadAt) -> Option<DeviceCodeFacts> {
 
 /// Decodes `e_flags` of a code object of version 3 or later. `version` is `EI_ABIVERSION`.
 fn target(flags: u32, version: u8) -> Option<CodeTarget> {
-    let mut text = PROCESSORS.get(&format!("{:#04x}", flags & 0xff))?.clone();
+    let mut name = PROCESSORS.get(&format!("{:#04x}", flags & 0xff))?.clone();
     // The feature bits have this meaning from code object version 4 on, which is ABI version 2:
     // 2 is off, 3 is on. Version 3 has other bits for them.
     if version >= 2 {
-        for (shift, name) in [(10, "sramecc"), (8, "xnack")] {
+        for (shift, feature) in [(10, "sramecc"), (8, "xnack")] {
             match flags >> shift & 3 {
-                2 => text.extend([":", name, "-"]),
-                3 => text.extend([":", name, "+"]),
+                2 => name.extend([":", feature, "-"]),
+                3 => name.extend([":", feature, "+"]),
                 _ => {}
             }
         }
     }
-    text.parse().ok()
+    name.parse().ok()
 }
 
 /// The device code of a host ELF file. `is_split` says that it has a marker.
 pub(super) fn of_host(file: &dyn ReadAt, is_split: bool) -> DeviceCodeFacts {
-    known(if is_split { host::references(file).map(DeviceCodeFacts::Split) } else { fat(file) })
+    let code = if is_split {
+        host::references(file).map(DeviceCodeFacts::Split)
+    } else {
+        read_fat_elf(file)
+    };
+    code.unwrap_or_else(damaged)
 }
 
-/// The device code of a Windows file, and the names of the libraries that it imports.
-pub(super) fn of_windows(file: &dyn ReadAt) -> (DeviceCodeFacts, Result<BTreeSet<String>, String>) {
-    let code = known(host::windows(file).and_then(|found| match found {
-        host::Windows::Plain => Ok(DeviceCodeFacts::None),
-        host::Windows::Split(references) => Ok(DeviceCodeFacts::Split(references)),
-        host::Windows::Fat { code, wrapped } => wrapped_code(file, &code, &wrapped),
-    }));
-    let imports = host::imports(file).map_err(|error| format!("{error:#}"));
-    (code, imports)
+/// The device code of a host file for Windows.
+pub(super) fn of_windows(file: &dyn ReadAt) -> DeviceCodeFacts {
+    host::windows(file)
+        .and_then(|binary| match binary {
+            host::Windows::Plain => Ok(DeviceCodeFacts::None),
+            host::Windows::Split(references) => Ok(DeviceCodeFacts::Split(references)),
+            host::Windows::Fat { code, wrapped } => read_wrapped_code(file, &code, &wrapped),
+        })
+        .unwrap_or_else(damaged)
 }
 
-fn known(code: Result<DeviceCodeFacts>) -> DeviceCodeFacts {
-    code.unwrap_or_else(|error| DeviceCodeFacts::Damaged(format!("{error:#}")))
+/// The file names of the libraries that a file for Windows imports.
+pub(super) fn imports_of_windows(file: &dyn ReadAt) -> Result<BTreeSet<String>, String> {
+    host::imports(file).map_err(|error| format!("{error:#}"))
 }
 
-fn fat(file: &dyn ReadAt) -> Result<DeviceCodeFacts> {
+#[expect(clippy::needless_pass_by_value, reason = "`unwrap_or_else` passes it so")]
+fn damaged(error: Error) -> DeviceCodeFacts {
+    DeviceCodeFacts::Damaged(format!("{error:#}"))
+}
+
+/// The device code inside an ELF file without a marker.
+fn read_fat_elf(file: &dyn ReadAt) -> Result<DeviceCodeFacts> {
     let code = match host::look(file)? {
         FatFileKind::Plain | FatFileKind::Split => return Ok(DeviceCodeFacts::None),
         FatFileKind::Fat(fat) => fat.code,
@@ -108,29 +120,34 @@ fn fat(file: &dyn ReadAt) -> Result<DeviceCodeFacts> {
         FatFileKind::Unsplittable { why, .. } => bail!("{why}"),
     };
     let section = ByteRegion::new(file, "device code", &code)?;
-    carried(&section, &bundle::find(&section)?)
+    count_code(&section, &bundle::find(&section)?)
 }
 
-/// The code of a file, whose wrappers must all lead to a bundle.
-fn wrapped_code(file: &dyn ReadAt, code: &Range<u64>, wrapped: &[u64]) -> Result<DeviceCodeFacts> {
+/// The code of a file for Windows. `wrapped` are the offsets to which its wrappers lead: a bundle must be
+/// at each.
+fn read_wrapped_code(
+    file: &dyn ReadAt,
+    code: &Range<u64>,
+    wrapped: &[u64],
+) -> Result<DeviceCodeFacts> {
     let section = ByteRegion::new(file, "device code", code)?;
-    let found = bundle::find(&section)?;
-    for place in wrapped {
-        let is_there = found.iter().any(|bundle| bundle.offset == *place);
-        ensure!(is_there, "a wrapper that leads to no bundle: to {place:#x}");
+    let bundles = bundle::find(&section)?;
+    for offset in wrapped {
+        let leads_to_bundle = bundles.iter().any(|bundle| bundle.offset == *offset);
+        ensure!(leads_to_bundle, "a wrapper that leads to no bundle: to {offset:#x}");
     }
-    carried(&section, &found)
+    count_code(&section, &bundles)
 }
 
-fn carried(section: &ByteRegion<'_>, bundles: &[Bundle]) -> Result<DeviceCodeFacts> {
-    let mut carried: BTreeMap<CodeTarget, Cell> = BTreeMap::new();
+/// The amount of code for each target in the bundles of a file.
+fn count_code(section: &ByteRegion<'_>, bundles: &[Bundle]) -> Result<DeviceCodeFacts> {
+    let mut cells: BTreeMap<CodeTarget, Cell> = BTreeMap::new();
     for bundle in bundles {
         for (target, bytes) in bundle::parts(section, bundle)? {
-            let cell = carried.entry(target).or_default();
-            cell.add(Cell::of_code(bytes));
+            cells.entry(target).or_default().add(Cell::of_code(bytes));
         }
     }
-    Ok(DeviceCodeFacts::Fat(carried))
+    Ok(DeviceCodeFacts::Fat(cells))
 }
 
 /// The processors by `EF_AMDGPU_MACH`, `0x4c`.

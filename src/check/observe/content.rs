@@ -1,9 +1,9 @@
-//! Takes the facts of one member of a package: of a stream in one pass, which is hashed meanwhile, or
-//! of a file that can be read at any offset, by a few small reads.
+//! Takes the facts of one member of a package: [`read`] passes once through a stream and hashes it, and
+//! [`examine`] makes a few small reads in a file that can be read at any offset.
 //!
-//! A host binary needs random access. One that comes as a stream is held until its end is read, without its
-//! device code: in memory, or in a temporary file if that is more than [`IN_MEMORY`] bytes. So the memory is
-//! bounded for any set.
+//! A host binary needs random access. A binary in a stream is held until its end is read, without its
+//! device code: in memory, or in a temporary file if more than [`IN_MEMORY`] bytes are held. So the memory
+//! is bounded for any set.
 
 use std::{
     cell::Cell,
@@ -13,13 +13,13 @@ use std::{
 use crate::{
     archive::read_full,
     check::{
-        facts::{ContentFacts, DeviceCodeFacts, Elf, ElfFile},
+        facts::{ContentFacts, Elf, ElfFile},
         observe::code,
         sparse::{Forward as _, ForwardStream, SparseFile},
     },
     digest::{Hasher, InspectReader, Sha256},
     elf::{self, ReadAt, ReadFrom},
-    error::Context as _,
+    error::{Context as _, Result},
     kpack::ByteRegion,
     loader::is_loadable,
     spool::Spool,
@@ -28,12 +28,12 @@ use crate::{
 const ELF_MAGIC: &[u8] = b"\x7fELF";
 const WINDOWS_MAGIC: &[u8] = b"MZ";
 const MIB: u64 = 1 << 20;
-/// How much of a binary is held in memory; a thread holds one at a time.
+/// How many bytes of a binary are held in memory. A thread holds one binary at a time.
 const IN_MEMORY: usize = 64 << 20;
-/// The same for a binary that is kept: there may be many of them.
+/// How many bytes of a binary that the caller keeps are in memory. The caller may keep many binaries.
 const LITTLE_MEMORY: usize = 4 << 20;
 /// The longest table of a binary that is read. Tables are read as a whole, and a hostile file could
-/// claim one of any size. Linkers make none that is longer.
+/// claim a table of any size. Linkers make no longer tables.
 const LONGEST_TABLE: usize = 64 << 20;
 /// The text before the target in a launcher.
 const LAUNCHER_MARK: &[u8; 24] = b"rocwheel launcher runs: ";
@@ -64,23 +64,30 @@ impl Keep {
 pub(super) enum Hold {
     /// Not at all, and not examined either: no rule is about the code in a package of another project.
     Nothing,
-    /// Without the code objects in its bundles. Reading fails with [`NotKept`] if something else is there
-    /// that is needed; then the file has to be read again, and held whole.
+    /// Without the code objects in its bundles. Reading fails with [`NotKept`] if the file needs some of the
+    /// bytes that were taken for code. Then the caller has to read the file again with [`Self::Whole`].
     #[default]
     WithoutCode,
     Whole,
-    /// Whole, for those who read on in it.
+    /// Whole, for a caller that reads on in the binary.
     ForCaller,
 }
 
-/// Reads a file to its end and hashes it. A file that does not have `len` bytes is an error. Also
-/// returns the bytes of a host binary that are held.
+/// A file that was read to its end.
+#[derive(Debug)]
+pub(super) struct ReadContent {
+    pub(super) facts: ContentFacts,
+    /// The bytes of a host binary that were held, unless they are among the facts.
+    pub(super) binary: Option<Spool>,
+}
+
+/// Reads a file to its end and hashes it. A file that does not have `len` bytes is an error.
 pub(super) fn read(
     source: impl BufRead,
     len: u64,
     keep: Keep,
-    how: Hold,
-) -> io::Result<(ContentFacts, Option<Spool>)> {
+    hold: Hold,
+) -> io::Result<ReadContent> {
     let is_kept = keep.is_for(len);
     let mut hasher = Hasher::default();
     let mut source = InspectReader::new(source, |bytes| hasher.update(bytes));
@@ -89,26 +96,27 @@ pub(super) fn read(
     let begin = &begin[..count];
     let form = Form::of(begin, is_kept);
     let mut whole = ForwardStream(begin.chain(&mut source));
-    let mut seen = ContentFacts::default();
-    let mut held = None;
-    if how == Hold::Nothing && !is_kept {
+    let mut facts = ContentFacts::default();
+    let mut binary = None;
+    // Each branch reads to the end, so that the hash is the hash of the whole file.
+    if hold == Hold::Nothing && !is_kept {
         whole.skip(u64::MAX)?;
     } else if form == Form::Other {
-        seen.code = code::read(begin, &mut whole)?;
+        facts.code = code::read(begin, &mut whole)?;
         whole.skip(u64::MAX)?;
     } else {
-        let file = match how {
+        let file = match hold {
             Hold::WithoutCode if !is_kept => SparseFile::binary(&mut whole, IN_MEMORY)?,
             Hold::ForCaller if !is_kept => SparseFile::whole(&mut whole, LITTLE_MEMORY)?,
             _ => SparseFile::whole(&mut whole, IN_MEMORY)?,
         };
-        seen = form.examine(&file)?;
-        held = Some(file.into_bytes());
+        facts = form.examine(&file)?;
+        binary = Some(file.into_bytes());
     }
     let size = SizeAndDigest::of_hashed(hasher, len)?;
     // Bytes that are kept are facts, and are not handed over as a binary too.
-    let kept = held.take_if(|_| is_kept).and_then(Spool::into_memory);
-    Ok((seen.with_size(size, kept), held))
+    let kept = binary.take_if(|_| is_kept).and_then(Spool::into_memory);
+    Ok(ReadContent { facts: facts.with_size(size, kept), binary })
 }
 
 /// Examines a file that can be read at any offset, and whose digest is known or is not asked for.
@@ -117,23 +125,23 @@ pub(super) fn examine(
     sha256: Option<Sha256>,
     keep: Keep,
 ) -> io::Result<ContentFacts> {
-    let from = |len| ReadFrom::new(file, 0).take(len);
     let len = file.len();
-    let mut begin = Vec::new();
-    from(BEGIN as u64).read_to_end(&mut begin)?;
+    let read_begin = |count| -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        ReadFrom::new(file, 0).take(count).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let begin = read_begin(BEGIN as u64)?;
     let form = Form::of(&begin, keep.is_for(len));
-    let seen = match form {
+    let facts = match form {
         Form::Other => ContentFacts {
             code: code::read(&begin, &mut ReadFrom::new(file, 0))?,
             ..ContentFacts::default()
         },
         _ => form.examine(file)?,
     };
-    let mut kept = keep.is_for(len).then(Vec::new);
-    if let Some(kept) = &mut kept {
-        from(len).read_to_end(kept)?;
-    }
-    Ok(seen.with_size(SizeAndDigest { len, sha256 }, kept))
+    let kept = if keep.is_for(len) { Some(read_begin(len)?) } else { None };
+    Ok(facts.with_size(SizeAndDigest { len, sha256 }, kept))
 }
 
 /// What the first bytes of a file say about the rest.
@@ -159,25 +167,23 @@ impl Form {
         }
     }
 
-    /// Reads the headers and tables of a host binary. What is wrong with the binary is a fact; an
-    /// error is only that it cannot be read.
+    /// Reads the headers and tables of a host binary. A defect of the binary is a fact. Only a failure to
+    /// read it is an error.
     fn examine(self, file: &dyn ReadAt) -> io::Result<ContentFacts> {
         let tables = Tables::of(file);
-        let mut seen = ContentFacts::default();
-        match self {
-            Self::Elf => {
-                let (elf, code) = examine_elf(&tables);
-                (seen.elf, seen.code) = (Some(elf), code);
-            }
-            Self::Windows => {
-                let (code, imports) = code::of_windows(&tables);
-                (seen.code, seen.imports) = (code, Some(imports));
-            }
-            Self::Text | Self::Other => {}
-        }
+        let facts = match self {
+            Self::Elf => examine_elf(&tables),
+            Self::Windows => ContentFacts {
+                code: code::of_windows(&tables),
+                imports: Some(code::imports_of_windows(&tables)),
+                ..ContentFacts::default()
+            },
+            Self::Text | Self::Other => ContentFacts::default(),
+        };
+        // The functions above take a failed read for a defect of the binary, so `tables` remembers it.
         match tables.failure.take() {
             Some(failure) => Err(failure),
-            None => Ok(seen),
+            None => Ok(facts),
         }
     }
 }
@@ -213,11 +219,12 @@ impl ContentFacts {
     }
 }
 
-/// Random access to a file that refuses reads longer than [`LONGEST_TABLE`], and remembers that it
-/// did, and the first error of the file itself.
+/// Random access to a file, for reads of at most [`LONGEST_TABLE`] bytes.
 struct Tables<'a> {
     file: &'a dyn ReadAt,
+    /// Whether a longer read was refused.
     has_refused: Cell<bool>,
+    /// The first error of the file itself.
     failure: Cell<Option<io::Error>>,
 }
 
@@ -246,42 +253,46 @@ impl ReadAt for Tables<'_> {
     }
 }
 
-/// What an ELF file says, and its device code.
-fn examine_elf(file: &Tables<'_>) -> (Elf, DeviceCodeFacts) {
-    let object = || code::of_elf(file.file).unwrap_or_default();
-    let examined = elf::read(file).and_then(|facts| {
-        let facts = facts.context("it is cut off after its first bytes")?;
+/// The facts of an ELF file: a host binary, or a code object.
+fn examine_elf(file: &Tables<'_>) -> ContentFacts {
+    let mut host_code = None;
+    let mut examine = || -> Result<ElfFile> {
+        let facts = elf::read(file)?.context("it is cut off after its first bytes")?;
         let mut faults = Vec::new();
-        let mut code = object();
         if is_loadable(&facts) {
             faults = elf::faults(file)?;
-            code = code::of_host(file, facts.kpack_ref);
+            host_code = Some(code::of_host(file, facts.kpack_ref));
         }
-        let launches = launches(file);
-        let elf = ElfFile { facts, faults, launches };
-        Ok((Elf::Read(Box::new(elf)), code))
-    });
+        Ok(ElfFile { facts, faults, launches: launched_program(file) })
+    };
+    let mut elf = match examine() {
+        Ok(elf) => Elf::Read(Box::new(elf)),
+        Err(error) => Elf::Damaged(format!("a damaged ELF file: {error:#}")),
+    };
+    // What was refused looks like a defect above, but it is none.
     if file.has_refused.get() {
-        return (Elf::TooLarge, object());
+        elf = Elf::TooLarge;
+        host_code = None;
     }
-    examined.unwrap_or_else(|error| {
-        let why = format!("a damaged ELF file: {error:#}");
-        (Elf::Damaged(why), object())
-    })
+    // A file that no loader loads may be a code object. Its header is at its beginning, and no table is needed.
+    let code = host_code.unwrap_or_else(|| code::of_elf(file.file).unwrap_or_default());
+    ContentFacts { elf: Some(elf), code, ..ContentFacts::default() }
 }
 
-fn launches(file: &dyn ReadAt) -> Option<String> {
-    /// A launcher is a few kilobytes; nothing larger is searched.
+/// The program that a launcher runs. `None` if the file is not a launcher.
+fn launched_program(file: &dyn ReadAt) -> Option<String> {
+    /// A launcher has a few kilobytes, so a larger file is not searched.
     const LARGEST: u64 = 64 << 10;
     let file = ByteRegion::whole(file);
     let len = file.len();
-    let bytes = (len <= LARGEST).then(|| file.bytes("launcher", 0, len));
-    let bytes = bytes?.ok()?;
-    let mut windows = bytes.windows(LAUNCHER_MARK.len());
-    let at = windows.position(|window| window == LAUNCHER_MARK)?;
-    let rest = bytes.get(at.saturating_add(LAUNCHER_MARK.len())..)?;
-    let target = rest.split(|byte| *byte == 0).next()?;
-    Some(String::from_utf8_lossy(target).into_owned())
+    if len > LARGEST {
+        return None;
+    }
+    let bytes = file.bytes("launcher", 0, len).ok()?;
+    let mark_at = bytes.windows(LAUNCHER_MARK.len()).position(|window| window == LAUNCHER_MARK)?;
+    let after_mark = bytes.get(mark_at.saturating_add(LAUNCHER_MARK.len())..)?;
+    let program = after_mark.split(|byte| *byte == 0).next()?;
+    Some(String::from_utf8_lossy(program).into_owned())
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! Reads each package once, and turns its bytes into the types of `facts`. A damaged package is not
-//! an error: what is wrong with it is a fact too, and a rule reports it.
+//! an error: its defect is a fact too, and a rule reports it.
 
 mod built;
 mod code;
@@ -17,8 +17,11 @@ pub use tarball::read_sdist;
 pub use wheel::{Outline, Portion, PortionFacts, is_kept};
 
 use crate::{
-    check::facts::{CheckedPackage, MemberFacts, MemberKind, WheelFile},
-    digest::{Hasher, Sha256},
+    check::{
+        facts::{CheckedPackage, MemberFacts, MemberKind, WheelFile},
+        observe::content::SizeAndDigest,
+    },
+    digest::Hasher,
     elf::ReadAt,
     error::{Error, Stop},
     spool::Spool,
@@ -30,11 +33,11 @@ pub struct ObserveProgress<'a> {
     pub stop: &'a Stop,
     /// Called with the number of bytes of the package that were read since the last call.
     pub progress: &'a (dyn Fn(u64) + Sync),
-    /// Called with the path and the bytes of each host binary, by those who read on in it.
+    /// Called with the path and the bytes of each host binary, for a caller that reads on in it.
     pub binaries: Option<&'a BinarySink<'a>>,
 }
 
-/// What takes the path and the bytes of a binary.
+/// A function that takes the path and the bytes of a binary.
 pub type BinarySink<'a> = dyn Fn(&str, Spool) + Sync + 'a;
 
 /// A package that is read as streams of ranges. In a store every stream costs a request, so readers
@@ -47,23 +50,21 @@ pub trait PackageReader: Sync {
 }
 
 /// Reads a whole range into memory. The caller bounds its length.
-fn bytes(source: &dyn PackageReader, range: Range<u64>) -> io::Result<Vec<u8>> {
+fn read_range(source: &dyn PackageReader, range: Range<u64>) -> io::Result<Vec<u8>> {
     let len = range.end.saturating_sub(range.start);
     let mut bytes = Vec::new();
     source.stream(range)?.take(len).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 == len {
-        return Ok(bytes);
+    if bytes.len() as u64 != len {
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file is cut off"));
     }
-    let error = io::ErrorKind::UnexpectedEof;
-    Err(io::Error::new(error, "the file is cut off"))
+    Ok(bytes)
 }
 
 /// Parses the file name of a package, which may be below the directory of its family:
 /// `gfx94X-dcgpu/rocm-7.tar.gz`.
 pub(super) fn file_name(file: &str) -> Result<PackageFilename, String> {
     let name = file.rsplit('/').next().unwrap_or(file);
-    let name = name.parse();
-    name.map_err(|error: Error| format!("{error:#}"))
+    name.parse().map_err(|error: Error| format!("{error:#}"))
 }
 
 /// The facts of an installed file, as if it were still in its wheel, from its headers. Its digest is
@@ -84,7 +85,7 @@ pub fn installed_wheel(file: String, members: Vec<MemberFacts>) -> WheelFile {
     }
 }
 
-/// A buffered stream that knows its offset in the package, reports progress, can hash what passes,
+/// A buffered stream that knows its offset in the package, reports progress, can hash the bytes that it reads,
 /// and fails when the user interrupts.
 struct Walk<'a> {
     inner: BufReader<Box<dyn Read + Send + 'a>>,
@@ -114,15 +115,16 @@ impl<'a> Walk<'a> {
 
     /// Skips to an offset.
     fn skip_to(&mut self, offset: u64) -> io::Result<()> {
-        let rest = offset.saturating_sub(self.at);
-        io::copy(&mut self.take(rest), &mut io::sink())?;
+        let skipped = offset.saturating_sub(self.at);
+        io::copy(&mut self.take(skipped), &mut io::sink())?;
         Ok(())
     }
 
-    /// Reads to the end. Returns digest and number of all bytes if they were hashed.
-    fn finish(mut self) -> io::Result<Option<(Sha256, u64)>> {
+    /// Reads to the end. Returns the offset of the end, and the digest if the bytes were hashed.
+    fn finish(mut self) -> io::Result<SizeAndDigest> {
         self.skip_to(u64::MAX)?;
-        Ok(self.hasher.map(Hasher::finish))
+        let sha256 = self.hasher.map(|hasher| hasher.finish().0);
+        Ok(SizeAndDigest { len: self.at, sha256 })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Reads tar archives in one pass: an sdist ([PEP 625](https://peps.python.org/pep-0625/)) with its
-//! files and metadata, and the development files (`_devel.tar`) inside a wheel. The archive itself is
-//! hashed meanwhile.
+//! files and metadata, and the development files (`_devel.tar`) inside a wheel. The same pass hashes the
+//! archive itself.
 
 use std::io::{self, BufRead, Read};
 
@@ -44,8 +44,9 @@ pub(super) fn is_text(path: &str) -> bool {
     TEXTS.iter().any(|end| path.ends_with(end))
 }
 
-/// The top directories and the links that are kept of one sdist; correct ones have one, and none.
+/// The most top directories that are kept of one sdist. A correct sdist has one.
 const MOST_TOPS: usize = 3;
+/// The most links out of the top directory that are kept of one sdist. A correct sdist has none.
 const MOST_ESCAPES: usize = 10;
 
 /// The memory that all kept files of one sdist may take.
@@ -57,30 +58,41 @@ pub(super) fn is_devel(path: &str) -> bool {
     matches!(name, Some("_devel.tar" | "_devel.tar.xz"))
 }
 
+/// The archive of the development files, after it was read.
+pub(super) struct ReadDevel {
+    pub(super) tree: DevelTree,
+    /// The archive as a member of its wheel.
+    pub(super) content: ContentFacts,
+}
+
 /// Reads the entries and hashes the archive. A damaged archive is not an error: the rest is hashed,
 /// and `fault` of the tree says what is wrong.
 pub(super) fn read_devel(
     member: &str,
     source: impl BufRead,
     len: u64,
-    how: Hold,
-) -> Result<(DevelTree, ContentFacts)> {
+    hold: Hold,
+) -> Result<ReadDevel> {
     let mut tree = DevelTree { member: member.to_owned(), entries: Vec::new(), fault: None };
     let mut hasher = Hasher::default();
     let mut source = InspectReader::new(source, |bytes| hasher.update(bytes));
-    let walked = if has_extension(member, "xz") {
-        let plain = Decompressor::new(ArchiveFormat::TarXz, &mut source);
-        plain.map_err(Into::into).and_then(|plain| walk(plain, &mut tree.entries, how, MOST_HELD))
+    let entries_read = if has_extension(member, "xz") {
+        Decompressor::new(ArchiveFormat::TarXz, &mut source)
+            .map_err(Into::into)
+            .and_then(|tar| read_entries(tar, &mut tree.entries, hold, MOST_HELD))
     } else {
-        walk(&mut source, &mut tree.entries, how, MOST_HELD)
+        read_entries(&mut source, &mut tree.entries, hold, MOST_HELD)
     };
-    let walked = match walked {
-        Err(error) if NotKept::is_cause_of(&error) => return Err(error),
-        walked => walked,
-    };
-    tree.fault = walked.err().map(|error| format!("{error:#}"));
+    if let Err(error) = entries_read {
+        // The archive is not damaged. The caller reads it again, and holds its binaries whole.
+        if NotKept::is_cause_of(&error) {
+            return Err(error);
+        }
+        tree.fault = Some(format!("{error:#}"));
+    }
     io::copy(&mut source, &mut io::sink())?;
-    Ok((tree, content::plain(SizeAndDigest::of_hashed(hasher, len)?, None)))
+    let content = content::plain(SizeAndDigest::of_hashed(hasher, len)?, None);
+    Ok(ReadDevel { tree, content })
 }
 
 /// Which files of the tree the rules need as bytes: the CMake files by which a project finds a
@@ -91,38 +103,43 @@ pub(super) fn keep_in_tree(path: &str) -> Keep {
     if is_config { Keep::Text } else { Keep::Facts }
 }
 
-/// The facts that are kept of a file in the tree.
-pub(super) fn in_tree(mut content: ContentFacts) -> ContentFacts {
+/// The facts that are kept of a file in the tree: all but the facts of a file of device code.
+pub(super) fn without_code_files(mut content: ContentFacts) -> ContentFacts {
     use DeviceCodeFacts::{Archive, Objects, Unreadable};
-    // No rule needs these, and they may take memory.
+    // No rule needs these facts, and they may take memory.
     if let Objects(_) | Archive(_) | Unreadable(_) = content.code {
         content.code = DeviceCodeFacts::None;
     }
     content
 }
 
-fn walk(source: impl Read, entries: &mut Vec<DevelEntry>, how: Hold, most: u64) -> Result<()> {
+/// Reads the entries of the development files, which may take `most` bytes of memory.
+fn read_entries(
+    source: impl Read,
+    entries: &mut Vec<DevelEntry>,
+    hold: Hold,
+    most: u64,
+) -> Result<()> {
     let mut tar = TarReader::new(source, u64::MAX);
-    let mut held = 0_u64;
+    let mut memory_used = 0_u64;
     while let Some(entry) = tar.next_entry()? {
-        let target = match &entry.kind {
-            TarKind::Symlink(text) => text.len(),
+        let target_len = match &entry.kind {
+            TarKind::Symlink(target) => target.len(),
             TarKind::Hardlink(path) => path.as_str().len(),
             TarKind::Directory | TarKind::File { .. } => 0,
         };
         let keep = keep_in_tree(entry.path.as_str());
-        let kept = match entry.kind {
+        let kept_len = match entry.kind {
             TarKind::File { len, .. } if keep.is_for(len) => len,
             _ => 0,
         };
-        let own = ENTRY + entry.path.as_str().len() as u64 + target as u64 + kept;
-        held = held.saturating_add(own);
-        ensure!(held <= most, "entries that take more than {most} bytes");
+        let memory = ENTRY + entry.path.as_str().len() as u64 + target_len as u64 + kept_len;
+        memory_used = memory_used.saturating_add(memory);
+        ensure!(memory_used <= most, "entries that take more than {most} bytes");
         let content = match entry.kind {
             TarKind::File { len, .. } => {
                 let file = buffered(&mut tar, len, BUFFER);
-                let (content, _) = content::read(file, len, keep, how)?;
-                Some(in_tree(content))
+                Some(without_code_files(content::read(file, len, keep, hold)?.facts))
             }
             _ => None,
         };
@@ -140,13 +157,13 @@ pub fn read_sdist<'a>(
     let mut walk = Walk::new(source, 0, true, watch);
     let mut package =
         CheckedPackage { file: file.to_owned(), name: file_name(file), size: 0, sha256: None };
-    let read = contents(&mut walk, &package, watch);
-    if let Some((sha256, len)) = walk.finish().ok().flatten() {
-        package.sha256 = Some(sha256);
-        package.size = len;
+    let contents = read_contents(&mut walk, &package, watch);
+    if let Ok(sum) = walk.finish() {
+        package.sha256 = sum.sha256;
+        package.size = sum.len;
     }
     watch.stop.check()?;
-    Ok(sdist(package, read))
+    Ok(sdist(package, contents))
 }
 
 /// The top directory of an sdist.
@@ -165,9 +182,9 @@ pub(super) fn sdist(package: CheckedPackage, contents: Result<SdistContents>) ->
     };
     let metadata = contents.and_then(|contents| {
         sdist.contents = contents;
-        let main = sdist.contents.files.get("PKG-INFO");
-        let main = main.with_context(|| format!("no `{top}/PKG-INFO`"))?;
-        let mut copies = sdist.contents.files.iter().filter(|it| it.0.ends_with("/PKG-INFO"));
+        let files = &sdist.contents.files;
+        let main = files.get("PKG-INFO").with_context(|| format!("no `{top}/PKG-INFO`"))?;
+        let mut copies = files.iter().filter(|(path, _)| path.ends_with("/PKG-INFO"));
         sdist.copies_agree = copies.all(|(_, copy)| copy.sha256 == main.sha256);
         Metadata::parse(main.kept.as_deref().unwrap_or_default())
     });
@@ -175,30 +192,30 @@ pub(super) fn sdist(package: CheckedPackage, contents: Result<SdistContents>) ->
     sdist
 }
 
-/// Reads all files. Of a package of another project only the PKG-INFO is kept.
-fn contents(
+/// Reads all files. A package of another project keeps only the bytes of its PKG-INFO.
+fn read_contents(
     source: impl Read,
     package: &CheckedPackage,
     watch: &ObserveProgress<'_>,
 ) -> Result<SdistContents> {
     let top = top(package);
     let mut tar = TarReader::new(GzDecoder::new(source), LONGEST_SDIST);
-    let mut found = SdistContents::default();
+    let mut contents = SdistContents::default();
     let mut held = 0_u64;
     while let Some(entry) = tar.next_entry()? {
         watch.stop.check()?;
         let path = entry.path.as_str();
         let first = path.split('/').next().unwrap_or_default();
-        if !found.tops.contains(first) && found.tops.len() < MOST_TOPS {
-            found.tops.insert(first.to_owned());
+        if !contents.tops.contains(first) && contents.tops.len() < MOST_TOPS {
+            contents.tops.insert(first.to_owned());
         }
         let len = match &entry.kind {
             TarKind::File { len, .. } => *len,
-            TarKind::Symlink(text) => {
-                let is_inside =
-                    join(path, text).is_some_and(|it| it.split('/').next() == Some(first));
-                if !is_inside && found.escapes.len() < MOST_ESCAPES {
-                    found.escapes.push(path.to_owned());
+            TarKind::Symlink(target) => {
+                let is_inside = join(path, target)
+                    .is_some_and(|destination| destination.split('/').next() == Some(first));
+                if !is_inside && contents.escapes.len() < MOST_ESCAPES {
+                    contents.escapes.push(path.to_owned());
                 }
                 continue;
             }
@@ -207,24 +224,25 @@ fn contents(
         };
         let inside = path
             .strip_prefix(&top)
-            .and_then(|it| it.strip_prefix('/'))
-            // Older builders of others spell the directory in another way than the file.
+            .and_then(|below_top| below_top.strip_prefix('/'))
+            // Older builders of other projects spell the top directory in another way than the file name.
             .or_else(|| Some(path.split_once('/')?.1).filter(|_| !package.is_ours()));
         let path = inside.unwrap_or(path).to_owned();
         let mut hasher = Hasher::default();
         let mut source = InspectReader::new(&mut tar, |bytes| hasher.update(bytes));
-        let mut text = None;
-        let is_asked = if package.is_ours() { is_text(&path) } else { path == "PKG-INFO" };
-        if is_asked {
+        let mut kept = None;
+        let is_kept = if package.is_ours() { is_text(&path) } else { path == "PKG-INFO" };
+        if is_kept {
             ensure!(len <= LONGEST_TEXT, "`{path}` has {len} bytes");
             held = held.saturating_add(len);
             ensure!(held <= MOST_TEXT, "texts of more than {MOST_TEXT} bytes");
-            source.read_to_end(text.insert(Vec::new()))?;
+            source.read_to_end(kept.insert(Vec::new()))?;
         }
         io::copy(&mut source, &mut io::sink())?;
-        found.files.insert(path, content::plain(SizeAndDigest::of_hashed(hasher, len)?, text));
+        let size = SizeAndDigest::of_hashed(hasher, len)?;
+        contents.files.insert(path, content::plain(size, kept));
     }
-    Ok(found)
+    Ok(contents)
 }
 
 #[cfg(test)]
@@ -242,7 +260,7 @@ mod tests {
         let walked = |most| {
             let tar = plan.stream(|_| Ok(io::empty()));
             let mut entries = Vec::new();
-            let walked = walk(tar, &mut entries, Hold::WithoutCode, most);
+            let walked = read_entries(tar, &mut entries, Hold::WithoutCode, most);
             (walked.map_err(|error| error.to_string()), entries.len())
         };
         let nine = 9 * (ENTRY + 2);

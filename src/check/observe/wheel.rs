@@ -3,8 +3,8 @@
 //!
 //! A zip archive
 //! ([APPNOTE 6.3](https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT)) describes each
-//! member twice, in its local header and in the central directory. Streaming readers use the first,
-//! others the second; where they differ, installers disagree about the contents, so every
+//! member twice, in its local header and in the central directory. Streaming readers use the local headers,
+//! other readers the directory. Where they differ, installers disagree about the contents, so every
 //! difference is reported.
 
 use std::{
@@ -19,9 +19,10 @@ use crate::{
     check::{
         facts::{CheckedPackage, ContentFacts, DevelTree, MemberFacts, WheelFile},
         observe::{
-            BUFFER, ObserveProgress, PackageReader, Walk, bytes,
+            BUFFER, ObserveProgress, PackageReader, Walk,
             content::{self, Hold, Keep, SizeAndDigest},
-            file_name, tarball,
+            file_name, read_range,
+            tarball::{self, ReadDevel},
         },
         path_facts::has_extension,
         sparse::NotKept,
@@ -40,10 +41,10 @@ const PORTION: u64 = 16 << 20;
 /// The least size of a member that is inflated on one thread and examined on another. Most of a set
 /// is often one library, and its portion is all that is left to read then.
 const LONG: u64 = 64 << 20;
-/// The contradictions reported for one archive; the others are counted.
+/// The most contradictions reported for one archive. Further ones are only counted.
 const MOST_TOLD: usize = 3;
 
-/// What the end of a wheel says: its directory, or why that cannot be read.
+/// What the end of a wheel says: its directory, or why the directory cannot be read.
 #[derive(Debug, Default)]
 pub struct Outline {
     file: String,
@@ -60,7 +61,7 @@ pub struct Outline {
 pub struct Portion {
     members: Range<usize>,
     bytes: Range<u64>,
-    /// Whether to hash the bytes of the archive too, besides those of each member.
+    /// Whether to hash the bytes of the archive too, besides the bytes of each member.
     is_hashed: bool,
 }
 
@@ -72,13 +73,13 @@ pub struct PortionFacts {
     devel: Option<DevelTree>,
     /// Contradictions between local headers and the directory.
     told: Vec<String>,
-    /// The digest of the whole archive, of the portion that hashes it.
+    /// The digest of the whole archive, in the portion that hashes it.
     sha256: Option<Sha256>,
     error: Option<String>,
 }
 
 impl Portion {
-    /// How much work it is.
+    /// How much work it is to read the portion.
     pub fn weight(&self) -> u64 {
         let len = self.bytes.end.saturating_sub(self.bytes.start);
         // Hashing is about four times as fast as inflating.
@@ -88,17 +89,17 @@ impl Portion {
 
 impl Outline {
     pub fn read(file: &str, source: &dyn PackageReader) -> Self {
-        let mut this = Self {
+        let mut outline = Self {
             file: file.to_owned(),
             size: source.size(),
             hold: if is_of_others(file) { Hold::Nothing } else { Hold::WithoutCode },
             ..Self::default()
         };
-        match Directory::read(this.size, &mut |range| bytes(source, range)) {
-            Ok(directory) => this.directory = directory,
-            Err(error) => this.unreadable = Some(format!("{error:#}")),
+        match Directory::read(outline.size, &mut |range| read_range(source, range)) {
+            Ok(directory) => outline.directory = directory,
+            Err(error) => outline.unreadable = Some(format!("{error:#}")),
         }
-        this
+        outline
     }
 
     /// What the directory says of each member.
@@ -116,7 +117,8 @@ impl Outline {
             let end = self.offset(index + 1).max(entry.at);
             match portions.last_mut() {
                 Some(last) if last.members.end == index && last.weight() < PORTION => {
-                    (last.members.end, last.bytes.end) = (index + 1, end);
+                    last.members.end = index + 1;
+                    last.bytes.end = end;
                 }
                 _ => portions.push(Portion {
                     members: index..index + 1,
@@ -128,8 +130,8 @@ impl Outline {
         portions
     }
 
-    /// The whole wheel as one portion, which is also hashed: for a wheel in a store, of which each
-    /// byte should be downloaded once.
+    /// The whole wheel as one portion, which is also hashed: for a wheel in a store, because each of its
+    /// bytes should be downloaded once.
     pub fn whole(&self) -> Portion {
         Portion { members: 0..self.directory.entries.len(), bytes: 0..self.size, is_hashed: true }
     }
@@ -173,8 +175,7 @@ impl Outline {
             // The portions with the members report the progress.
             let progress = &|_| ();
             let watch = ObserveProgress { progress, ..*watch };
-            let whole = Walk::new(stream, 0, true, &watch).finish()?;
-            facts.sha256 = whole.map(|(sha256, _)| sha256);
+            facts.sha256 = Walk::new(stream, 0, true, &watch).finish()?.sha256;
             return Ok(());
         }
         let mut walk = Walk::new(stream, portion.bytes.start, portion.is_hashed, watch);
@@ -182,31 +183,32 @@ impl Outline {
             // The directory has reported bytes before the archive already.
             walk.skip_to(self.directory.begin)?;
         }
-        // The end of the member before, if it is known. After a damaged member it is not, so no gap
-        // can be reported.
+        // The end of the member before. After a damaged member it is unknown, so no gap can be reported.
         let mut at = Some(walk.at);
-        // One for all members: it has 48 KiB, and between the facts that are kept 100,000 of them would leave
-        // holes in memory that nothing fits into.
+        // All members share one inflater of 48 KiB. With one for each of 100,000 members, the freed inflaters
+        // would leave holes in memory between the facts that are kept.
         let mut inflater = Decompress::new(false);
         for member in portion.members.clone() {
             let entry = &self.directory.entries[member];
-            facts.gap(at, entry.at, &format!("`{}`", entry.path));
-            let told = facts.told.len();
-            let mut content = facts.content(&mut walk, &mut inflater, entry, self.hold);
+            facts.report_gap(at, entry.at, &format!("`{}`", entry.path));
+            let told_before = facts.told.len();
+            let mut content = facts.read_member(&mut walk, &mut inflater, entry, self.hold);
             at = content.is_ok().then_some(walk.at);
             if content.as_ref().is_err_and(NotKept::is_cause_of) {
-                // A damaged or hostile file takes twice as long. No compiler makes such a one.
-                facts.told.truncate(told);
+                // Something else than code was not held. Read the member again, and hold it whole. Only a
+                // damaged or hostile file takes twice as long: no compiler makes such a file. The second
+                // reading tells the contradictions again.
+                facts.told.truncate(told_before);
                 let stream = source.stream(entry.at..entry.next)?;
                 let mut again = Walk::new(stream, entry.at, false, watch);
-                content = facts.content(&mut again, &mut inflater, entry, Hold::Whole);
+                content = facts.read_member(&mut again, &mut inflater, entry, Hold::Whole);
                 at = content.is_ok().then_some(again.at);
             }
             let content = content.map_err(|error| format!("{error:#}"));
             facts.members.push(member_facts(entry, content));
         }
-        facts.gap(at, self.offset(portion.members.end), "what follows");
-        facts.sha256 = walk.finish()?.map(|(sha256, _)| sha256);
+        facts.report_gap(at, self.offset(portion.members.end), "what follows");
+        facts.sha256 = walk.finish()?.sha256;
         Ok(())
     }
 
@@ -215,10 +217,10 @@ impl Outline {
         self.some(|entry| is_kept(&entry.path, entry.len))
     }
 
-    /// Combines the facts of all portions. Of members that were not read only path, kind and length are
-    /// known, from the directory.
+    /// Combines the facts of all portions. A member that was not read has only its path, kind and length,
+    /// which the directory says.
     pub fn finish(self, mut portions: Vec<PortionFacts>) -> WheelFile {
-        // Of several contradictions the first are shown.
+        // Threads finish in any order, but the first contradictions in the archive are shown.
         portions.sort_by_key(|portion| portion.first);
         let mut wheel = WheelFile {
             package: CheckedPackage {
@@ -232,35 +234,42 @@ impl Outline {
             members: Vec::new(),
             devel: None,
         };
-        let (mut told, mut errors) = (self.directory.contradictions, Vec::new());
-        let mut read = BTreeMap::new();
+        let mut told = self.directory.contradictions;
+        let mut errors = Vec::new();
+        let mut read_members = BTreeMap::new();
         for portion in portions {
-            read.extend((portion.first..).zip(portion.members));
+            read_members.extend((portion.first..).zip(portion.members));
             wheel.devel = wheel.devel.or(portion.devel);
             wheel.package.sha256 = wheel.package.sha256.or(portion.sha256);
             told.extend(portion.told);
             errors.extend(portion.error);
         }
-        // The first contradictions often have the same cause as the rest.
-        let rest = told.len().saturating_sub(MOST_TOLD);
-        let more = (rest > 0).then(|| format!("and {rest} more contradictions"));
-        let around = self.directory.around.iter();
-        let around =
-            around.map(|len| format!("{len} bytes stand before the archive or after its end"));
-        let told = told.into_iter().take(MOST_TOLD).chain(more);
-        wheel.contradictions = around.chain(told).collect();
+        // Further contradictions often have the same cause as the first ones.
+        let untold = told.len().saturating_sub(MOST_TOLD);
+        told.truncate(MOST_TOLD);
+        if untold > 0 {
+            told.push(format!("and {untold} more contradictions"));
+        }
+        wheel.contradictions = self
+            .directory
+            .around
+            .iter()
+            .map(|len| format!("{len} bytes stand before the archive or after its end"))
+            .chain(told)
+            .collect();
         wheel.members = if errors.is_empty() {
-            let listed = self.directory.entries.iter().enumerate();
-            let listed = listed.map(|(index, entry)| {
-                let read = read.remove(&index);
-                read.unwrap_or_else(|| {
-                    let size = SizeAndDigest { len: entry.len, sha256: None };
-                    member_facts(entry, Ok(content::plain(size, None)))
+            let entries = self.directory.entries.iter().enumerate();
+            entries
+                .map(|(index, entry)| {
+                    read_members.remove(&index).unwrap_or_else(|| {
+                        let size = SizeAndDigest { len: entry.len, sha256: None };
+                        member_facts(entry, Ok(content::plain(size, None)))
+                    })
                 })
-            });
-            listed.collect()
+                .collect()
         } else {
-            read.into_values().collect()
+            // The wheel is reported as unreadable. It shows only the members that were read.
+            read_members.into_values().collect()
         };
         wheel.unreadable = wheel.unreadable.or(errors.into_iter().next());
         wheel
@@ -276,8 +285,8 @@ impl PortionFacts {
         }
     }
 
-    /// Reports bytes between two members. Streaming readers would parse them, others skip them.
-    fn gap(&mut self, at: Option<u64>, next: u64, place: &str) {
+    /// Reports bytes between two members. Streaming readers would parse them, and other readers skip them.
+    fn report_gap(&mut self, at: Option<u64>, next: u64, place: &str) {
         let len = next.saturating_sub(at.unwrap_or(next));
         if len > 0 {
             self.told.push(format!("{len} bytes before {place} that belong to no member"));
@@ -285,7 +294,7 @@ impl PortionFacts {
     }
 
     /// Reads the member at the offset of the stream.
-    fn content(
+    fn read_member(
         &mut self,
         walk: &mut Walk<'_>,
         inflater: &mut Decompress,
@@ -294,13 +303,13 @@ impl PortionFacts {
     ) -> Result<ContentFacts> {
         ensure!(walk.at <= entry.at, "it overlaps the member before it");
         walk.skip_to(entry.at)?;
-        let header = exactly(walk, LocalHeader::LEN)?;
-        let header = header.first_chunk().and_then(|it| LocalHeader::new(*it));
-        let header = header.context("no local header where it should begin")?;
-        let fields = exactly(walk, header.fields_len())?;
-        let facts = entry.contradictions(&header, &fields).into_iter();
-        let facts = facts.map(|fact| format!("`{}`: {fact}", entry.path));
-        self.told.extend(facts);
+        let header = read_exactly(walk, LocalHeader::LEN)?
+            .first_chunk()
+            .and_then(|bytes| LocalHeader::new(*bytes))
+            .context("no local header where it should begin")?;
+        let fields = read_exactly(walk, header.fields_len())?;
+        let contradictions = entry.contradictions(&header, &fields);
+        self.told.extend(contradictions.iter().map(|fact| format!("`{}`: {fact}", entry.path)));
         ensure!(!entry.is_encrypted(), "it is encrypted");
         let end = walk.at.saturating_add(entry.packed);
         ensure!(end <= entry.next, "it overlaps what follows it");
@@ -309,10 +318,11 @@ impl PortionFacts {
         inflater.reset(false);
         let unpacked = Inflate { packed: &mut packed, inflater };
         let mut read = |data: &mut dyn BufRead| -> Result<_> {
-            // That of flate2 is ten times as slow, because zlib-rs has none for these processors.
+            // The checksum of flate2 is ten times as slow, because zlib-rs has no fast one for these
+            // processors.
             let mut crc = crc32fast::Hasher::new();
             let mut data = InspectReader::new(data, |bytes| crc.update(bytes));
-            let content = self.unpacked(&mut data, entry, hold, watch)?;
+            let content = self.read_data(&mut data, entry, hold, watch)?;
             Ok((content, crc.finalize()))
         };
         let (content, crc) = match StorageMethod::of(entry.method) {
@@ -325,45 +335,46 @@ impl PortionFacts {
                 bail!("it is compressed by method {}, which installers need not know", entry.method)
             }
         };
-        let rest = packed.limit();
-        ensure!(rest == 0, "{rest} bytes behind the end of its data");
+        let unread = packed.limit();
+        ensure!(unread == 0, "{unread} bytes behind the end of its data");
         ensure!(
             crc == entry.crc,
             "its checksum is {crc:08x}, and {:08x} in the directory of the archive",
             entry.crc
         );
         if entry.has_descriptor() {
-            descriptor(walk, entry.next)?;
+            skip_descriptor(walk, entry.next)?;
         }
         Ok(content)
     }
 
     /// Reads the data of a member. Its path decides which facts are taken and whether bytes are
     /// kept.
-    fn unpacked(
+    fn read_data(
         &mut self,
         data: &mut impl BufRead,
         entry: &DirectoryEntry,
         hold: Hold,
         watch: &ObserveProgress<'_>,
     ) -> Result<ContentFacts> {
-        // Read at most one byte more than the directory says: enough to notice data that is too
-        // long, and a bound for data that unpacks to any size.
-        let data = data.take(entry.len.saturating_add(1));
+        // One byte more than the directory says shows that the data is too long. The bound is for data that
+        // unpacks to any size.
+        let bounded = data.take(entry.len.saturating_add(1));
         let keep = keep(&entry.path);
         if let Some(binaries) = watch.binaries {
-            let (facts, binary) = content::read(data, entry.len, keep, Hold::ForCaller)?;
-            if let Some(binary) = binary {
+            let content = content::read(bounded, entry.len, keep, Hold::ForCaller)?;
+            if let Some(binary) = content.binary {
                 binaries(&entry.path, binary);
             }
-            return Ok(facts);
+            return Ok(content.facts);
         }
         if tarball::is_devel(&entry.path) && hold != Hold::Nothing {
-            let (tree, content) = tarball::read_devel(&entry.path, data, entry.len, hold)?;
+            let ReadDevel { tree, content } =
+                tarball::read_devel(&entry.path, bounded, entry.len, hold)?;
             self.devel.get_or_insert(tree);
             return Ok(content);
         }
-        Ok(content::read(data, entry.len, keep, hold)?.0)
+        Ok(content::read(bounded, entry.len, keep, hold)?.facts)
     }
 }
 
@@ -398,7 +409,7 @@ impl<R: BufRead> Read for Inflate<'_, R> {
     }
 }
 
-fn exactly(source: &mut impl Read, len: usize) -> Result<Vec<u8>> {
+fn read_exactly(source: &mut impl Read, len: usize) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     source.take(len as u64).read_to_end(&mut bytes)?;
     ensure!(bytes.len() == len, "the archive is cut off");
@@ -411,16 +422,16 @@ fn member_facts(entry: &DirectoryEntry, content: Result<ContentFacts, String>) -
 
 /// Skips the data descriptor after the data of a member.
 ///
-/// Nothing says how long it is: its signature is optional, and its sizes have 32 or 64 bits. The
-/// signature shows in the first bytes. The width follows from `next`, where the next member or the
-/// directory is. Bytes that are buffered do not show it: they may end anywhere.
-fn descriptor(walk: &mut Walk<'_>, next: u64) -> Result<()> {
+/// No field says how long it is: its signature is optional, and its sizes have 32 or 64 bits. The
+/// signature shows in the first bytes. The width of the sizes follows from `next`, the offset of the next
+/// member or of the directory. The buffered bytes do not show the width: they may end anywhere.
+fn skip_descriptor(walk: &mut Walk<'_>, next: u64) -> Result<()> {
     const MARK: &[u8] = b"PK\x07\x08";
     let len = next.saturating_sub(walk.at);
-    let begin = exactly(walk, 12)?;
+    let begin = read_exactly(walk, 12)?;
     let mark = if begin.starts_with(MARK) { 4 } else { 0 };
     let is_wide = len == mark as u64 + 20;
-    exactly(walk, mark + if is_wide { 8 } else { 0 })?;
+    read_exactly(walk, mark + if is_wide { 8 } else { 0 })?;
     Ok(())
 }
 
@@ -433,11 +444,13 @@ pub(super) fn keep(path: &str) -> Keep {
     // Our Python files are directly in a top-level directory. Python below `_rocm_sdk_core` and
     // the like belongs to ROCm's own tools.
     let is_source = has_extension(name, "py") || name == dist_info::TABLES;
-    let is_own = is_source && !parent.starts_with('_') && parts.next().is_none();
-    match parent.ends_with(".dist-info") || is_own {
-        _ if is_list => Keep::List,
-        true => Keep::Text,
-        false => Keep::Facts,
+    let is_our_source = is_source && !parent.starts_with('_') && parts.next().is_none();
+    if is_list {
+        Keep::List
+    } else if parent.ends_with(".dist-info") || is_our_source {
+        Keep::Text
+    } else {
+        Keep::Facts
     }
 }
 

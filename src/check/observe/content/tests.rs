@@ -2,17 +2,17 @@
 
 use super::*;
 use crate::{
-    check::sparse::NotKept,
+    check::{facts::DeviceCodeFacts, sparse::NotKept},
     elf::write::DeviceRelocations,
     kpack::{bundle, host::windows_specimen as windows},
 };
 
-fn read_all(bytes: &[u8], keep: Keep, hold: Hold) -> io::Result<(ContentFacts, Option<Spool>)> {
+fn read_all(bytes: &[u8], keep: Keep, hold: Hold) -> io::Result<ReadContent> {
     read(bytes, bytes.len() as u64, keep, hold)
 }
 
 fn seen(bytes: &[u8], keep: Keep) -> ContentFacts {
-    read_all(bytes, keep, Hold::WithoutCode).unwrap().0
+    read_all(bytes, keep, Hold::WithoutCode).unwrap().facts
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn only_code_objects_are_not_held() {
         let bytes = elf::write::SharedObject::new("libfat.so.1")
             .device_code(&code, &[0], DeviceRelocations::Rela)
             .build();
-        let size = |hold| read_all(&bytes, Keep::Facts, hold).unwrap().1.unwrap().size();
+        let size = |hold| read_all(&bytes, Keep::Facts, hold).unwrap().binary.unwrap().size();
         assert_eq!(size(Hold::Whole), bytes.len() as u64);
         let skipped = code.len().saturating_sub(4096) as u64;
         assert_eq!(size(Hold::WithoutCode), bytes.len() as u64 - skipped);
@@ -173,7 +173,7 @@ fn what_lies_where_only_code_should_is_no_zeros() {
     let bytes = deceptive();
     let error = read_all(&bytes, Keep::Facts, Hold::WithoutCode).unwrap_err();
     assert!(NotKept::is_cause_of(&error.into()));
-    let whole = read_all(&bytes, Keep::Facts, Hold::Whole).unwrap().0;
+    let whole = read_all(&bytes, Keep::Facts, Hold::Whole).unwrap().facts;
     assert!(whole.elf().is_some());
 }
 
