@@ -1,4 +1,5 @@
-//! Rules about a set and the place of a run that it goes to: both are of the same run and for the same targets.
+//! Rules about a set and the place of a run to which it goes: both are of the same run, and for the same
+//! targets.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +17,7 @@ use crate::{
 /// The rules of this file.
 pub(super) const RULES: [&Rule; 3] = [rule::OTHER_RUN, rule::MISSING_IN_GROUP, rule::NOT_OF_GROUP];
 
-/// The place of a run that a set goes to, or is at.
+/// The place of a run to which a set goes, or where it is.
 #[derive(Clone, Debug)]
 pub struct Destination {
     place: RunPlace,
@@ -27,12 +28,12 @@ pub struct Destination {
 impl Destination {
     /// `None` if the place is not among the outputs of a run.
     pub fn of(place: &SetPlace, run: Option<RunId>) -> Option<Self> {
-        let place = place.run()?;
-        Some(Self { place, run })
+        Some(Self { place: place.run()?, run })
     }
 
-    /// The same for a set that has a `set.json`, or has none.
+    /// The same for the run that the `set.json` of a set names, if the set has one.
     pub fn of_set(place: &SetPlace, set: &SetPlace) -> Option<Self> {
+        // A place that is not of a run has no use for the page of the set.
         place.run()?;
         // Another rule is about a page that cannot be read.
         let document = set.find_set_json().ok().flatten();
@@ -53,19 +54,23 @@ pub(super) fn find(set: &SetFacts, destination: &Destination, findings: &mut Fin
             format!("it was built from run {run}, and `{id}-{platform}` is the place of run {id}");
         findings.of_set(rule::OTHER_RUN, fact);
     }
-    let implied = group.scopes().into_iter().filter_map(|scope| match scope {
-        Scope::Target(target) => Some(target.base()),
-        _ => None,
-    });
-    let implied: BTreeSet<Target> = implied.collect();
-    if implied.is_empty() {
+    let group_targets: BTreeSet<Target> = group
+        .scopes()
+        .into_iter()
+        .filter_map(|scope| match scope {
+            Scope::Target(target) => Some(target.base()),
+            _ => None,
+        })
+        .collect();
+    // A group for all families has no targets to compare.
+    if group_targets.is_empty() {
         return;
     }
-    for target in implied.iter().filter(|it| !super::targets::covers(set, it)) {
+    for target in group_targets.iter().filter(|it| !super::targets::covers(set, it)) {
         let fact = format!("it has no packages for `{target}`, which is of `{group}`");
         findings.of_set(rule::MISSING_IN_GROUP, fact);
     }
-    for target in coverage::targets(set).iter().filter(|it| !implied.contains(&it.base())) {
+    for target in coverage::targets(set).iter().filter(|it| !group_targets.contains(&it.base())) {
         let fact = format!("it has packages for `{target}`, which is not of `{group}`");
         findings.of_set(rule::NOT_OF_GROUP, fact);
     }

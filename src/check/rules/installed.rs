@@ -179,8 +179,7 @@ fn newer_than(place: PackagePath<'_>, elf: &elf::ElfFacts, findings: &mut Findin
 /// The run path of each file leads to the libraries that the file needs, unless every host has them.
 fn libraries(tree: &InstalledTree<'_>, findings: &mut Findings) {
     let missing = missing_libraries(tree);
-    // The facts are shared by the paths of one file, so their address tells whether two paths are of one
-    // file.
+    // All paths of one file share its facts: two paths are of one file if their facts have one address.
     let missing_in: Vec<_> = missing
         .iter()
         .filter(|library| !has_extension(&library.path, "debug"))

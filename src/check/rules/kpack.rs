@@ -31,7 +31,7 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     let set = seen.set;
     let reach = Reach::of(set);
     for library in &reach.libraries {
-        found_code(library, findings);
+        code_of_library(library, findings);
     }
     let are_references_known = unreadable_code(set, findings);
     let targets: BTreeSet<Target> = set.device_targets().into_keys().collect();
@@ -71,7 +71,7 @@ fn unreadable_code(set: &SetFacts, findings: &mut Findings) -> bool {
 }
 
 /// A split library finds its code for each target for which packages are in the set.
-fn found_code(library: &SplitLibrary<'_>, findings: &mut Findings) {
+fn code_of_library(library: &SplitLibrary<'_>, findings: &mut Findings) {
     let place = library.place;
     let has_no_archive = |finds: &Finds| finds.keys.is_empty() && finds.lacking.is_empty();
     if !library.finds.is_empty() && library.finds.values().all(has_no_archive) {

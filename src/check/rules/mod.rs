@@ -3,8 +3,8 @@
 //!
 //! A set may be for several platforms, and a legacy set, without device wheels, for several
 //! families. Then each family has a directory with its `rocm` sdist and development files,
-//! `dist/gfx94X-dcgpu`, below the common packages. What is installed together, a part, is checked
-//! as a set of its own.
+//! `dist/gfx94X-dcgpu`, below the common packages. The packages that are installed together are a part,
+//! and each part is checked like a set.
 
 mod complete;
 mod destination;
@@ -52,7 +52,7 @@ pub struct CheckOptions {
     pub today: String,
     /// Whether this is only a part of a set (`--part`). Rules about whole sets are then skipped.
     pub is_part: bool,
-    /// The place of a run that the set goes to, or is at.
+    /// The place of a run to which the set goes, or where it is.
     pub destination: Option<Destination>,
 }
 
@@ -62,8 +62,7 @@ pub use others::beside_ours;
 struct Observed<'a> {
     /// Every package of every project.
     all: &'a SetFacts,
-    /// Our packages only, which the rules are about. Packages of other projects are listed, and one
-    /// that no installer can read is a finding.
+    /// Our packages only, which most rules are about.
     set: &'a SetFacts,
     tree: InstalledTree<'a>,
     coverage: Coverage,
@@ -71,7 +70,7 @@ struct Observed<'a> {
 }
 
 /// The findings about packages that are installed together, and their coverage.
-fn findings(set: &SetFacts, options: &CheckOptions) -> (Vec<Finding>, Coverage) {
+fn check_part(set: &SetFacts, options: &CheckOptions) -> (Vec<Finding>, Coverage) {
     let ours = set.ours();
     let observed = Observed {
         all: set,
@@ -127,41 +126,44 @@ fn contents(content: Option<&ContentFacts>) -> FileContents<'_> {
     }
 }
 
-/// One finding for one cause: if a package is missing or unreadable, the findings that follow from
-/// it, in packages that require it, are left out. The cause then says how many they were.
-fn leave_out_followers(set: &SetFacts, findings: &mut Vec<Finding>) {
+/// Leaves one finding for one cause. If a package is missing or unreadable, packages that require it seem to
+/// break rules too. The finding about the cause says how many of their findings were left out.
+fn leave_out_consequences(set: &SetFacts, findings: &mut Vec<Finding>) {
     let lacks: BTreeSet<String> = findings.iter().filter_map(|it| it.lacks.clone()).collect();
     if lacks.is_empty() {
         return;
     }
     let required = complete::required(set);
     // All packages need the libraries of the core package, also those that do not say so.
-    let core = CATALOG.core().map(|it| it.dist_name(DistributionMode::Split, None));
-    let core = core.unwrap_or_default();
+    let core = CATALOG
+        .core()
+        .map(|spec| spec.dist_name(DistributionMode::Split, None))
+        .unwrap_or_default();
     let cause_of = |finding: &Finding| {
         let file = finding.file.as_deref().filter(|_| finding.rule.is_consequence)?;
-        let (own, _) = identity(file)?;
-        let wanted = required.get(own.normalized());
+        let (project, _) = identity(file)?;
+        let wanted = required.get(project.normalized());
         lacks.iter().find(|lacking| {
-            // The requirements of a package that cannot be read are unknown, and so is what an
-            // invalid name stands for.
+            // If the requirements of a package are unknown, it may require each missing package. A
+            // package with an invalid name may be the required one.
             lacking.is_empty()
                 || **lacking == core
-                || *lacking == own.normalized()
-                || wanted.is_none_or(|it| it.contains(*lacking))
+                || *lacking == project.normalized()
+                || wanted.is_none_or(|wanted| wanted.contains(*lacking))
         })
     };
-    let (left_out, mut rest): (Vec<_>, Vec<_>) =
-        findings.drain(..).partition(|it| cause_of(it).is_some());
-    let mut counts = left_out.iter().filter_map(cause_of).counts();
-    for finding in &mut rest {
-        let count = finding.lacks.as_ref().and_then(|it| counts.remove(it));
+    let (consequences, mut kept): (Vec<_>, Vec<_>) =
+        findings.drain(..).partition(|finding| cause_of(finding).is_some());
+    let mut counts = consequences.iter().filter_map(cause_of).counts();
+    for cause in &mut kept {
+        // The first finding about a missing package counts its consequences.
+        let count = cause.lacks.as_ref().and_then(|project| counts.remove(project));
         if let Some(count) = count {
-            let (fact, count) = (&finding.fact, many(count, "finding"));
-            finding.fact = format!("{fact}; left out {count} caused by it");
+            let left_out = many(count, "finding");
+            cause.fact = format!("{}; left out {left_out} caused by it", cause.fact);
         }
     }
-    *findings = rest;
+    *findings = kept;
 }
 
 /// Applies the rules to a set. `compared` are the findings from comparing it with something else. Returns
@@ -171,25 +173,26 @@ pub fn judge(
     options: &CheckOptions,
     compared: Vec<Finding>,
 ) -> (Report, Vec<String>) {
-    // The pages are those of the whole set.
-    let mut of_all = Findings::default();
+    // Pages and the place of a run are for the whole set, not for a part.
+    let mut of_whole = Findings::default();
     if let Some(published) = &set.published {
-        published::find(set, published, &mut of_all);
+        published::find(set, published, &mut of_whole);
     }
     if let Some(destination) = &options.destination {
-        destination::find(set, destination, &mut of_all);
+        destination::find(set, destination, &mut of_whole);
     }
-    let (mut findings, coverage) = of_parts(set, options, of_all.into_vec());
+    let (mut findings, coverage) = check_parts(set, options, of_whole.into_vec());
     findings.extend(compared);
-    findings.sort_by(|one, other| one.order().cmp(&other.order()));
+    findings.sort_by(|left, right| left.order().cmp(&right.order()));
     findings.dedup();
     let can_be_asked = |rule: &Rule| !(options.is_part && rule.needs_whole_set);
     let is_asked = |rule: &Rule| can_be_asked(rule) && options.selection.has(rule);
     findings.retain(|finding| can_be_asked(finding.rule));
-    let found = findings.len();
+    let count_before_selection = findings.len();
     findings.retain(|finding| is_asked(finding.rule));
-    let skipped = found - findings.len();
-    // Pages, a baseline, frameworks and a destination are not there in each check.
+    let skipped = count_before_selection - findings.len();
+    // Not each check has pages, a baseline, frameworks or a destination. A check without them does not show
+    // that an entry of the accept list is unused.
     let is_always_asked = |rule: &Rule| {
         let needs_more =
             matches!(rule.subject(), '7' | '8' | 'F') || destination::RULES.contains(&rule);
@@ -203,39 +206,39 @@ pub fn judge(
     (report, unused)
 }
 
-/// The findings about the parts of a set and about the whole of it, and the coverage.
-fn of_parts(
+/// The findings about the parts of a set, together with the findings about the whole set, and the coverage.
+fn check_parts(
     set: &SetFacts,
     options: &CheckOptions,
-    of_all: Vec<Finding>,
+    of_whole: Vec<Finding>,
 ) -> (Vec<Finding>, Coverage) {
     let parts = parts(set);
     if let [_] = parts.as_slice() {
-        let (mut findings, coverage) = findings(set, options);
-        findings.extend(of_all);
-        leave_out_followers(set, &mut findings);
+        let (mut findings, coverage) = check_part(set, options);
+        findings.extend(of_whole);
+        leave_out_consequences(set, &mut findings);
         return (findings, coverage);
     }
     let mut coverage = Coverage::default();
-    let mut all = Vec::new();
+    let mut findings_of_parts = Vec::new();
     for part in &parts {
-        // A target that one part covers need not be in the others.
+        // A required target that another part covers need not be in this part.
         let covers = |part: &InstallGroup, target: &Target| targets::covers(&part.set, target);
-        let mut options = options.clone();
-        options.targets.retain(|target| {
+        let mut part_options = options.clone();
+        part_options.targets.retain(|target| {
             covers(part, target) || !parts.iter().any(|other| covers(other, target))
         });
-        let (mut findings, own) = findings(&part.set, &options);
-        leave_out_followers(&part.set, &mut findings);
-        all.push(findings);
-        coverage.extend(own, if part.is_windows { " (Windows)" } else { "" });
+        let (mut findings, part_coverage) = check_part(&part.set, &part_options);
+        leave_out_consequences(&part.set, &mut findings);
+        findings_of_parts.push(findings);
+        coverage.extend(part_coverage, if part.is_windows { " (Windows)" } else { "" });
     }
-    let mut findings = together(&parts, &all);
-    findings.extend(of_all);
+    let mut findings = merge_findings(&parts, &findings_of_parts);
+    findings.extend(of_whole);
     (findings, coverage)
 }
 
-/// Packages that are installed together: those of one family on one platform.
+/// The packages of one family on one platform, which are installed together.
 struct InstallGroup {
     /// ``the set of `gfx94X-dcgpu` for Windows``
     label: String,
@@ -249,11 +252,10 @@ fn parts(set: &SetFacts) -> Vec<InstallGroup> {
     let of_family = |family: Option<&str>| InstallGroup {
         label: family.map_or("the set".to_owned(), |it| format!("the set of `{it}`")),
         is_windows: false,
-        set: set.filtered(|it| {
-            it.family().is_none_or(|own| Some(own) == family)
-                // Of the libraries of families, which may be beside the common packages, a part
-                // has its own ones only.
-                && (it.family().is_some() || is_for_family(it, family, &families))
+        set: set.filtered(|package| match package.family() {
+            Some(package_family) => Some(package_family) == family,
+            // The libraries of each family may be beside the common packages, and are in its part only.
+            None => is_for_family(package, family, &families),
         }),
     };
     let parts: Vec<InstallGroup> = if families.is_empty() {
@@ -261,48 +263,57 @@ fn parts(set: &SetFacts) -> Vec<InstallGroup> {
     } else {
         families.iter().map(|it| of_family(Some(it))).collect()
     };
-    parts.into_iter().flat_map(by_platform).collect()
+    parts.into_iter().flat_map(split_by_platform).collect()
 }
 
-fn is_for_family(package: &CheckedPackage, family: Option<&str>, all: &BTreeSet<&str>) -> bool {
-    let mut others = all.iter().filter(|other| Some(**other) != family);
-    let of_package = package.libraries_family();
-    of_package.is_none_or(|name| !others.any(|other| other.to_lowercase() == name))
+/// Whether a common package belongs to the part of a family: it is not the libraries of another family.
+fn is_for_family(
+    package: &CheckedPackage,
+    family: Option<&str>,
+    families: &BTreeSet<&str>,
+) -> bool {
+    let mut other_families = families.iter().filter(|other| Some(**other) != family);
+    let libraries_family = package.libraries_family();
+    libraries_family.is_none_or(|name| !other_families.any(|other| other.to_lowercase() == name))
 }
 
-fn by_platform(part: InstallGroup) -> Vec<InstallGroup> {
+/// Splits a part by platform, if its wheels are for two platforms.
+fn split_by_platform(part: InstallGroup) -> Vec<InstallGroup> {
     if part.set.platforms().len() < 2 {
         return vec![part];
     }
-    // Packages for any platform, and those with invalid names that tell none, are in both parts.
+    // A package for any platform is in both parts, and so is a package whose invalid name tells no platform.
     let on = |name: &str, platform: &str, other: &str| InstallGroup {
         label: format!("{} for {name}", part.label),
         is_windows: platform == "win",
-        set: part.set.filtered(|it| {
-            let tag = it.platform().unwrap_or(&it.file);
-            !has_extension(&it.file, "whl") || tag.contains(platform) || !tag.contains(other)
+        set: part.set.filtered(|package| {
+            let tag = package.platform().unwrap_or(&package.file);
+            let is_wheel = has_extension(&package.file, "whl");
+            !is_wheel || tag.contains(platform) || !tag.contains(other)
         }),
     };
     vec![on("Linux", "linux", "win"), on("Windows", "win", "linux")]
 }
 
-/// Merges the findings of all parts. A finding that every part has is reported once; another one
-/// says in which part it is.
-fn together(parts: &[InstallGroup], all: &[Vec<Finding>]) -> Vec<Finding> {
-    let everywhere = |finding: &Finding| all.iter().all(|found| found.contains(finding));
-    let mut findings: Vec<Finding> = Vec::new();
-    for (part, found) in parts.iter().zip(all) {
-        for finding in found {
-            let mut finding = finding.clone();
-            let holders = finding.file.as_ref().map_or(parts.len(), |file| {
-                let is_in = |part: &&InstallGroup| part.set.packages().any(|it| it.file == *file);
-                parts.iter().filter(is_in).count()
+/// Merges the findings of all parts. If several parts have the package of a finding, and not all of them have
+/// the finding, it says in which part it is.
+fn merge_findings(parts: &[InstallGroup], findings_of_parts: &[Vec<Finding>]) -> Vec<Finding> {
+    let is_in_every_part =
+        |finding: &Finding| findings_of_parts.iter().all(|findings| findings.contains(finding));
+    let mut merged: Vec<Finding> = Vec::new();
+    for (part, part_findings) in parts.iter().zip(findings_of_parts) {
+        for finding in part_findings {
+            let part_count = finding.file.as_ref().map_or(parts.len(), |file| {
+                let has_file =
+                    |part: &&InstallGroup| part.set.packages().any(|it| it.file == *file);
+                parts.iter().filter(has_file).count()
             });
-            if holders > 1 && !everywhere(&finding) {
-                finding.fact = format!("{}, in {}", finding.fact, part.label);
+            let mut labelled = finding.clone();
+            if part_count > 1 && !is_in_every_part(finding) {
+                labelled.fact = format!("{}, in {}", finding.fact, part.label);
             }
-            findings.push(finding);
+            merged.push(labelled);
         }
     }
-    findings
+    merged
 }

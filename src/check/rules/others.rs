@@ -1,6 +1,7 @@
 //! Rules about packages of other projects. Each project tests its own packages, so no rule is about the code
-//! in them. But they are published beside ours, and installed into the same environment: each must be what
-//! its name says, be readable by every installer, and leave the files of ROCm alone.
+//! in them. But they are published beside our packages, and installed into the same environment. So each
+//! package must be what its name says, every installer must be able to read it, and it must leave the files
+//! of ROCm alone.
 
 use std::collections::BTreeSet;
 
@@ -31,13 +32,13 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     for wheel in set.wheels.iter().filter(|it| !it.package.is_ours()) {
         let mut defects = Findings::default();
         valid::archive(wheel, &mut defects);
-        damaged(defects, findings);
+        report_damage(defects, findings);
         findings.extend(beside_ours(wheel));
     }
     for sdist in set.sdists.iter().filter(|it| !it.package.is_ours()) {
         let mut defects = Findings::default();
         valid::sdist(sdist, &mut defects);
-        damaged(defects, findings);
+        report_damage(defects, findings);
         top_directory(sdist, findings);
         if let Ok(metadata) = &sdist.metadata {
             requirements(PackagePath::new(&sdist.package, "PKG-INFO"), metadata, findings);
@@ -46,16 +47,17 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
 }
 
 /// Reports the defects of a package of another project that make installers fail.
-fn damaged(defects: Findings, findings: &mut Findings) {
-    let mut defects = defects.into_vec();
-    defects.retain(|it| it.rule.is_damage || it.rule == rule::METADATA_DISAGREES);
-    for finding in &mut defects {
-        finding.rule = rule::DAMAGED_FOREIGN_PACKAGE;
-    }
-    findings.extend(defects);
+fn report_damage(defects: Findings, findings: &mut Findings) {
+    let damage = defects
+        .into_vec()
+        .into_iter()
+        .filter(|it| it.rule.is_damage || it.rule == rule::METADATA_DISAGREES)
+        .map(|defect| Finding { rule: rule::DAMAGED_FOREIGN_PACKAGE, ..defect })
+        .collect();
+    findings.extend(damage);
 }
 
-/// What is wrong with a wheel of another project in an environment that ROCm's packages are in.
+/// The defects of a wheel of another project that is installed beside ROCm's packages.
 pub fn beside_ours(wheel: &WheelFile) -> Vec<Finding> {
     let mut findings = Findings::default();
     for member in &wheel.members {
@@ -77,95 +79,100 @@ pub fn beside_ours(wheel: &WheelFile) -> Vec<Finding> {
             findings.at(rule::CONFLICTING_PATH, place, fact);
         }
     }
-    if let Some((path, text)) = wheel.dist_info("entry_points.txt") {
-        let facts = python::script_names(text);
-        let facts = facts.iter().filter_map(|name| command_of_ours(name));
+    if let Some((path, entry_points)) = wheel.dist_info("entry_points.txt") {
+        let names = python::script_names(entry_points);
+        let facts = names.iter().filter_map(|name| command_of_ours(name));
         findings.at_each(rule::CONFLICTING_PATH, PackagePath::new(wheel, path), facts);
     }
     tags(wheel, &mut findings);
-    if let Some((path, metadata)) = wheel.dist_info("METADATA").map(|it| it.0).zip(wheel.metadata())
+    if let Some((path, _)) = wheel.dist_info("METADATA")
+        && let Some(metadata) = wheel.metadata()
     {
         requirements(PackagePath::new(wheel, path), &metadata, &mut findings);
     }
     findings.into_vec()
 }
 
-/// Whether packages of ours are installed below this directory of `site-packages`. Some disks do not
-/// distinguish case.
+/// Whether packages of ours are installed below this directory of `site-packages`, in any case: some file
+/// systems do not distinguish case.
 fn is_directory_of_ours(top: &str) -> bool {
-    let top = top.to_ascii_lowercase();
-    let mut packages = CATALOG.packages().iter();
+    let directory = top.to_ascii_lowercase();
+    let is_module = CATALOG.packages().iter().any(|package| package.python == directory);
     // The files of `rocm-sdk-core` are in `_rocm_sdk_core`, and its Python module is `rocm_sdk_core`.
-    let project = top.strip_prefix('_').and_then(|it| it.parse::<DistName>().ok());
-    packages.any(|it| it.python == top) || project.is_some_and(|it| is_ours(&it))
+    let project = directory.strip_prefix('_').and_then(|name| name.parse::<DistName>().ok());
+    is_module || project.is_some_and(|project| is_ours(&project))
 }
 
-fn command_of_ours(name: &str) -> Option<String> {
-    let name = name.to_ascii_lowercase();
-    let name = name.strip_suffix(".exe").unwrap_or(&name);
-    let mut scripts = CATALOG.packages().iter().flat_map(|it| &it.scripts);
-    let is_it = scripts.any(|it| it.name.eq_ignore_ascii_case(name));
-    is_it.then(|| format!("`{name}` is a command of ROCm's packages"))
+/// The fact that a script has the name of a command of ours, if it has.
+fn command_of_ours(script: &str) -> Option<String> {
+    let file_name = script.to_ascii_lowercase();
+    let command = file_name.strip_suffix(".exe").unwrap_or(&file_name);
+    let mut scripts_of_ours = CATALOG.packages().iter().flat_map(|package| &package.scripts);
+    let is_ours = scripts_of_ours.any(|script| script.name.eq_ignore_ascii_case(command));
+    is_ours.then(|| format!("`{command}` is a command of ROCm's packages"))
 }
 
-/// Whether it is a `.pth` file directly in `site-packages`.
+/// Whether a path in `site-packages` is a `.pth` file that Python reads: one in no subdirectory.
 fn is_path_file(path: &str) -> bool {
     !path.contains('/') && has_extension(path, "pth")
 }
 
-/// Whether the name of a file has the name of its project in it, as `a1_coverage.pth` of `coverage`.
+/// Whether the name of a `.pth` file contains the name of its project, as `a1_coverage.pth` does in `coverage`.
 fn is_named_after(path: &str, wheel: &WheelFile) -> bool {
     let letters = |text: &str| text.to_ascii_lowercase().replace(['-', '_', '.'], "");
     let project = wheel.project().map(letters);
-    path == KNOWN_PTH || project.is_some_and(|it| letters(path).contains(&it))
+    path == KNOWN_PTH || project.is_some_and(|project| letters(path).contains(&project))
 }
 
 /// WHEEL names the same tags as the file.
 fn tags(wheel: &WheelFile, findings: &mut Findings) {
-    let outside = wheel.package.identity().and_then(|it| it.tag.as_ref());
-    let (Some((path, text)), Some(outside)) = (wheel.dist_info("WHEEL"), outside) else {
+    let file_tag = wheel.package.identity().and_then(|name| name.tag.as_ref());
+    let (Some((path, bytes)), Some(file_tag)) = (wheel.dist_info("WHEEL"), file_tag) else {
         return;
     };
     // RW124 says that WHEEL cannot be read.
-    let Ok(facts) = String::from_utf8_lossy(text).parse::<WheelFacts>() else {
+    let Ok(facts) = String::from_utf8_lossy(bytes).parse::<WheelFacts>() else {
         return;
     };
     let inside: BTreeSet<String> =
-        facts.tags.iter().flat_map(Tag::expand).map(|it| it.to_string()).collect();
-    let outside: BTreeSet<String> = outside.expand().iter().map(ToString::to_string).collect();
+        facts.tags.iter().flat_map(Tag::expand).map(|tag| tag.to_string()).collect();
+    let outside: BTreeSet<String> = file_tag.expand().iter().map(ToString::to_string).collect();
     if inside != outside {
-        let inside = inside.iter().join(" ");
-        let outside = outside.iter().join(" ");
-        let fact = format!("its tags are `{inside}`, and those of the file name `{outside}`");
+        let fact = format!(
+            "its tags are `{}`, and those of the file name `{}`",
+            inside.iter().join(" "),
+            outside.iter().join(" "),
+        );
         findings.at(rule::ODD_FOREIGN_PACKAGE, PackagePath::new(wheel, path), fact);
     }
 }
 
 /// Installers understand each requirement, and `Requires-Python`.
 fn requirements(place: PackagePath<'_>, metadata: &Metadata, findings: &mut Findings) {
-    for text in &metadata.requires_dist {
-        let Ok(requirement) = text.parse::<Requirement>() else {
-            let fact = format!("no requirement: {text:?}");
+    for line in &metadata.requires_dist {
+        let Ok(requirement) = line.parse::<Requirement>() else {
+            let fact = format!("no requirement: {line:?}");
             findings.at(rule::DAMAGED_FOREIGN_PACKAGE, place, fact);
             continue;
         };
         if let Err(error) = requirement.ensure_exact() {
-            let fact = format!("the requirement {text:?}: {error:#}");
+            let fact = format!("the requirement {line:?}: {error:#}");
             findings.at(rule::ODD_FOREIGN_PACKAGE, place, fact);
         }
     }
-    let Some(text) = &metadata.requires_python else {
+    let Some(requires_python) = &metadata.requires_python else {
         return;
     };
-    if text.parse::<VersionSpecifiers>().is_err() {
-        let fact = format!("`Requires-Python: {text}` is not understood");
+    // pip ignores what it does not understand, and refuses a package that is for no Python.
+    if requires_python.parse::<VersionSpecifiers>().is_err() {
+        let fact = format!("`Requires-Python: {requires_python}` is not understood");
         findings.at(rule::ODD_FOREIGN_PACKAGE, place, fact);
     } else if let Some(fact) = valid::requires_python(metadata) {
         findings.at(rule::DAMAGED_FOREIGN_PACKAGE, place, fact);
     }
 }
 
-/// Installers unpack an sdist, and go on in its only directory, `{name}-{version}`.
+/// An sdist has one directory, `{name}-{version}`, in which installers build its wheel.
 fn top_directory(sdist: &SdistFile, findings: &mut Findings) {
     let tops = &sdist.contents.tops;
     let Some(name) = sdist.package.identity() else { return };

@@ -1,4 +1,4 @@
-//! Rules about published sets: the files are what the pages say, and the pages agree.
+//! Rules about published sets: each file is as the pages describe it, and the pages agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,13 +23,13 @@ pub(super) fn find(set: &SetFacts, published: &PublishedFacts, findings: &mut Fi
     }
     let packages: BTreeMap<&str, &CheckedPackage> =
         set.packages().map(|package| (&*package.file, package)).collect();
-    let mut files: BTreeMap<&str, Vec<&PageClaim>> = BTreeMap::new();
+    let mut claims_about: BTreeMap<&str, Vec<&PageClaim>> = BTreeMap::new();
     for claim in &published.claims {
-        files.entry(&claim.file).or_default().push(claim);
+        claims_about.entry(&claim.file).or_default().push(claim);
     }
-    for (file, claims) in &files {
+    for (file, claims) in &claims_about {
         if published.gone.contains(*file) {
-            let pages = list(claims.iter().map(|it| it.page.clone()));
+            let pages = format_list(claims.iter().map(|it| it.page.clone()));
             let fact = format!("it does not exist, but is listed by {pages}");
             let project = identity(file).map(|(project, _)| project);
             findings.cause(rule::PROMISED_FILE_MISSING, file, project.as_ref(), fact);
@@ -41,32 +41,33 @@ pub(super) fn find(set: &SetFacts, published: &PublishedFacts, findings: &mut Fi
             findings.of(rule::BROKEN_PROMISE, file, fact);
         }
         if let Some(bytes) = published.sidecars.get(*file) {
-            let mut wheels = set.wheels.iter();
-            let wheel = wheels.find(|it| it.package.file == *file);
-            let inside = wheel.and_then(|it| Some(it.dist_info("METADATA")?.1));
-            for fact in sidecar(bytes.as_deref(), inside, claims) {
+            let wheel = set.wheels.iter().find(|wheel| wheel.package.file == *file);
+            let inside = wheel.and_then(|wheel| {
+                let (_, metadata) = wheel.dist_info("METADATA")?;
+                Some(metadata)
+            });
+            for fact in wrong_sidecar(bytes.as_deref(), inside, claims) {
                 findings.of(rule::WRONG_SIDECAR, file, fact);
             }
         }
     }
-    disagreements(published, &files.into_keys().collect(), findings);
+    disagreements(published, &claims_about.into_keys().collect(), findings);
     for file in published.unlisted.iter().filter(|file| !is_of_others(file)) {
         findings.of(rule::UNLISTED_PACKAGE, file, "no page of the set leads to it");
     }
 }
 
-/// One sentence about a file that is not the one that pages describe, with the pages that do.
+/// One sentence about a file if pages describe another file by its name, with the names of the pages.
 fn replaced_file(claims: &[&PageClaim], package: &CheckedPackage) -> Option<String> {
     let sha256 = package.sha256?;
     let len = package.size;
-    let is_other = |it: &&&PageClaim| {
-        it.claim.size.is_some_and(|size| size != len)
-            || it.claim.sha256.is_some_and(|it| it != sha256)
+    let is_wrong = |page: &&PageClaim| {
+        page.claim.size.is_some_and(|claimed| claimed != len)
+            || page.claim.sha256.is_some_and(|claimed| claimed != sha256)
     };
-    let others: Vec<&PageClaim> = claims.iter().filter(is_other).copied().collect();
-    let first = others.first()?;
-    let pages = others.iter().map(|it| it.page.as_str()).unique();
-    let pages = some(pages, MOST_PAGES);
+    let wrong: Vec<&PageClaim> = claims.iter().copied().filter(is_wrong).collect();
+    let first = wrong.first()?;
+    let pages = some(wrong.iter().map(|it| it.page.as_str()).unique(), MOST_PAGES);
     // The beginning of a digest tells two files apart, and fits into a line.
     let short = |digest: Sha256| digest.to_string().chars().take(12).collect::<String>();
     let how = match (first.claim.size, first.claim.sha256) {
@@ -74,19 +75,23 @@ fn replaced_file(claims: &[&PageClaim], package: &CheckedPackage) -> Option<Stri
         (_, Some(other)) => format!("SHA-256 {}… instead of {}…", short(sha256), short(other)),
         _ => return None,
     };
-    let verb = if others.iter().map(|it| &it.page).all_equal() { "describes" } else { "describe" };
+    let verb = if wrong.iter().map(|it| &it.page).all_equal() { "describes" } else { "describe" };
     // If another page has the right digest, the page is wrong and not the file.
     let mut digests = claims.iter().filter_map(|it| it.claim.sha256);
-    let title = if digests.any(|it| it == sha256) { "" } else { "not the file that was built: " };
-    Some(format!("{title}{pages} {verb} another one ({how})"))
+    let prefix = if digests.any(|it| it == sha256) { "" } else { "not the file that was built: " };
+    Some(format!("{prefix}{pages} {verb} another one ({how})"))
 }
 
-/// The pages that are named of those that describe another file.
+/// The number of pages named in a finding about a file that they describe wrongly.
 const MOST_PAGES: usize = 2;
 
-/// The sidecar of a wheel equals the METADATA inside it, and has the digest that pages say
+/// The sidecar of a wheel equals the METADATA in the wheel, and has the digest that pages say
 /// ([PEP 658](https://peps.python.org/pep-0658/)).
-fn sidecar(beside: Option<&[u8]>, inside: Option<&[u8]>, claims: &[&PageClaim]) -> Vec<String> {
+fn wrong_sidecar(
+    beside: Option<&[u8]>,
+    inside: Option<&[u8]>,
+    claims: &[&PageClaim],
+) -> Vec<String> {
     let Some(bytes) = beside else {
         let fact = "its metadata is promised, and there is no such file beside it";
         return vec![fact.to_owned()];
@@ -95,40 +100,43 @@ fn sidecar(beside: Option<&[u8]>, inside: Option<&[u8]>, claims: &[&PageClaim]) 
         return vec!["the metadata beside it is not the METADATA in it".to_owned()];
     }
     let sha256 = Sha256::of(bytes);
-    let broken = claims.iter().filter_map(|claim| {
-        let digest = claim.claim.metadata.filter(|digest| *digest != sha256)?;
-        let page = &claim.page;
-        Some(format!("its metadata has SHA-256 {sha256}, and {digest} in `{page}`"))
-    });
-    broken.collect()
+    claims
+        .iter()
+        .filter_map(|PageClaim { page, claim, .. }| {
+            let claimed = claim.metadata.filter(|digest| *digest != sha256)?;
+            Some(format!("its metadata has SHA-256 {sha256}, and {claimed} in `{page}`"))
+        })
+        .collect()
 }
 
-/// Every listing names every file that another one names.
+/// Every listing names every file that another listing names.
 fn disagreements(published: &PublishedFacts, files: &BTreeSet<&str>, findings: &mut Findings) {
-    let listings = published.listings.iter();
-    let listings = listings.map(|it| (it, published.named(it)));
-    let (empty, full): (Vec<_>, Vec<_>) = listings.partition(|(_, it)| it.is_empty());
-    // An installer that reads an empty listing finds nothing. Report that once, not for each file.
-    // One of a place that has only packages of others is not empty.
+    let (empty, full): (Vec<_>, Vec<_>) = published
+        .listings
+        .iter()
+        .map(|listing| (listing, published.named(listing)))
+        .partition(|(_, named)| named.is_empty());
+    // An installer that reads an empty listing finds nothing. The rule reports that once, not for each
+    // file. In a place that has only packages of other projects, a listing without ours is not empty.
     let has_only_others = full.is_empty() && !published.foreign.is_empty();
     for (listing, _) in empty.into_iter().filter(|_| !has_only_others) {
         findings.of(rule::PAGES_DISAGREE, &listing.name(), "it lists no package");
     }
-    // The list of a directory, by another program, has only the packages beside it.
+    // The list of a directory that another program wrote has only the packages beside it.
     let is_whole = |it: &&(&ListingPlace, _)| !published.replaced_listings.contains(it.0);
     for file in files {
         let concerned = full.iter().filter(is_whole).filter(|(it, _)| it.concerns(file));
-        let (has, lacks): (Vec<_>, Vec<_>) = concerned.partition(|(_, it)| it.contains(file));
-        if !lacks.is_empty() {
+        let (listing, lacking): (Vec<_>, Vec<_>) =
+            concerned.partition(|(_, named)| named.contains(file));
+        if !lacking.is_empty() {
             let names = |listings: Vec<&(&ListingPlace, _)>| {
-                list(listings.into_iter().map(|(it, _)| it.name()))
+                format_list(listings.into_iter().map(|(it, _)| it.name()))
             };
-            let (lacks, has) = (names(lacks), names(has));
-            let fact = format!("listed by {has}, but not by {lacks}");
+            let fact = format!("listed by {}, but not by {}", names(listing), names(lacking));
             findings.of(rule::PAGES_DISAGREE, file, fact);
         }
     }
-    // If another page names files of the project, the empty page is reported as lacking them.
+    // If another page names files of the project, the loop above reports that the empty page lacks them.
     let is_named = |project: &str| {
         let mut names = files.iter().filter_map(|file| Some(identity(file)?.0));
         names.any(|name| name.normalized() == project)
@@ -142,6 +150,6 @@ fn disagreements(published: &PublishedFacts, files: &BTreeSet<&str>, findings: &
 }
 
 /// Formats names: `` `a`, `b` ``.
-fn list(names: impl Iterator<Item = String>) -> String {
+fn format_list(names: impl Iterator<Item = String>) -> String {
     format!("`{}`", names.sorted_unstable().dedup().join("`, `"))
 }

@@ -273,8 +273,8 @@ fn rocm_files(wheel: &WheelFile) -> Vec<RocmFile<'_>> {
 /// this file too, but as a namespace package, which has no `__file__` by which other packages find it.
 fn modules_without_init(wheel: &WheelFile) -> Vec<String> {
     let paths: BTreeSet<&str> = wheel.members.iter().map(|it| it.path.as_str()).collect();
-    let module = paths.iter().find_map(|path| path.strip_suffix("/_dist_info.py"));
-    let module = module.unwrap_or_default();
+    let module =
+        paths.iter().find_map(|path| path.strip_suffix("/_dist_info.py")).unwrap_or_default();
     // The files are in `_rocm_sdk_core`, with a suffix if the set has one.
     let is_own = |top: &&str| {
         let without_underscore = top.strip_prefix('_').unwrap_or_default();
@@ -446,7 +446,6 @@ fn backend_fault(sdist: &SdistFile, modules: &PythonModules<'_>) -> Option<Strin
         };
         unresolved(modules, &top, &call)
     });
-    // One directory with the backend is enough: then its `None` makes the whole collection `None`.
-    let faults: Option<Vec<String>> = faults.collect();
-    faults?.into_iter().next()
+    // One directory with the backend is enough: its `None` makes the whole collection `None`.
+    faults.collect::<Option<Vec<String>>>()?.into_iter().next()
 }

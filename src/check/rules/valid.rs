@@ -307,8 +307,8 @@ fn no_python(name: &PackageFilename, inside: &Metadata) -> Option<String> {
 /// The minor version of Python 3 that a tag is for. `None` if it is for several: a stable ABI is for
 /// each later version too.
 fn python_of(tag: &Tag) -> Option<u64> {
-    let tag = tag.to_string();
-    let mut parts = tag.split('-');
+    let tag_text = tag.to_string();
+    let mut parts = tag_text.split('-');
     let python = parts.next()?;
     let abi = parts.next()?;
     let minor = python.strip_prefix("cp3")?.parse().ok()?;
