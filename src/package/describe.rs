@@ -265,10 +265,13 @@ impl Describer<'_> {
              {license_lines}\
              {url_lines}\
              Requires-Python: {}\n\
-             {requirement_lines}",
+             Description-Content-Type: text/markdown\n\
+             {requirement_lines}\n\
+             {}",
             label.dist,
             spec.summary(label.scope.as_ref()),
             common.requires_python,
+            templates::description(spec, &label.dist, label.scope.as_ref()),
         )
     }
 }

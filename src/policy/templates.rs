@@ -29,6 +29,23 @@ const PROFILER_CLI: &str = include_str!("python/rocm_profiler/_cli.py");
 
 /// The description of the `rocm` package, with placeholders for name and version.
 pub(super) const README: &str = include_str!("python/rocm/README.md");
+/// The description of every other package, with placeholders.
+const DESCRIPTION: &str = include_str!("python/package.md");
+
+/// The description of a package of a set. It names no version, so that a promotion leaves it as it is.
+pub fn description(spec: &PackageSpec, dist: &str, scope: Option<&Scope>) -> String {
+    let how = match scope.map(Scope::packaged) {
+        Some(target) if spec.kind == PackageKind::Device => {
+            format!("Install it as `rocm[device-{target}]`")
+        }
+        _ if spec.required => "`rocm` always installs it".to_owned(),
+        _ => format!("Install it as `rocm[{}]`", spec.name),
+    };
+    DESCRIPTION
+        .replace("{name}", dist)
+        .replace("{summary}", &spec.summary(scope))
+        .replace("{how}", &how)
+}
 
 const ROCM_SDK: &[Text] = texts!("rocm/src/rocm_sdk":
     "__init__.py",

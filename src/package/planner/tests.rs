@@ -253,7 +253,13 @@ fn wheels_say_of_themselves_what_tools_ask_for() {
     Project-URL: Documentation, https://rocm.docs.amd.com
     Project-URL: Homepage, https://github.com/ROCm/TheRock
     Requires-Python: >=3.10
+    Description-Content-Type: text/markdown
     Requires-Dist: rocm-sdk-libraries==1.0
+
+    # rocm-sdk-device-gfx1100
+
+    ROCm SDK: device code for gfx1100. One of the packages of the ROCm SDK, which the package `rocm` selects for a machine and pins to one
+    version. Install it as `rocm[device-gfx1100]`, from the index that this package came from: another index may have another `rocm`.
     --- rocm_sdk_device_gfx1100-1.0.dist-info/WHEEL
     Wheel-Version: 1.0
     Generator: rocwheel (0.1.0; deflate level 5, revision 3)
@@ -270,7 +276,13 @@ fn wheels_say_of_themselves_what_tools_ask_for() {
     Project-URL: Documentation, https://rocm.docs.amd.com
     Project-URL: Homepage, https://github.com/ROCm/TheRock
     Requires-Python: >=3.10
+    Description-Content-Type: text/markdown
     Requires-Dist: rocm-sdk-libraries==1.0
+
+    # rocm-sdk-device-gfx942
+
+    ROCm SDK: device code for gfx942. One of the packages of the ROCm SDK, which the package `rocm` selects for a machine and pins to one
+    version. Install it as `rocm[device-gfx942]`, from the index that this package came from: another index may have another `rocm`.
     --- rocm_sdk_device_gfx942-1.0.dist-info/WHEEL
     Wheel-Version: 1.0
     Generator: rocwheel (0.1.0; deflate level 5, revision 3)
