@@ -186,8 +186,11 @@ impl BuildArgs {
     }
 
     fn answer(&self, made: &MadeSet, world: &World) -> Result<()> {
+        if world.console.leaves_out_results() {
+            return Ok(());
+        }
         let answer = BuildAnswer { packages: &made.packages, reused: made.reused };
-        if !world.console.is_watched() {
+        if !world.console.has_one_reader() {
             return world.console.report("build", &answer, &answer);
         }
         world.console.data(answer.sized(&self.output_dir.join("dist")))?;

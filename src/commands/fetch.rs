@@ -129,7 +129,12 @@ pub fn run(args: &FetchArgs, world: &World) -> Result<()> {
     if let Some(others) = job.others() {
         world.console.warn(others);
     }
-    if args.dry_run || !world.console.is_watched() {
+    // The answer of a dry run is no file.
+    if !args.dry_run && world.console.leaves_out_results() {
+        return Ok(());
+    }
+    // Where both streams end in one log, the progress has named each archive.
+    if args.dry_run || !world.console.has_one_reader() {
         return world.console.answer(&job);
     }
     world.console.data(job.in_short())?;

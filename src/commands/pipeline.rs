@@ -131,8 +131,12 @@ pub fn run(args: &PipelineArgs, world: &World) -> Result<()> {
         report: Some(&report),
         changes: changes.as_ref(),
     };
-    let answer =
-        |_: &PublishedUpload, page: SummaryPage<'_>| world.console.answer(&PipelineAnswer(page));
+    let answer = |_: &PublishedUpload, page: SummaryPage<'_>| {
+        if world.console.leaves_out_results() {
+            return Ok(());
+        }
+        world.console.answer(&PipelineAnswer(page))
+    };
     publication.run(&args.summary, answer)
 }
 

@@ -260,6 +260,11 @@ impl Console {
         self.is_watched() || self.talk.settings.reader == LogReader::Workflow
     }
 
+    /// Whether the answer of a command is left out whose result is files: with `-q`, except as a document.
+    pub fn leaves_out_results(&self) -> bool {
+        self.is_quiet() && self.format() != OutputFormat::Json
+    }
+
     /// Prints the first notes of one kind, and how many more there are. `-v` shows all.
     pub fn first_notes(&self, notes: &[impl Display]) {
         const MOST: usize = 10;

@@ -90,7 +90,10 @@ fn a_part_is_byte_for_byte_that_part_of_the_whole() {
 #[test]
 fn the_answer_is_names_or_one_document() {
     let place = place("answer");
-    let names = succeed(build(&place, "out").args(["--only", "meta"])).stdout;
+    // Its result is files, so `-q` leaves the names out.
+    let quiet = succeed(build(&place, "quiet").args(["--only", "meta"])).stdout;
+    assert_eq!(quiet, b"");
+    let names = succeed(build(&place, "out").args(["--only", "meta", "-v"])).stdout;
     assert_eq!(names, b"rocm-0.99.1.dev0.tar.gz\n");
     let json = succeed(build(&place, "out").args(["--only", "meta", "--format", "json"])).stdout;
     let json: Value = serde_json::from_slice(&json).unwrap();
