@@ -139,6 +139,18 @@ fn tables_and_pictures_are_of_the_same_measurements() {
     succeed(python.current_dir(root()).env("PYTHONDONTWRITEBYTECODE", "1"));
 }
 
+#[test]
+fn the_readme_has_the_figures_of_the_last_measurement() {
+    let page = fs_err::read_to_string(root().join("docs/performance.md")).unwrap();
+    let row =
+        page.lines().find(|it| it.starts_with("| Build what TheRock's script builds |")).unwrap();
+    let times = Regex::new(r"\d+\.\d\d s").unwrap();
+    let times: Vec<&str> = times.find_iter(row).take(2).map(|it| it.as_str()).collect();
+    let readme = fs_err::read_to_string(root().join("README.md")).unwrap();
+    let sentence = format!("took {} on two cores, and {} with", times[0], times[1]);
+    assert_has!(readme, &sentence);
+}
+
 /// Whether a text is a path below one of our directories. Those with capitals stand for others.
 fn is_path(text: &str) -> bool {
     let roots = ["src/", "tests/", "docs/", "benches/", "workflows/"];
