@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use derive_more::Display;
 use itertools::Itertools as _;
 
 use super::{
@@ -10,7 +11,7 @@ use super::{
     policy::Frameworks,
     providers::{LibraryProvider, Providers},
     read::{ElfMember, FrameworkWheel},
-    rocm::{RocmLibraries, stem},
+    rocm::{RocmLibraries, library_version, stem},
     tags::{HostNeeds, Manylinux, ProvenTag},
 };
 use crate::{
@@ -35,27 +36,43 @@ pub(super) fn proved_tag(wheel: &FrameworkWheel, providers: &Providers<'_>) -> P
     Manylinux::builtin().oldest(&files.collect_vec())
 }
 
-/// Why no binary of a wheel can use a set: the first binary is for another platform, for another ROCm or for
-/// another vendor. `None` if a binary can, or if no binary says why not.
+/// Why a wheel cannot use a set, and what helps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct NotForSet {
+    pub reason: String,
+    pub remedy: &'static str,
+}
+
+/// Why no binary of a wheel can use a set: the wheel is for another platform, or its first binary is for another
+/// ROCm or for another vendor. `None` if a binary can, or if no binary says why not.
 pub(super) fn not_for_set(
     wheel: &FrameworkWheel,
     providers: &Providers<'_>,
     rocm: &RocmLibraries,
-) -> Option<String> {
-    if let Some(why) = other_platform(wheel, rocm) {
-        return Some(why);
+) -> Option<NotForSet> {
+    const OTHER_ROCM: &str =
+        "build it against this set, or tie it to the set that it was built with";
+    if let Some(mismatch) = other_platform(wheel, rocm) {
+        return Some(mismatch);
     }
-    let mut first_reason = None;
+    let mut first_mismatch = None;
     for elf in wheel.host_files() {
         for (name, provider) in providers.needs(wheel, elf) {
-            let why = match provider {
+            let (why, remedy) = match provider {
                 LibraryProvider::Rocm(_) => return None,
-                LibraryProvider::OtherRocm(Some(has)) => format!("the set has `{has}`"),
-                LibraryProvider::OtherRocm(None) => "the set lacks it".to_owned(),
-                LibraryProvider::Vendor(vendor) => format!("that is a library of {vendor}"),
+                LibraryProvider::OtherRocm(Some(has)) => {
+                    (format!("the set has `{has}`"), OTHER_ROCM)
+                }
+                LibraryProvider::OtherRocm(None) => ("the set lacks it".to_owned(), OTHER_ROCM),
+                LibraryProvider::Vendor(vendor) => {
+                    (format!("that is a library of {vendor}"), "take its build for ROCm")
+                }
                 _ => continue,
             };
-            first_reason.get_or_insert_with(|| format!("`{}` needs `{name}`, and {why}", elf.path));
+            first_mismatch.get_or_insert_with(|| NotForSet {
+                reason: format!("`{}` needs `{name}`, and {why}", elf.path),
+                remedy,
+            });
         }
     }
     for (path, imports) in wheel.imports() {
@@ -64,40 +81,102 @@ pub(super) fn not_for_set(
                 return None;
             }
             if let Some(other) = rocm.of_other_version(name) {
-                let why = || format!("`{path}` needs `{name}`, and the set has `{}`", other.name);
-                first_reason.get_or_insert_with(why);
+                first_mismatch.get_or_insert_with(|| NotForSet {
+                    reason: format!("`{path}` needs `{name}`, and the set has `{}`", other.name),
+                    remedy: OTHER_ROCM,
+                });
             }
         }
     }
-    first_reason
+    first_mismatch
 }
 
-/// Why the binaries of a wheel cannot be loaded beside a set, if they are for another platform.
-fn other_platform(wheel: &FrameworkWheel, rocm: &RocmLibraries) -> Option<String> {
+/// Why a wheel cannot be installed beside a set, if it is for another platform. Its binaries say so, and its tag if
+/// it has none.
+pub(super) fn other_platform(wheel: &FrameworkWheel, rocm: &RocmLibraries) -> Option<NotForSet> {
     let is_linux = rocm.platform == Platform::Linux;
     let linux_file = wheel.host_files().next();
     let windows_file = wheel.windows_files().next();
-    let (path, is_for) = match (linux_file, windows_file) {
+    let (what, is_for) = match (linux_file, windows_file) {
         // A wheel with binaries for both platforms fits.
         (Some(_), _) if is_linux => return None,
         (_, Some(_)) if !is_linux => return None,
-        (Some(elf), _) => (elf.path, "Linux".to_owned()),
-        (_, Some((path, _))) => (path, "Windows".to_owned()),
-        (None, None) => wheel.elf_files().find_map(|elf| {
-            let machine = elf.facts.machine;
-            matches!(machine, Machine::Other(_)).then(|| (elf.path, machine.to_string()))
-        })?,
+        (Some(elf), _) => (format!("`{}`", elf.path), "Linux".to_owned()),
+        (_, Some((path, _))) => (format!("`{path}`"), "Windows".to_owned()),
+        (None, None) => {
+            let foreign_file = wheel.elf_files().find_map(|elf| match elf.facts.machine {
+                machine @ Machine::Other(_) => {
+                    Some((format!("`{}`", elf.path), machine.to_string()))
+                }
+                _ => None,
+            });
+            foreign_file.or_else(|| platform_of_tag(wheel.platform(), is_linux))?
+        }
+    };
+    let remedy = match (is_linux, is_for.as_str()) {
+        (true, "Windows") => {
+            "take its wheel for Linux, or pass the ROCm packages for Windows as `--set`"
+        }
+        (false, "Linux") => {
+            "take its wheel for Windows, or pass the ROCm packages for Linux as `--set`"
+        }
+        (true, _) => "take its wheel for Linux on x86-64",
+        (false, _) => "take its wheel for Windows on x86-64",
     };
     let set = if is_linux { "Linux" } else { "Windows" };
-    Some(format!("`{path}` is for {is_for}, and the set is for {set} on x86-64"))
+    Some(NotForSet {
+        reason: format!("{what} is for {is_for}, and the set is for {set} on x86-64"),
+        remedy,
+    })
 }
 
-/// The library of the set that a file is a copy of, as tools such as `auditwheel` make copies.
-pub(super) fn copy_of<'a>(elf: ElfMember<'_>, rocm: &'a RocmLibraries) -> Option<&'a str> {
-    let original = rocm.of_other_version(relpath::split(elf.path).1)?;
+/// The tag of a wheel, and the platform that it is for, if that is not the platform of the set.
+fn platform_of_tag(tag: &str, set_is_linux: bool) -> Option<(String, String)> {
+    let is_linux = |platform: &str| platform.contains("linux") && platform.ends_with("x86_64");
+    let is_windows = |platform: &str| platform == "win_amd64";
+    let fits = |platform: &str| {
+        platform == "any" || if set_is_linux { is_linux(platform) } else { is_windows(platform) }
+    };
+    let mut platforms = tag.split('.');
+    if platforms.clone().any(fits) {
+        return None;
+    }
+    let is_for = if platforms.clone().any(is_linux) {
+        "Linux"
+    } else if platforms.any(is_windows) {
+        "Windows"
+    } else {
+        "another platform"
+    };
+    Some((format!("its tag `{tag}`"), is_for.to_owned()))
+}
+
+/// A library of ROCm that is a member of a wheel, as tools such as `auditwheel` make copies.
+#[derive(Clone, Debug, Display, PartialEq, Eq)]
+pub(super) enum RocmCopy<'a> {
+    /// A copy of this library of the set.
+    #[display("`{_0}` of the set")]
+    OfSet(&'a str),
+    #[display("a copy of `{name}`, of another ROCm (the set has `{in_set}`)")]
+    OfOther { name: String, in_set: &'a str },
+}
+
+/// The library of ROCm that a file is a copy of.
+pub(super) fn copy_of<'a>(elf: ElfMember<'_>, rocm: &'a RocmLibraries) -> Option<RocmCopy<'a>> {
+    let file = relpath::split(elf.path).1;
+    let original = rocm.of_other_version(file)?;
     // A framework may bring its own runtimes of a compiler: these are no copies.
-    let is_copy = elf.facts.kind == ElfKind::SharedObject && !original.directory.is_llvm();
-    is_copy.then_some(&original.name)
+    if elf.facts.kind != ElfKind::SharedObject || original.directory.is_llvm() {
+        return None;
+    }
+    let in_set = original.name.as_str();
+    // Only the SONAME says the version of a file such as `libamdhip64.so`.
+    let name = elf.facts.soname.as_deref().unwrap_or(file);
+    Some(match (library_version(name), stem(name)) {
+        ("", _) | (_, None) => RocmCopy::OfSet(in_set),
+        (version, _) if version == library_version(in_set) => RocmCopy::OfSet(in_set),
+        (version, Some(stem)) => RocmCopy::OfOther { name: format!("{stem}.so{version}"), in_set },
+    })
 }
 
 /// The root of each binary: see [`root_of`].

@@ -30,6 +30,7 @@ pub enum RefusalKind {
     NoHook,
     NothingToTie,
     OpaqueInit,
+    OtherPlatform,
     OtherSoname,
     TiedOtherwise,
     UnknownLibrary,

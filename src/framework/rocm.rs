@@ -292,3 +292,8 @@ pub(super) fn stem(name: &str) -> Option<&str> {
         _ => Some(stem),
     }
 }
+
+/// The version in the name of a library: `.26` in `libamd_smi.so.26`. Empty if the name has none.
+pub(super) fn library_version(name: &str) -> &str {
+    name.split_once(".so").map_or("", |(_, version)| version)
+}

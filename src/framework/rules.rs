@@ -77,8 +77,9 @@ impl WheelCheck<'_> {
             self.add(rule::DAMAGED_FOREIGN_PACKAGE, damage);
         }
         self.findings.extend(check::beside_ours(&wheel.facts));
-        if let Some(why) = facts::not_for_set(wheel, self.group.providers, self.group.rocm) {
-            self.add(rule::NOT_FOR_SET, why);
+        let group = self.group;
+        if let Some(mismatch) = facts::not_for_set(wheel, group.providers, group.rocm) {
+            self.add(rule::NOT_FOR_SET, mismatch.reason);
         }
         self.check_libraries(missing);
         self.check_requirements();
@@ -273,9 +274,8 @@ impl WheelCheck<'_> {
             );
             self.add_at(rule::DEAD_RUN_PATH, path, fact);
         }
-        if let Some(original) = facts::copy_of(elf, rocm) {
-            let fact = format!("it is `{original}` of the set");
-            self.add_at(rule::GRAFTED_LIBRARY, path, fact);
+        if let Some(copy) = facts::copy_of(elf, rocm) {
+            self.add_at(rule::GRAFTED_LIBRARY, path, format!("it is {copy}"));
         }
         // The packages have libraries under their SONAMEs only, and below no absolute path.
         let unfound = facts::opened_rocm_libraries(self.wheel, elf, providers.policy)

@@ -65,10 +65,10 @@ impl Tie<'_> {
         let ElfMember { path, facts, .. } = elf;
         let wheel = self.wheel;
         let group = self.group;
-        if let Some(original) = facts::copy_of(elf, group.rocm) {
+        if let Some(copy) = facts::copy_of(elf, group.rocm) {
             self.refuse(
                 RefusalKind::Grafted,
-                format!("it holds `{path}`, which is `{original}` of the set"),
+                format!("it holds `{path}`, which is {copy}"),
                 "build the wheel without copies of ROCm: `auditwheel repair` needs `--exclude` for each library",
             );
         }

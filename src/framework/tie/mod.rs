@@ -217,6 +217,12 @@ impl<'a> Tie<'a> {
         let wheel = self.wheel;
         let row = self.row;
         let options = self.group.options;
+        // `--extras` says that a wheel uses ROCm, and no flag says that it runs on another platform. Any further
+        // refusal would have a hint that does not help.
+        if let Some(mismatch) = facts::other_platform(wheel, self.group.rocm) {
+            self.refuse(RefusalKind::OtherPlatform, mismatch.reason, mismatch.remedy);
+            return Ok((self.plan, self.refusals));
+        }
         self.warn_of_other_rocm();
         self.plan_binaries()?;
         let runs_rocm = row.is_some_and(|row| row.runs_rocm || !row.extras.is_empty());
@@ -255,18 +261,15 @@ impl<'a> Tie<'a> {
     fn refuse_nothing_to_tie(&mut self) {
         let count = self.plan.binaries;
         let what = match count {
-            0 => "it has no binary for the set".to_owned(),
+            0 => "it has no binaries".to_owned(),
             1 => "its only binary needs no library of the set".to_owned(),
             count => format!("none of its {count} binaries needs a library of the set"),
         };
         let group = self.group;
         let (why, hint) = match facts::not_for_set(self.wheel, group.providers, group.rocm) {
-            Some(why) => (
-                format!("{what}: {why}"),
-                "build it against this set, or tie it to the set that it was built with",
-            ),
+            Some(mismatch) => (format!("{what}: {}", mismatch.reason), mismatch.remedy),
             None => (
-                if count == 0 { "it has no binaries".to_owned() } else { what },
+                what,
                 "pass `--extras` if its Python uses ROCm, or check that it is the right wheel",
             ),
         };

@@ -31,11 +31,13 @@ fn what_cannot_be_tied_is_refused_with_advice() {
         refusal(|it| it.add("fw/_C.so", object.build()))
     };
     let copy = SharedObject::new("libamdhip64-0a1b2c3d.so.7").needs("libc.so.6");
+    let older_copy = SharedObject::new("libamdhip64.so.5").needs("libc.so.6");
     let other = "Requires-Dist: rocm==7.14.0\n";
     let refusals = [
         needs("libhipblas.so.9"),
         needs("libnowhere.so.1"),
         refusal(|it| it.add("fw.libs/libamdhip64-0a1b2c3d.so.7", copy.build())),
+        refusal(|it| it.add("fw/lib/libamdhip64.so", older_copy.build())),
         refusal(|it| it.members.retain(|it| !it.0.ends_with(".so"))),
         refusal(|it| other.clone_into(&mut it.headers)),
         refusal(|it| it.add("fw/_rocm_init.py", "import os\n")),
@@ -46,6 +48,8 @@ fn what_cannot_be_tied_is_refused_with_advice() {
     exit 1: `fw-1.0-py3-none-linux_x86_64.whl`: `fw/_C.so` needs `libnowhere.so.1`, which nothing provides (unknown-library)
       hint: ship it in the wheel, name the wheel that has it too, or pass `--host-provides`
     exit 1: `fw-1.0-py3-none-linux_x86_64.whl`: it holds `fw.libs/libamdhip64-0a1b2c3d.so.7`, which is `libamdhip64.so.7` of the set (grafted)
+      hint: build the wheel without copies of ROCm: `auditwheel repair` needs `--exclude` for each library
+    exit 1: `fw-1.0-py3-none-linux_x86_64.whl`: it holds `fw/lib/libamdhip64.so`, which is a copy of `libamdhip64.so.5`, of another ROCm (the set has `libamdhip64.so.7`) (grafted)
       hint: build the wheel without copies of ROCm: `auditwheel repair` needs `--exclude` for each library
     exit 1: `fw-1.0-py3-none-linux_x86_64.whl`: it has no binaries (nothing-to-tie)
       hint: pass `--extras` if its Python uses ROCm, or check that it is the right wheel
@@ -84,13 +88,13 @@ fn a_wheel_that_cannot_use_the_set_is_refused_with_the_reason() {
     exit 1: `fw-1.0-py3-none-linux_x86_64.whl`: its only binary needs no library of the set: `fw/_C.so` needs `libhipblas.so.9`, and the set has `libhipblas.so.3` (nothing-to-tie)
       hint: build it against this set, or tie it to the set that it was built with
     exit 1: `fw-1.0-py3-none-linux_x86_64.whl`: its only binary needs no library of the set: `fw/_C.so` needs `libcudart.so.12`, and that is a library of NVIDIA (nothing-to-tie)
-      hint: build it against this set, or tie it to the set that it was built with
-    exit 1: `fw-1.0-py3-none-linux_aarch64.whl`: it has no binary for the set: `fw/_C.so` is for AArch64, and the set is for Linux on x86-64 (nothing-to-tie)
-      hint: build it against this set, or tie it to the set that it was built with
-    exit 1: `fw-1.0-py3-none-win_amd64.whl`: its only binary needs no library of the set: `fw/_C.pyd` is for Windows, and the set is for Linux on x86-64 (nothing-to-tie)
-      hint: build it against this set, or tie it to the set that it was built with
-    exit 1: `fw-1.0-py3-none-any.whl`: its only binary needs no library of the set: `fw/_C.dll` is for Windows, and the set is for Linux on x86-64 (nothing-to-tie)
-      hint: build it against this set, or tie it to the set that it was built with
+      hint: take its build for ROCm
+    exit 1: `fw-1.0-py3-none-linux_aarch64.whl`: `fw/_C.so` is for AArch64, and the set is for Linux on x86-64 (other-platform)
+      hint: take its wheel for Linux on x86-64
+    exit 1: `fw-1.0-py3-none-win_amd64.whl`: `fw/_C.pyd` is for Windows, and the set is for Linux on x86-64 (other-platform)
+      hint: take its wheel for Linux, or pass the ROCm packages for Windows as `--set`
+    exit 1: `fw-1.0-py3-none-any.whl`: `fw/_C.dll` is for Windows, and the set is for Linux on x86-64 (other-platform)
+      hint: take its wheel for Linux, or pass the ROCm packages for Windows as `--set`
     ");
     // `check --with` says the same, as an error.
     let place = Place::new();

@@ -105,3 +105,48 @@ fn what_is_not_for_the_set_is_refused() {
     let said = refused("added", &[("added/x.pyd", EXTENSION.1)], "", &["--init", "add"]);
     assert!(said.starts_with("exit 0"), "{said}");
 }
+
+/// The wheel for one platform, and the set for the other.
+#[test]
+fn a_wheel_for_another_platform_is_refused_whatever_is_passed() {
+    let place = Place::new();
+    let windows_set = set(&place);
+    let mut for_windows = wheel("fw", &[EXTENSION]);
+    for_windows.add("fw/__init__.py", "");
+    let for_windows = place.write(&for_windows);
+    let mut pure = DemoWheel::bare("pure");
+    "macosx_11_0_arm64".clone_into(&mut pure.platform);
+    pure.add("pure/__init__.py", "");
+    let pure = place.write(&pure);
+    let for_linux = place.write(&DemoWheel::new());
+    let everything: &[&str] = &["--init", "add", "--extras", "libraries"];
+    let refused = |wheel: &Path, set: &Path, flags: &[&str]| {
+        let said = place.tie(&[wheel.to_owned()], set, flags);
+        assert!(!place.tied().exists(), "something was written");
+        format!("exit {}: {}", said.code, said.stderr)
+    };
+    let linux_set = super::set();
+    let shown = [
+        refused(&for_windows, &linux_set, everything),
+        refused(&for_linux, &windows_set, everything),
+        refused(&pure, &linux_set, everything),
+    ];
+    insta::assert_snapshot!(shown.join("\n"), @"
+    exit 1: error: 1 wheel cannot be tied
+      `fw-1.0-py3-none-win_amd64.whl`: `fw/_C.pyd` is for Windows, and the set is for Linux on x86-64 (other-platform)
+
+    hint: take its wheel for Linux, or pass the ROCm packages for Windows as `--set`
+
+    exit 1: error: 1 wheel cannot be tied
+      `fw-1.0-py3-none-linux_x86_64.whl`: `fw/lib/libfw.so` is for Linux, and the set is for Windows on x86-64 (other-platform)
+
+    hint: take its wheel for Windows, or pass the ROCm packages for Linux as `--set`
+
+    exit 1: error: 1 wheel cannot be tied
+      `pure-1.0-py3-none-macosx_11_0_arm64.whl`: its tag `macosx_11_0_arm64` is for another platform, and the set is for Linux on x86-64 (other-platform)
+
+    hint: take its wheel for Linux on x86-64
+    ");
+    assert_eq!(refused(&for_windows, &linux_set, &[]), shown[0]);
+    assert_eq!(refused(&for_linux, &windows_set, &[]), shown[1]);
+}
