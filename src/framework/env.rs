@@ -250,6 +250,8 @@ mod tests {
     fn each_framework_has_its_own() {
         let rocm = rocm(&["gfx942"]);
         let common = shown(&rocm, BuiltFramework::Cmake, "");
+        let of_torch = ["PYTORCH", "USE_", "BLAS"];
+        assert!(!of_torch.iter().any(|name| common.contains(name)), "{common}");
         let frameworks = [
             BuiltFramework::Torchvision,
             BuiltFramework::Torchaudio,
@@ -264,12 +266,24 @@ mod tests {
         });
         insta::assert_snapshot!(own.join("\n"), @"
         Torchvision
+          export PYTORCH_ROCM_ARCH='gfx942'
+          export BLAS='OpenBLAS'
+          export OpenBLAS_HOME='/site/_rocm_sdk_devel/lib/host-math'
+          export OpenBLAS_LIB_NAME='rocm-openblas'
+          export USE_KINETO='ON'
+          export USE_GLOO='ON'
           export BUILD_VERSION='2.12.0+rocm7.14.0'
           export VERSION_NAME='2.12.0+rocm7.14.0'
           export FORCE_CUDA='1'
           export TORCHVISION_USE_NVJPEG='0'
           export TORCHVISION_USE_VIDEO_CODEC='0'
         Torchaudio
+          export PYTORCH_ROCM_ARCH='gfx942'
+          export BLAS='OpenBLAS'
+          export OpenBLAS_HOME='/site/_rocm_sdk_devel/lib/host-math'
+          export OpenBLAS_LIB_NAME='rocm-openblas'
+          export USE_KINETO='ON'
+          export USE_GLOO='ON'
           export BUILD_VERSION='2.12.0+rocm7.14.0'
           export BUILD_NUMBER='1'
           export USE_ROCM='1'
@@ -281,6 +295,12 @@ mod tests {
           export TRITON_APPEND_CMAKE_ARGS='-DCMAKE_PREFIX_PATH=/site/_rocm_sdk_devel/lib/cmake'
           export TRITON_WHEEL_VERSION_SUFFIX='+rocm7.14.0'
         Apex
+          export PYTORCH_ROCM_ARCH='gfx942'
+          export BLAS='OpenBLAS'
+          export OpenBLAS_HOME='/site/_rocm_sdk_devel/lib/host-math'
+          export OpenBLAS_LIB_NAME='rocm-openblas'
+          export USE_KINETO='ON'
+          export USE_GLOO='ON'
           export BUILD_VERSION='2.12.0+rocm7.14.0'
         Jax
           export ML_WHEEL_TYPE='release'
@@ -328,12 +348,9 @@ mod tests {
         export ROCM_HOME='/site/_rocm_sdk_devel'
         export TRITON_APPEND_CMAKE_ARGS='-DCMAKE_PREFIX_PATH=/site/_rocm_sdk_devel/lib/cmake'
         export PATH='/site/_rocm_sdk_devel/bin'"${PATH:+:$PATH}"
-        export USE_KINETO='ON'
-        export USE_GLOO='ON'
         export CXXFLAGS='-Wno-error=maybe-uninitialized -Wno-error=uninitialized -Wno-error=restrict'"${CXXFLAGS:+ $CXXFLAGS}"
         export CPPFLAGS='-Wno-error=maybe-uninitialized -Wno-error=uninitialized -Wno-error=restrict'"${CPPFLAGS:+ $CPPFLAGS}"
         export TRITON_WHEEL_VERSION_SUFFIX='+rocm7.14.0'
-        # the packages have no `lib/host-math`: BLAS OpenBLAS_HOME OpenBLAS_LIB_NAME
         # the packages have no `lib/llvm/amdgcn/bitcode`: HIP_DEVICE_LIB_PATH
         "#);
     }

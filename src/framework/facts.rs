@@ -21,8 +21,9 @@ use crate::{
     run::Platform,
 };
 
-/// The tag that all binaries of a wheel prove together.
-pub(super) fn proved_tag(wheel: &FrameworkWheel, providers: &Providers<'_>) -> ProvenTag {
+/// The tag that all binaries of a wheel prove together. `None` if it has no binary for Linux on x86-64: then nothing
+/// says on which hosts it runs.
+pub(super) fn proved_tag(wheel: &FrameworkWheel, providers: &Providers<'_>) -> Option<ProvenTag> {
     let files = wheel.host_files().map(|elf| {
         // Libraries of other vendors, and unknown ones, are left to the system that installs the wheel.
         let libraries = providers
@@ -33,7 +34,8 @@ pub(super) fn proved_tag(wheel: &FrameworkWheel, providers: &Providers<'_>) -> P
             .filter(|name| !name.starts_with("ld-linux") && !name.starts_with("libpython"));
         HostNeeds { path: elf.path, elf: elf.facts, libraries: libraries.collect() }
     });
-    Manylinux::builtin().oldest(&files.collect_vec())
+    let files = files.collect_vec();
+    (!files.is_empty()).then(|| Manylinux::builtin().oldest(&files))
 }
 
 /// Why a wheel cannot use a set, and what helps.
@@ -179,16 +181,23 @@ pub(super) fn copy_of<'a>(elf: ElfMember<'_>, rocm: &'a RocmLibraries) -> Option
     })
 }
 
-/// The root of each binary: see [`root_of`].
+/// The root of each binary: see [`root_of`]. A wheel without binaries, whose Python uses ROCm, has one root if all of
+/// it is in one package.
 pub(super) fn roots(wheel: &FrameworkWheel) -> BTreeSet<String> {
     let packages = packages(wheel);
     let linux_paths = wheel.elf_files().map(|elf| elf.path);
     let windows_paths = wheel.windows_files().map(|(path, _)| path);
-    linux_paths
-        .chain(windows_paths)
+    let roots: BTreeSet<&str> =
+        linux_paths.chain(windows_paths).filter_map(|path| root_of(path, &packages)).collect();
+    if !roots.is_empty() {
+        return roots.into_iter().map(str::to_owned).collect();
+    }
+    let all_paths = wheel.installed().map(|(path, _)| path);
+    let roots_of_packages: BTreeSet<&str> = all_paths
         .filter_map(|path| root_of(path, &packages))
-        .map(str::to_owned)
-        .collect()
+        .filter(|root| packages.contains(root))
+        .collect();
+    roots_of_packages.into_iter().exactly_one().map(str::to_owned).into_iter().collect()
 }
 
 /// The directories with an `__init__.py`.
@@ -229,9 +238,11 @@ pub(super) fn find_init(wheel: &FrameworkWheel, policy: &Frameworks) -> Result<O
         .chain(roots(wheel))
         .unique();
     for root in roots {
-        let read = |name: &str| match wheel.member(&format!("{root}/{name}")) {
-            Some(member) => wheel.text(member),
-            None => Ok(None),
+        let read = |name: &str| -> Result<Option<String>> {
+            let Some(member) = wheel.member(&format!("{root}/{name}")) else {
+                return Ok(None);
+            };
+            Ok(wheel.python(member)?.map(|source| source.text))
         };
         let hook = match read("__init__.py")? {
             Some(source) => init_module::find_hook(&source)

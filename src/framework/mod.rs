@@ -24,6 +24,7 @@ mod init_module;
 mod metadata;
 mod policy;
 mod providers;
+mod python_source;
 mod python_statements;
 mod read;
 mod refusal;

@@ -12,7 +12,7 @@ use std::{
 
 use fs_err::{self as fs, File};
 
-use super::strings;
+use super::{python_source::PythonSource, strings};
 use crate::{
     check::{
         facts::{Elf, MemberFacts, MemberKind, WheelFile},
@@ -20,7 +20,7 @@ use crate::{
     },
     console::World,
     digest::Sha256,
-    elf::ElfFacts,
+    elf::{ElfFacts, Machine},
     error::{Context as _, Hint as _, Result, anyhow, ensure},
     loader::is_loadable,
     parallel,
@@ -189,16 +189,24 @@ impl FrameworkWheel {
         Some(&member.path)
     }
 
-    /// A text of the wheel, such as Python. `None` if there is no such member.
+    /// A text of the wheel in UTF-8. `None` if there is no such member.
     pub fn text(&self, path: &str) -> Result<Option<String>> {
+        let decode = |bytes| String::from_utf8(bytes).map_err(|_| anyhow!("`{path}` is not UTF-8"));
+        self.text_bytes(path)?.map(decode).transpose()
+    }
+
+    /// A file of Python of the wheel. `None` if there is no such member.
+    pub(super) fn python(&self, path: &str) -> Result<Option<PythonSource>> {
+        let decode =
+            |bytes| PythonSource::decode(bytes).with_context(|| format!("failed to read `{path}`"));
+        self.text_bytes(path)?.map(decode).transpose()
+    }
+
+    fn text_bytes(&self, path: &str) -> Result<Option<Vec<u8>>> {
         let Ok(member) = path.parse() else {
             return Ok(None);
         };
-        let file = File::open(&self.path)?;
-        let bytes = self.archive.bytes(file, &member, LONGEST_TEXT)?;
-        bytes
-            .map(|bytes| String::from_utf8(bytes).map_err(|_| anyhow!("`{path}` is not UTF-8")))
-            .transpose()
+        self.archive.bytes(File::open(&self.path)?, &member, LONGEST_TEXT)
     }
 
     /// The `dist-info` directory of the wheel under another name. If the version is the same, the directory keeps
@@ -253,7 +261,7 @@ impl FrameworkWheel {
         self.platform().starts_with("win")
             || self.platform() == "any"
                 && self.windows_files().next().is_some()
-                && self.elf_files().next().is_none()
+                && self.elf_files().all(|elf| elf.facts.machine == Machine::AmdGpu)
     }
 }
 

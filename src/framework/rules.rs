@@ -295,7 +295,9 @@ impl WheelCheck<'_> {
     }
 
     fn check_tags(&mut self) {
-        let proved = facts::proved_tag(self.wheel, self.group.providers);
+        let Some(proved) = facts::proved_tag(self.wheel, self.group.providers) else {
+            return;
+        };
         let claimed = self.wheel.platform();
         let is_too_old = |it: &str| Manylinux::builtin().is_proved(it, &proved) == Some(false);
         if claimed.split('.').any(is_too_old) {

@@ -43,7 +43,7 @@ struct ShownWheel {
     size: u64,
     tags: Vec<String>,
     root_is_purelib: bool,
-    /// `None` for a wheel for Windows.
+    /// `None` for a wheel without binaries for Linux on x86-64.
     #[serde(skip_serializing_if = "Option::is_none")]
     proved_tag: Option<ProvenTag>,
     requires: Vec<String>,
@@ -138,7 +138,7 @@ impl ShownWheel {
             size: wheel.facts.package.size,
             tags: wheel.wheel.tags.iter().map(ToString::to_string).collect(),
             root_is_purelib: wheel.wheel.root_is_purelib,
-            proved_tag: (!wheel.is_for_windows()).then(|| facts::proved_tag(wheel, providers)),
+            proved_tag: facts::proved_tag(wheel, providers),
             requires: wheel.metadata.requires_dist.clone(),
             extras: wheel.metadata.provides_extra.clone(),
             roots: facts::roots(wheel),

@@ -63,7 +63,7 @@ impl Group<'_> {
         plan.requires.sort();
         let tag = host_plan.result.tag.as_ref().unwrap_or(wheel.tag()?);
         plan.result = PackageFilename::new(wheel.name.name.clone(), version, Some(tag));
-        plan.record.proved_tag = Some(facts::proved_tag(wheel, self.providers).policy);
+        plan.record.proved_tag = facts::proved_tag(wheel, self.providers).map(|tag| tag.policy);
         plan.finish(wheel, tag)?;
         Ok((plan, refusals))
     }

@@ -238,13 +238,13 @@ impl<'a> Tie<'a> {
         let files = version_files(wheel, row, &version, &mut self.refusals)?;
         let tag = self.choose_tag()?;
         let plan = &mut self.plan;
-        plan.texts.extend(files);
+        plan.texts.extend(files.into_iter().map(|(path, text)| (path, text.into_bytes())));
         plan.result = result(wheel, &version, &tag);
         plan.record.requires = plan.requires.iter().map(|it| it.line.clone()).collect();
         plan.record.version_suffix = suffix;
         plan.finish(wheel, &tag)?;
         let path = format!("{}/{}", plan.dist_info(wheel), TieRecord::FILE);
-        plan.texts.insert(path, plan.record.render()?);
+        plan.texts.insert(path, plan.record.render()?.into());
         Ok((self.plan, self.refusals))
     }
 

@@ -66,11 +66,11 @@ impl Tie<'_> {
         let module = format!("{directory}{}", init_module::FILE);
         let plan = &mut self.plan;
         let code = call.render(plan.record.requirement.as_deref().unwrap_or("rocm"));
-        plan.texts.insert(module.clone(), code);
+        plan.texts.insert(module.clone(), code.into());
         if !has_hook {
-            let source = wheel.text(init_file)?.unwrap_or_default();
-            let hooked = init_module::with_hook(&source)?;
-            plan.texts.insert(init_file.to_owned(), hooked);
+            let source = wheel.python(init_file)?.unwrap_or_default();
+            let hooked = init_module::with_hook(&source.text)?;
+            plan.texts.insert(init_file.to_owned(), source.encoding.encode(&hooked));
         }
         plan.init = Some(PlannedInit { adds_hook: !has_hook, check_version: call.check_version });
         plan.record.preload = call.preload;

@@ -51,7 +51,7 @@ pub struct TiePlan {
     pub record: TieRecord,
     /// The members that are replaced or added, by their paths. The metadata are among them.
     #[serde(skip)]
-    pub texts: BTreeMap<String, String>,
+    pub texts: BTreeMap<String, Vec<u8>>,
 }
 
 /// What a tie has done to a wheel, in `rocm_tie.json` of its metadata. It names no path of a build
@@ -186,8 +186,8 @@ impl TiePlan {
         let top = self.dist_info(wheel);
         let metadata = edit.apply(&wheel.metadata_text)?;
         let wheel_text = metadata::change_wheel(&wheel.wheel_text, tag)?;
-        self.texts.insert(format!("{top}/METADATA"), metadata);
-        self.texts.insert(format!("{top}/WHEEL"), wheel_text);
+        self.texts.insert(format!("{top}/METADATA"), metadata.into());
+        self.texts.insert(format!("{top}/WHEEL"), wheel_text.into());
         self.removed.retain(|line| !edit.requires.contains(line));
         Ok(())
     }

@@ -95,13 +95,13 @@ pub(in crate::framework) fn result(
 }
 
 impl Tie<'_> {
-    /// Chooses the tag of the tied wheel. Nothing proves a tag for Windows.
+    /// Chooses the tag of the tied wheel. It stays if nothing proves another one: a wheel for Windows and a wheel
+    /// without binaries have no symbols.
     pub(super) fn choose_tag(&mut self) -> Result<Tag> {
         let tag = self.wheel.tag()?.clone();
-        if self.wheel.is_for_windows() {
+        let Some(proved) = facts::proved_tag(self.wheel, self.group.providers) else {
             return Ok(tag);
-        }
-        let proved = facts::proved_tag(self.wheel, self.group.providers);
+        };
         self.plan.record.proved_tag = Some(proved.policy.clone());
         let from = tag.platform();
         // `None` if a part of the tag is about something else than glibc.

@@ -34,7 +34,7 @@ pub fn write(
         change_binary(&mut edit, wheel, &change.path, patch)?;
     }
     for (path, text) in &plan.texts {
-        edit.add(path.parse()?, false, Source::text(text));
+        edit.add(path.parse()?, false, Source::Bytes(text.as_slice().into()));
     }
     let progress = world.console.progress("Tying", edit.name(), edit.unpacked_size());
     edit.write(directory, settings, &world.stop, &|bytes| progress.inc(bytes))
@@ -125,9 +125,9 @@ fn verify_wheel(plan: &TiePlan, wheel: &FrameworkWheel, providers: &Providers<'_
     if let Some(requirement) = plan.requires.iter().find(|it| !lines.contains(&it.line)) {
         bail!("METADATA lacks a requirement: {:?}", requirement.line);
     }
-    if !wheel.is_for_windows() {
-        let proved = facts::proved_tag(wheel, providers).policy;
-        ensure!(plan.record.proved_tag.as_ref() == Some(&proved), "its symbols prove `{proved}`");
+    if let Some(proved) = facts::proved_tag(wheel, providers) {
+        let policy = proved.policy;
+        ensure!(plan.record.proved_tag.as_ref() == Some(&policy), "its symbols prove `{policy}`");
     }
     for change in &plan.run_paths {
         let path = installed_path(&change.path).unwrap_or(&change.path);

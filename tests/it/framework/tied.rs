@@ -3,7 +3,7 @@
 use std::slice::from_ref;
 
 use super::{Place, member, members, set, text};
-use crate::support::prelude::*;
+use crate::support::{demo::HOOK, prelude::*};
 
 /// The sample under another version. No binary differs.
 pub(super) fn promoted(to: &Path) {
@@ -192,4 +192,31 @@ fn a_file_that_needs_no_library_of_the_set_stays_byte_for_byte() {
         let bytes = member(&tied, &format!("fw/changed{number}.so"));
         assert_eq!(run_path(&bytes), None, "{number}");
     }
+}
+
+#[test]
+fn a_wheel_of_python_only_is_tied_with_extras_and_keeps_its_tag() {
+    let place = Place::new();
+    let mut wheel = DemoWheel::bare("fw");
+    "any".clone_into(&mut wheel.platform);
+    wheel.add("fw/__init__.py", "import os\n");
+    let tied = place.tie_to_sample(&wheel, &["--init", "add", "--extras", "libraries"]);
+    assert!(tied.ends_with("fw-1.0-py3-none-any.whl"), "{}", tied.display());
+    let tied = members(&tied);
+    assert_has!(text(&tied, "fw/__init__.py"), "from . import _rocm_init", "import os\n");
+    assert_has!(text(&tied, "fw/_rocm_init.py"), "rocm_sdk.initialize_process");
+    assert_lacks!(text(&tied, "/rocm_tie.json"), "manylinux");
+}
+
+#[test]
+fn a_module_in_latin_1_keeps_its_bytes() {
+    let place = Place::new();
+    let mut wheel = DemoWheel::new();
+    let source = b"# -*- coding: latin-1 -*-\n\"\"\"Caf\xe9.\"\"\"\nname = '\xfc'\n";
+    wheel.add("fw/__init__.py", source.as_slice());
+    let tied = members(&place.tie_to_sample(&wheel, &["--init", "add"]));
+    let hooked = member(&tied, "fw/__init__.py");
+    let hook = HOOK.split_once("framework.\"\"\"\n").unwrap().1;
+    let at = hooked.windows(hook.len()).position(|it| it == hook.as_bytes()).unwrap();
+    assert_eq!([&hooked[..at], &hooked[at + hook.len()..]].concat(), source);
 }
