@@ -1,7 +1,7 @@
 //! What follows from the members of a framework wheel: its packages, its init module, the tag that its
 //! symbols prove, and what it opens by name.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use derive_more::Display;
 use itertools::Itertools as _;
@@ -15,8 +15,10 @@ use super::{
     tags::{HostNeeds, Manylinux, ProvenTag},
 };
 use crate::{
+    check::facts::DeviceCodeFacts,
     elf::{ElfKind, Machine},
     error::{Context as _, Result},
+    kpack::CodeTarget,
     relpath,
     run::Platform,
 };
@@ -179,6 +181,23 @@ pub(super) fn copy_of<'a>(elf: ElfMember<'_>, rocm: &'a RocmLibraries) -> Option
         (version, _) if version == library_version(in_set) => RocmCopy::OfSet(in_set),
         (version, Some(stem)) => RocmCopy::OfOther { name: format!("{stem}.so{version}"), in_set },
     })
+}
+
+/// The files that are device code and nothing else, by target: ELF files for AMD GPUs, which many projects call
+/// `NAME.co`. A file for a GPU that rocwheel does not know counts for `unknown`.
+pub(super) fn device_files(wheel: &FrameworkWheel) -> BTreeMap<String, usize> {
+    let targets = wheel.installed().filter_map(|(_, member)| {
+        let content = member.content.as_ref().ok()?;
+        match &content.code {
+            // A bundle of code objects, which a library embeds, is no ELF file.
+            DeviceCodeFacts::Objects(targets) if content.elf.is_some() => {
+                let target = targets.first().map(CodeTarget::to_string);
+                Some(target.unwrap_or_else(|| "unknown".to_owned()))
+            }
+            _ => None,
+        }
+    });
+    targets.counts().into_iter().collect()
 }
 
 /// The root of each binary: see [`root_of`]. A wheel without binaries, whose Python uses ROCm, has one root if all of

@@ -54,6 +54,9 @@ struct ShownWheel {
     damage: Vec<String>,
     members_without_digest: usize,
     binaries: Vec<ShownBinary>,
+    /// The number of files for each target that are device code and nothing else.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    device_files: BTreeMap<String, usize>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     windows_binaries: Vec<ShownWindowsBinary>,
 }
@@ -146,6 +149,7 @@ impl ShownWheel {
             damage: wheel.damage.clone(),
             members_without_digest: wheel.without_digest,
             binaries: binaries.map(|elf| ShownBinary::of(wheel, elf, providers)).collect(),
+            device_files: facts::device_files(wheel),
             windows_binaries: windows_binaries.collect(),
         })
     }
@@ -222,6 +226,9 @@ impl fmt::Display for ShownWheel {
         }
         for damage in &self.damage {
             writeln!(f, "  damaged   {damage}")?;
+        }
+        for (target, count) in &self.device_files {
+            writeln!(f, "  code      {} for {target}", many(*count, "file"))?;
         }
         for binary in &self.binaries {
             write!(f, "{binary}")?;

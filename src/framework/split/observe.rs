@@ -60,6 +60,10 @@ impl<'a> ToSplit<'a> {
             Some(KeptCode { path, why }) => {
                 format!("the device code of `{path}` cannot be taken out: {why}")
             }
+            None if !facts::device_files(self.wheel).is_empty() => {
+                "its device code is in files of its own, which its Python opens by their paths"
+                    .to_owned()
+            }
             None => "no binary has device code".to_owned(),
         })
     }

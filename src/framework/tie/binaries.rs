@@ -1,6 +1,9 @@
 //! What happens to each binary of a wheel: tied, left alone with a reason, or refused.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+};
 
 use itertools::Itertools as _;
 
@@ -8,14 +11,17 @@ use super::{Tie, plan::RunPathChange};
 use crate::{
     error::Result,
     framework::{
-        facts, policy::RocmDirectoryKey, providers::LibraryProvider, read::ElfMember,
-        refusal::RefusalKind, run_path,
+        facts,
+        policy::RocmDirectoryKey,
+        providers::LibraryProvider,
+        read::ElfMember,
+        refusal::{RefusalKind, WheelRefusal},
+        run_path,
     },
+    quantity::many,
     relpath,
     wheel::DistName,
 };
-
-const OTHER_SONAME: &str = "tie it to the set that it was built with";
 
 /// The libraries that a binary needs, by who provides them.
 #[derive(Default)]
@@ -26,6 +32,67 @@ struct SortedNeeds<'a> {
     vendors: Vec<(&'a str, String)>,
     unknown: Vec<&'a str>,
     neighbours: Vec<DistName>,
+}
+
+/// Libraries that files of a wheel need and do not get, by their names. Each is one refusal, however many files need
+/// it.
+#[derive(Debug, Default)]
+pub(super) struct UnmetNeeds(BTreeMap<String, UnmetNeed>);
+
+#[derive(Debug)]
+struct UnmetNeed {
+    /// Why the files do not get the library, as the end of a sentence.
+    why: String,
+    /// What only matters if one file needs it.
+    detail: String,
+    files: Vec<String>,
+    kind: RefusalKind,
+    hint: &'static str,
+}
+
+impl UnmetNeeds {
+    /// Adds a file that needs a library.
+    fn add(&mut self, name: &str, path: &str, need: impl FnOnce() -> UnmetNeed) {
+        self.0.entry(name.to_owned()).or_insert_with(need).files.push(path.to_owned());
+    }
+
+    fn refusals(self) -> impl Iterator<Item = WheelRefusal> {
+        self.0.into_iter().map(|(name, need)| {
+            let UnmetNeed { why, detail, files, kind, hint } = need;
+            let message = match &files[..] {
+                [path] => format!("`{path}` needs `{name}`{why}{detail}"),
+                files => {
+                    let first = files.iter().min().map_or("", String::as_str);
+                    let count = many(files.len(), "file");
+                    let more = files.len().saturating_sub(1);
+                    format!("{count} need `{name}`{why}: `{first}` and {more} more")
+                }
+            };
+            WheelRefusal::new(kind, message, hint)
+        })
+    }
+}
+
+impl UnmetNeed {
+    fn of_other_soname(set: &str, detail: String) -> Self {
+        Self {
+            why: format!("; the set {set}"),
+            detail,
+            files: Vec::new(),
+            kind: RefusalKind::OtherSoname,
+            hint: "tie it to the set that it was built with",
+        }
+    }
+
+    fn of_unknown_library() -> Self {
+        Self {
+            why: ", which nothing provides".to_owned(),
+            detail: String::new(),
+            files: Vec::new(),
+            kind: RefusalKind::UnknownLibrary,
+            hint: "ship it in the wheel, name the wheel that has it too, or pass `--host-provides`",
+        }
+    }
 }
 
 impl Tie<'_> {
@@ -53,6 +120,7 @@ impl Tie<'_> {
             self.warn(format!("`{path}` is left alone: {why}"));
             self.leave(path, why.to_owned());
         }
+        self.refusals.extend(mem::take(&mut self.unmet).refusals());
         // The order of the members in the archive is no part of the result.
         let plan = &mut self.plan;
         plan.record.run_paths.sort();
@@ -113,8 +181,8 @@ impl Tie<'_> {
                 let why = format!("it needs `{name}`, and the set has `{in_set}`: another ROCm");
                 return self.leave(path, why);
             }
-            let message = format!("`{path}` needs `{name}`; the set has `{in_set}`");
-            self.refuse(RefusalKind::OtherSoname, message, OTHER_SONAME);
+            let set = format!("has `{in_set}`");
+            self.unmet.add(name, path, || UnmetNeed::of_other_soname(&set, String::new()));
         }
         if !needed.is_empty() {
             // The record names the file as tied, and the file has no run path.
@@ -158,10 +226,8 @@ impl Tie<'_> {
                 self.leave(path, why);
                 return true;
             }
-            let message = format!(
-                "`{path}` needs `{name}`; the set {set} ({provided} of its {all} names of ROCm are there)"
-            );
-            self.refuse(RefusalKind::OtherSoname, message, OTHER_SONAME);
+            let detail = format!(" ({provided} of its {all} names of ROCm are there)");
+            self.unmet.add(name, path, || UnmetNeed::of_other_soname(&set, detail));
         }
         if !is_tied && let Some((name, vendor)) = needs.vendors.first() {
             self.leave(path, format!("it needs `{name}` of {vendor}"));
@@ -178,11 +244,7 @@ impl Tie<'_> {
             return true;
         }
         for name in unknown {
-            self.refuse(
-                RefusalKind::UnknownLibrary,
-                format!("`{path}` needs `{name}`, which nothing provides"),
-                "ship it in the wheel, name the wheel that has it too, or pass `--host-provides`",
-            );
+            self.unmet.add(name, path, UnmetNeed::of_unknown_library);
         }
         false
     }

@@ -19,6 +19,7 @@ use std::{
 };
 
 use derive_more::Display;
+use itertools::Itertools as _;
 
 use super::{
     facts,
@@ -34,6 +35,7 @@ use crate::{
     wheel::DistName,
 };
 
+use self::binaries::UnmetNeeds;
 pub use self::{
     plan::{TiePlan, TieRecord},
     write::{verify, write},
@@ -135,6 +137,7 @@ struct Tie<'a> {
     /// What an earlier tie has left.
     earlier: Option<TieRecord>,
     needs: Needs,
+    unmet: UnmetNeeds,
     plan: TiePlan,
     refusals: Vec<WheelRefusal>,
 }
@@ -206,6 +209,7 @@ impl<'a> Tie<'a> {
             row: group.providers.policy.of(&wheel.name.name),
             earlier: TieRecord::read(wheel)?,
             needs: Needs::default(),
+            unmet: UnmetNeeds::default(),
             plan: TiePlan::new(wheel, group.rocm),
             refusals: WheelRefusal::of_damage(wheel),
             group,
@@ -259,9 +263,10 @@ impl<'a> Tie<'a> {
     /// Refuses a wheel with nothing to tie. `--extras` is proposed only if its binaries can be loaded beside the
     /// set.
     fn refuse_nothing_to_tie(&mut self) {
-        let count = self.plan.binaries;
-        let what = match count {
-            0 => "it has no binaries".to_owned(),
+        let targets = facts::device_files(self.wheel).into_keys().join(", ");
+        let what = match self.plan.binaries {
+            0 if targets.is_empty() => "it has no binaries".to_owned(),
+            0 => format!("it has device code only ({targets}), and no library"),
             1 => "its only binary needs no library of the set".to_owned(),
             count => format!("none of its {count} binaries needs a library of the set"),
         };

@@ -4,7 +4,7 @@ use std::slice::from_ref;
 
 use super::{Place, damaged, set};
 use crate::check::windows::dll;
-use crate::support::prelude::*;
+use crate::support::{demo::HOOK, prelude::*, sample::object};
 
 /// What is said about a wheel after a change, by `--plan`.
 fn refusal(change: impl FnOnce(&mut DemoWheel)) -> String {
@@ -108,6 +108,49 @@ fn a_wheel_that_cannot_use_the_set_is_refused_with_the_reason() {
         assert_eq!(said.code, 1, "{platform}");
         assert_has!(said.stdout, "RWF17 not-for-set");
     }
+}
+
+#[test]
+fn a_library_that_several_files_need_is_one_refusal() {
+    let said = refusal(|wheel| {
+        for (number, names) in [(1, &["liba.so.1"][..]), (2, &["liba.so.1", "libb.so.1"])] {
+            let object = SharedObject::new("x.so").needs("libamdhip64.so.7");
+            let object = names.iter().fold(object, |object, name| object.needs(name));
+            let object = object.needs("libhipblas.so.9");
+            wheel.add(&format!("fw/x{number}.so"), object.build());
+        }
+    });
+    insta::assert_snapshot!(said, @"
+    exit 1: `fw-1.0-py3-none-linux_x86_64.whl`: 2 files need `liba.so.1`, which nothing provides: `fw/x1.so` and 1 more (unknown-library)
+      `fw-1.0-py3-none-linux_x86_64.whl`: `fw/x2.so` needs `libb.so.1`, which nothing provides (unknown-library)
+      `fw-1.0-py3-none-linux_x86_64.whl`: 2 files need `libhipblas.so.9`; the set has `libhipblas.so.3`: `fw/x1.so` and 1 more (other-soname)
+      hint: tie it to the set that it was built with
+      hint: ship it in the wheel, name the wheel that has it too, or pass `--host-provides`
+    ");
+}
+
+#[test]
+fn a_wheel_with_device_code_only_is_tied_with_extras() {
+    let mut wheel = DemoWheel::bare("fw");
+    wheel.add("fw/__init__.py", HOOK);
+    for (path, target) in [("a", "gfx942"), ("b", "gfx942"), ("c", "gfx1100")] {
+        wheel.add(&format!("fw/hsa/{path}.co"), object(path, target, 200));
+    }
+    wheel.add("fw/hsa/text.co", "no code object");
+    let place = Place::new();
+    let path = place.write(&wheel);
+    let shown = rocwheel(&["framework", "show", text(&path)]).ok();
+    assert_has!(shown, "  code      1 file for gfx1100\n  code      2 files for gfx942\n");
+    let said = refusal(|it| *it = wheel.clone());
+    insta::assert_snapshot!(said, @"
+    exit 1: `fw-1.0-py3-none-linux_x86_64.whl`: it has device code only (gfx1100, gfx942), and no library (nothing-to-tie)
+      hint: pass `--extras` if its Python uses ROCm, or check that it is the right wheel
+    ");
+    let tied = place.tie_to_sample(&wheel, &["--extras", "libraries"]);
+    assert!(tied.ends_with(path.file_name().unwrap()), "{}", tied.display());
+    let mut split = place.0.command("framework split --dry-run");
+    let said = Outcome::of(split.arg(&tied).output().unwrap()).ok();
+    assert_has!(said, "its device code is in files of its own");
 }
 
 #[test]
