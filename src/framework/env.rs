@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, fmt, sync::LazyLock};
 use itertools::Itertools as _;
 use serde::{Deserialize, Serialize};
 
-use super::version::{suffix, with_suffix};
+use super::{
+    policy::{FrameworkSpec, Frameworks},
+    version::{suffix, with_suffix},
+};
 use crate::{
     error::{Result, ensure},
     run::Platform,
@@ -43,8 +46,9 @@ struct EnvironmentRow {
 }
 
 /// The framework that is built.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display, clap::ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum BuiltFramework {
     Torch,
     Torchvision,
@@ -53,6 +57,13 @@ pub enum BuiltFramework {
     Apex,
     Jax,
     Cmake,
+}
+
+impl BuiltFramework {
+    /// The row of the framework in the built-in policy.
+    pub fn policy(self) -> Option<&'static FrameworkSpec> {
+        Frameworks::builtin().of(&self.to_string().parse().ok()?)
+    }
 }
 
 /// An installed set, as far as builds need to know it.
@@ -92,7 +103,7 @@ pub fn variables(
     exists: impl Fn(&str) -> bool,
 ) -> Result<BuildVariables> {
     let mut environment = BuildVariables::default();
-    let placeholders = rocm.placeholders()?;
+    let placeholders = rocm.placeholders(built)?;
     for row in ROWS.variable.iter().filter(|row| row.applies(rocm, built)) {
         let mut value = row.value.clone();
         for (placeholder, text) in &placeholders {
@@ -161,18 +172,16 @@ const BUILD_VERSION: &str = "{build-version}";
 impl InstalledRocm {
     /// The placeholders in the values of rows, and the texts that replace them. They are replaced in this
     /// order.
-    fn placeholders(&self) -> Result<Vec<(&'static str, String)>> {
-        let version = self.version.to_string();
+    fn placeholders(&self, built: BuiltFramework) -> Result<Vec<(&'static str, String)>> {
+        let suffix = suffix(&self.version, built.policy());
         let mut placeholders = vec![
             ("{root}", self.root.clone()),
             ("{targets}", self.targets.iter().join(";")),
-            ("{suffix}", format!("+{}", suffix(&self.version))),
-            // Builds of JAX do not mark development versions, and builds of PyTorch do.
-            ("{jax-suffix}", format!("+rocm{}", version.replace('+', "."))),
-            ("{version}", version),
+            ("{suffix}", format!("+{suffix}")),
+            ("{version}", self.version.to_string()),
         ];
         if let Some(base) = &self.base {
-            let built_version = with_suffix(base, &suffix(&self.version))?;
+            let built_version = with_suffix(base, &suffix)?;
             placeholders.push((BUILD_VERSION, built_version.to_string()));
         }
         Ok(placeholders)
@@ -306,6 +315,24 @@ mod tests {
           export ML_WHEEL_TYPE='release'
           export ML_WHEEL_VERSION_SUFFIX='+rocm7.14.0'
         ");
+    }
+
+    #[test]
+    fn jax_marks_no_set_under_development() {
+        let rocm = InstalledRocm {
+            version: "7.12.0.dev0+e1a5d395".parse().unwrap(),
+            base: Some("0.8.2".parse().unwrap()),
+            ..rocm(&[])
+        };
+        let jax = shown(&rocm, BuiltFramework::Jax, "");
+        assert!(jax.contains("ML_WHEEL_VERSION_SUFFIX='+rocm7.12.0.dev0.e1a5d395'"), "{jax}");
+        let torch = shown(&rocm, BuiltFramework::Torch, "");
+        assert!(torch.contains("'0.8.2+devrocm7.12.0.dev0.e1a5d395'"), "{torch}");
+        let names = ["jax", "jaxlib", "jax-rocm7-plugin", "jax-rocm10-pjrt"];
+        for name in names.map(|name| name.parse().unwrap()) {
+            let row = Frameworks::builtin().of(&name);
+            assert_eq!(suffix(&rocm.version, row), "rocm7.12.0.dev0.e1a5d395");
+        }
     }
 
     #[test]

@@ -46,6 +46,8 @@ pub struct FrameworkSpec {
     pub extras: Vec<String>,
     /// Libraries that it opens at run time, by the short names of `rocm_sdk`.
     pub preload: Vec<String>,
+    /// How the part of its version that names ROCm begins: `rocm`, also for a set under development.
+    pub version_prefix: Option<String>,
     /// Files with the version of the wheel in their text.
     pub version_files: Vec<RelPath>,
     /// Requirements that no index has.

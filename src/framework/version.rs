@@ -2,12 +2,18 @@
 
 use itertools::Itertools as _;
 
+use super::policy::FrameworkSpec;
 use crate::{error::Result, version::Version};
 
-/// The suffix for a set, in the formula of TheRock's `determine_version.py`: `rocm7.14.0`, or
-/// `devrocm…` for a set whose version has `dev`, which sorts the wheel below a wheel for a final set.
-pub fn suffix(rocm: &Version) -> String {
+/// The suffix of a framework for a set, in the formula of TheRock's `determine_version.py`: `rocm7.14.0`, or
+/// `devrocm…` for a set whose version has `dev`, which sorts the wheel below a wheel for a final set. The row of
+/// a framework may name another beginning.
+pub fn suffix(rocm: &Version, row: Option<&FrameworkSpec>) -> String {
     let version = rocm.to_string();
+    if let Some(prefix) = row.and_then(|row| row.version_prefix.as_ref()) {
+        // Builds with a beginning of their own write the version in its normal form.
+        return format!("{prefix}{}", version.replace('+', "."));
+    }
     let prefix = if version.contains("dev") { "devrocm" } else { "rocm" };
     format!("{prefix}{}", version.replace('+', "-"))
 }
@@ -60,7 +66,7 @@ mod tests {
             ("7.10.0.dev0+efed3c3b", "2.12.0+devrocm7.10.0.dev0.efed3c3b"),
         ];
         for (rocm, expected) in rows {
-            let made = with_suffix(&version("2.12.0"), &suffix(&version(rocm))).unwrap();
+            let made = with_suffix(&version("2.12.0"), &suffix(&version(rocm), None)).unwrap();
             assert_eq!(made.to_string(), expected);
             assert_eq!(without_rocm(&made), version("2.12.0"));
         }

@@ -15,7 +15,7 @@ use crate::{
     archive::{SdistFiles, read_sdist},
     console::World,
     error::{Context as _, Hint as _, No, Result, anyhow},
-    framework::version,
+    framework::{Frameworks, version},
     index::{Identity, PackageFile, is_ours},
     parallel,
     place::LocalSet,
@@ -99,7 +99,8 @@ impl CandidateSet {
 /// Whether a package of another project is for this version of ROCm only: its version names ROCm's, or it
 /// requires one of our packages in this version.
 fn is_bound_to(rocm: &Version, file: &PackageFile, root: &Path) -> Result<bool> {
-    let local_version = version::suffix(rocm).replace('-', ".");
+    let row = Frameworks::builtin().of(&file.project);
+    let local_version = version::suffix(rocm, row).replace('-', ".");
     if version::rocm_part(&file.version).is_some_and(|part| part == local_version) {
         return Ok(true);
     }

@@ -59,7 +59,7 @@ pub(super) fn run(args: &EnvArgs, world: &World) -> Result<()> {
         "root": rocm.root,
         "targets": rocm.targets.iter().map(ToString::to_string).collect_vec(),
         "requirement": format!("{}[libraries]=={version}", DistNames::built_in().selector),
-        "version-suffix": format!("+{}", suffix(&rocm.version)),
+        "version-suffix": format!("+{}", suffix(&rocm.version, args.built.policy())),
         "variables": build.variables,
     });
     world.console.report("framework env", &facts, lines)

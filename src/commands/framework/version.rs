@@ -6,7 +6,10 @@ use super::World;
 use crate::{
     commands::args::{AccessArgs, Variables},
     error::{Context as _, Hint as _, Result},
-    framework::version::{suffix, with_suffix, without_rocm},
+    framework::{
+        env::BuiltFramework,
+        version::{suffix, with_suffix, without_rocm},
+    },
     index,
     place::{self, PlaceArg, PlaceDepth},
     policy::DistNames,
@@ -20,6 +23,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   rocwheel framework version 2.12.0 --set packages
+  rocwheel framework version 0.8.2 --set packages --for jax
   rocwheel framework version 2.12.0 --set 10.1.0")]
 pub(super) struct FrameworkVersionArgs {
     /// Version of the framework itself
@@ -28,6 +32,9 @@ pub(super) struct FrameworkVersionArgs {
     /// ROCm packages that it is built for, or their version
     #[arg(long, value_name = "SET")]
     set: PlaceArg,
+    /// What is built: builds of JAX name a ROCm under development in another way
+    #[arg(long = "for", value_name = "FRAMEWORK", default_value = "torch")]
+    built: BuiltFramework,
     /// Commit of the framework, for builds that are no release
     #[arg(long, value_name = "SHA")]
     commit: Option<GitSha>,
@@ -41,7 +48,7 @@ pub(super) fn run(args: &FrameworkVersionArgs, world: &World) -> Result<()> {
     if let Some(commit) = &args.commit {
         version = with_suffix(&version, &format!("git{}", commit.short()))?;
     }
-    version = with_suffix(&version, &suffix(&rocm))?;
+    version = with_suffix(&version, &suffix(&rocm, args.built.policy()))?;
     let shown = version.to_string();
     let facts = json!({
         "version": shown,

@@ -168,7 +168,7 @@ impl Split<'_> {
         let wheel = self.wheel;
         let plan = &mut self.plan;
         let rocm = self.rocm.map(|rocm| &rocm.version);
-        let (version, suffix) = tie::version_of(wheel, &self.options.suffix, rocm)?;
+        let (version, suffix) = tie::version_of(wheel, self.row, &self.options.suffix, rocm)?;
         let files = tie::version_files(wheel, self.row, &version, self.refusals)?;
         plan.host = tie::result(wheel, &version, wheel.tag()?);
         plan.texts.extend(files);

@@ -163,7 +163,8 @@ pub fn decide(
 ) -> Result<Vec<TiePlan>> {
     let mut versions = BTreeMap::new();
     for wheel in wheels {
-        let (version, _) = version_of(wheel, &options.suffix, Some(&rocm.version))?;
+        let (version, _) =
+            version_of(wheel, policy.of(&wheel.name.name), &options.suffix, Some(&rocm.version))?;
         versions.insert(wheel.name.name.clone(), version);
     }
     let group = Group {
@@ -238,7 +239,7 @@ impl<'a> Tie<'a> {
         self.plan_requirements()?;
         self.plan_init_module()?;
         let rocm_version = &self.group.rocm.version;
-        let (version, suffix) = version_of(wheel, &options.suffix, Some(rocm_version))?;
+        let (version, suffix) = version_of(wheel, row, &options.suffix, Some(rocm_version))?;
         let files = version_files(wheel, row, &version, &mut self.refusals)?;
         let tag = self.choose_tag()?;
         let plan = &mut self.plan;
@@ -286,7 +287,7 @@ impl<'a> Tie<'a> {
         if self.group.options.suffix != VersionSuffix::Keep {
             return;
         }
-        let set = super::version::suffix(&self.group.rocm.version).replace('-', ".");
+        let set = super::version::suffix(&self.group.rocm.version, self.row).replace('-', ".");
         let wheel = super::version::rocm_part(&self.wheel.name.version);
         if wheel.is_some_and(|wheel| wheel != set) {
             self.warn("its version names another ROCm: pass `--version-suffix set`");

@@ -20,6 +20,7 @@ use crate::{
 /// The version of a tied wheel, and the part of it that names ROCm.
 pub(in crate::framework) fn version_of(
     wheel: &FrameworkWheel,
+    row: Option<&FrameworkSpec>,
     suffix: &VersionSuffix,
     rocm: Option<&Version>,
 ) -> Result<(Version, Option<String>)> {
@@ -35,7 +36,7 @@ pub(in crate::framework) fn version_of(
         VersionSuffix::Set | VersionSuffix::Named => {
             let rocm =
                 rocm.context("no set whose version would be the suffix").hint("pass `--set`")?;
-            version::suffix(rocm)
+            version::suffix(rocm, row)
         }
     };
     let version = version::with_suffix(&base, &suffix)?;

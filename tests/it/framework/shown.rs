@@ -46,6 +46,7 @@ fn a_version_names_the_set() {
     let seen = [
         version(&format!("'{}'", set.display())),
         version("7.14.0 --commit 1a2b3c4d5e6f70819203a4b5c6d7e8f901234567"),
+        version("7.12.0.dev0+e1a5d395 --for jax"),
     ];
     insta::assert_snapshot!(seen.join("\n"), @"
     exit 0
@@ -53,6 +54,9 @@ fn a_version_names_the_set() {
 
     exit 0
     2.12.0+git1a2b3c4d.rocm7.14.0
+
+    exit 0
+    2.12.0+rocm7.12.0.dev0.e1a5d395
     ");
 }
 
