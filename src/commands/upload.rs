@@ -14,7 +14,7 @@ use super::{
 use crate::{
     check::{Destination, Report},
     diff::Baseline,
-    error::{Context as _, Hint as _, Result, Stop, anyhow},
+    error::{self, Context as _, Error, Hint as _, Result, anyhow},
     index::{Identity, Layout, install::ProductIndex},
     location::Location,
     place::{
@@ -24,6 +24,7 @@ use crate::{
     promote::{ProductName, ProductPlace, ReleasePlaces},
     report::SummaryPage,
     run::{ArtifactGroup, Run, RunId},
+    store::{StoreError, StoreFailureKind},
 };
 
 /// Publish a package set and its index to the place of its run
@@ -106,14 +107,14 @@ pub fn run(args: &UploadArgs, world: &World) -> Result<()> {
         return args.publish_product(product, world);
     }
     let run = args.resolve(world)?;
-    let place = args.destination(&run, &world.stop)?;
+    let place = args.destination(&run, world)?;
     let baseline = args.summary.inputs.baseline(&args.access, world)?;
     let (set, report) = args.set(Some(&place), baseline.as_ref(), world)?;
     let identity = args.identity(&set.document.identity, &run, world)?;
     let upload =
         Upload { set: &set, identity: &identity, place: &place, options: args.options(), world };
     if args.dry_run {
-        return world.console.answer(&upload.plan()?);
+        return world.console.answer(&upload.plan().map_err(advise_offline)?);
     }
     let changes = changes_since(baseline.as_ref(), &set, world)?;
     let publication =
@@ -130,6 +131,16 @@ pub fn run(args: &UploadArgs, world: &World) -> Result<()> {
         world.console.report("upload", &facts, &place)
     };
     publication.run(&args.summary, answer)
+}
+
+/// Adds the hint that a plan can be made without the network.
+fn advise_offline(error: Error) -> Error {
+    let is_away = |failure: &StoreError| failure.kind() == StoreFailureKind::Unavailable;
+    let mut failures = error.chain().filter_map(|cause| cause.downcast_ref());
+    if !failures.any(is_away) {
+        return error;
+    }
+    error::hinted(error, "add `--offline`: the plan then assumes that the place is empty")
 }
 
 impl UploadArgs {
@@ -236,12 +247,12 @@ impl UploadArgs {
     /// Publishes frameworks beside the packages of their other versions.
     fn publish_product(&self, product: &ProductName, world: &World) -> Result<()> {
         // A place that cannot be written must not cost a check.
-        let place = self.product_place(product, &world.stop)?;
+        let place = self.product_place(product, world)?;
         let (set, report) = self.set(None, None, world)?;
         let directories = ReleasePlaces::builtin().directories_of(&set.document, product)?;
         let upload = ProductUpload { set: &set, directories: &directories, place: &place, world };
         if self.dry_run {
-            return world.console.answer(&upload.plan()?);
+            return world.console.answer(&upload.plan().map_err(advise_offline)?);
         }
         publish::products("upload", &upload)?;
         // The index of a stream has all that its packages require. Any other place has only the pages of the
@@ -262,9 +273,9 @@ impl UploadArgs {
     }
 
     /// The place of a product: a directory, the address of the user, or the bucket of a stream.
-    fn product_place(&self, product: &ProductName, stop: &Stop) -> Result<SetPlace> {
+    fn product_place(&self, product: &ProductName, world: &World) -> Result<SetPlace> {
         let bucket = || Ok(self.stream_place(product)?.address);
-        self.open(bucket, |directory| SetPlace::directory(directory, stop), stop)
+        self.open(bucket, |directory| SetPlace::directory(directory, &world.stop), world)
     }
 
     /// Where the stream of the release type publishes a product.
@@ -279,11 +290,11 @@ impl UploadArgs {
             .hint("pass `--to` for a product of your own")
     }
 
-    fn destination(&self, run: &Run, stop: &Stop) -> Result<SetPlace> {
+    fn destination(&self, run: &Run, world: &World) -> Result<SetPlace> {
         let group = self.artifact_group.clone().filter(|_| !self.multi_target);
         let root = run.python(&group.unwrap_or_default());
-        let below = |directory: &Path| SetPlace::below(directory, &root.key, stop);
-        self.open(|| Ok(root.clone()), below, stop)
+        let below = |directory: &Path| SetPlace::below(directory, &root.key, &world.stop);
+        self.open(|| Ok(root.clone()), below, world)
     }
 
     /// Opens `--output-dir` if it is given, else `--to` or the usual place in a bucket.
@@ -291,17 +302,29 @@ impl UploadArgs {
         &self,
         usual: impl FnOnce() -> Result<Location>,
         directory: impl FnOnce(&Path) -> SetPlace,
-        stop: &Stop,
+        world: &World,
     ) -> Result<SetPlace> {
         let mut place = if let Some(output) = &self.output_dir {
             directory(output)
         } else {
             let to = self.to.clone().map_or_else(usual, Ok)?;
-            let online = self.run.ensure_online(format!("an upload to `{to}`"));
-            online.hint("pass `--output-dir`, or ask `place --offline` where it would go")?;
-            self.access.destination(&PlaceArg::Bucket(to), stop)?
+            self.bucket(to, world)?
         };
         place.directory_pages = !self.pages.no_directory_pages;
         Ok(place)
+    }
+
+    fn bucket(&self, to: Location, world: &World) -> Result<SetPlace> {
+        let shown = to.to_string();
+        let open = || self.access.destination(&PlaceArg::Bucket(to), &world.stop);
+        if self.dry_run && self.run.is_offline() {
+            world.console.note(format!("assumed that `{shown}` is empty"));
+            return Ok(open()?.assumed_empty());
+        }
+        let online = self.run.ensure_online(format!("an upload to `{shown}`"));
+        online.hint(
+            "pass `--output-dir`; or `--dry-run`, which then assumes that the place is empty",
+        )?;
+        open()
     }
 }

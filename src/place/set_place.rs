@@ -31,7 +31,7 @@ use crate::{
     run::{Buckets, ForeignCode, RunPlace},
     store::{
         self, Depth, Endpoint, Object, Origin, Span, Store, StoreError, StoreFailureKind,
-        local::LocalStore, s3::Access,
+        local::LocalStore, s3::Access, unseen::UnseenStore,
     },
     version::Version,
 };
@@ -162,6 +162,13 @@ impl SetPlace {
         let bucket = Some(place.bucket.clone());
         let place = Self::of_store(store, &place.key, urls, stop);
         Ok(Self { bucket, ..place })
+    }
+
+    /// The same place as if it had nothing, for a plan that is made without the network.
+    #[must_use]
+    pub fn assumed_empty(self) -> Self {
+        let store = Arc::new(UnseenStore::in_place_of(&*self.store));
+        Self { store, ..self }
     }
 
     /// A directory of any store with exact keys, like a bucket.

@@ -9,6 +9,7 @@ pub mod http;
 pub mod local;
 mod ranged;
 pub mod s3;
+pub mod unseen;
 
 use std::{
     error::Error,

@@ -267,3 +267,41 @@ fn a_pipeline_ends_where_upload_ends() {
     let again = pipeline("--compression 1");
     assert_eq!(again.code, 1, "{}", again.stderr);
 }
+
+/// A plan of an upload at a place whose server does not answer.
+fn plan_at_closed_port(line: &str) -> Outcome {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let closed = listener.local_addr().unwrap().port();
+    drop(listener);
+    let desk = Desk::at("therock-ci-artifacts".parse().unwrap(), closed);
+    let mut command = desk.command(&[], &format!("upload {line} --no-check --dry-run"));
+    command.env("GITHUB_REPOSITORY", "ROCm/TheRock");
+    desk.outcome(&mut command)
+}
+
+/// What a set would add to a place can be seen where nothing is reached and nobody has keys.
+#[test]
+fn a_plan_needs_neither_the_network_nor_the_bucket() {
+    for (line, place) in [
+        (". --to s3://BUCKET/somewhere --offline", "to s3://BUCKET/somewhere\n"),
+        (
+            ". --multi-target --run-id 77 --platform linux --offline",
+            "to s3://BUCKET/77-linux/python\n",
+        ),
+    ] {
+        let said = plan_at_closed_port(line).done();
+        assert_has!(said.stderr, "note: assumed that `s3://BUCKET", "is empty");
+        assert_has!(said.stdout, place, CORE);
+    }
+}
+
+#[test]
+#[ignore = "slow"]
+fn a_plan_of_a_place_that_does_not_answer_says_how_to_plan_without_it() {
+    let said = plan_at_closed_port(". --to s3://BUCKET/somewhere");
+    assert_eq!(said.code, 2, "{}", said.stderr);
+    assert_has!(
+        said.stderr,
+        "hint: add `--offline`: the plan then assumes that the place is empty"
+    );
+}
