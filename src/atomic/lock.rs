@@ -30,7 +30,7 @@ pub enum LockPurpose {
     Install,
 }
 
-/// How often to try again when another process removes the lock file between open and lock.
+/// How often to try again when another process removes the lock file, or the directory, before it is locked.
 const ATTEMPTS: u32 = 100;
 
 /// An exclusive lock on a directory, held until it is dropped.
@@ -86,15 +86,23 @@ impl Lock {
     /// Creates and locks the directory. Fails if another process holds the lock.
     pub fn take(directory: &Path, work: LockPurpose) -> Result<Self> {
         let place = directory.display();
-        let created = create_directories(directory)
-            .with_context(|| format!("no directory to write to: `{place}`"))
-            .hint(work.way_out())?;
-        for _ in 0..ATTEMPTS {
+        let mut created = Vec::new();
+        for attempts_left in (0..ATTEMPTS).rev() {
+            // Until the lock file is there, another process may remove directories that it has created and left empty.
+            let may_be_removed =
+                |error: &io::Error| error.kind() == io::ErrorKind::NotFound && attempts_left > 0;
+            match create_directories(directory, &mut created) {
+                Err(error) if may_be_removed(&error) => continue,
+                answer => answer
+                    .with_context(|| format!("no directory to write to: `{place}`"))
+                    .hint(work.way_out())?,
+            }
             match attempt(&directory.join(work.file_name()), work.is_shared()) {
                 Ok(Some(hold)) => {
                     return Ok(Self { hold, work, directory: directory.to_owned(), created });
                 }
                 Ok(None) => {}
+                Err(error) if may_be_removed(&error) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     let holder = work.holder();
                     return Err(anyhow!("{holder} is running in `{place}`"))
@@ -142,21 +150,27 @@ impl Lock {
     }
 }
 
-/// Creates a directory, with those around it that are missing. Returns the ones that this process has created
-/// and no other one, innermost first.
-fn create_directories(directory: &Path) -> io::Result<Vec<PathBuf>> {
+/// Creates a directory, with those around it that are missing. `created` gets the ones that this process has
+/// created and no other one, innermost first.
+fn create_directories(directory: &Path, created: &mut Vec<PathBuf>) -> io::Result<()> {
     let ancestors = directory.ancestors().filter(|it| !it.as_os_str().is_empty());
     let missing: Vec<&Path> = ancestors.take_while(|it| !it.is_dir()).collect();
-    let mut created = Vec::new();
     for place in missing.into_iter().rev() {
         match fs::create_dir(place) {
-            Ok(()) => created.insert(0, place.to_owned()),
-            // Another process was first.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && place.is_dir() => {}
+            Ok(()) => {
+                created.retain(|it| it != place);
+                created.insert(0, place.to_owned());
+            }
+            // Another process was first, and may have removed it since.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                if !fs::metadata(place)?.is_dir() {
+                    return Err(error);
+                }
+            }
             Err(error) => return Err(error),
         }
     }
-    Ok(created)
+    Ok(())
 }
 
 /// `None` if the previous holder has removed the file since it was opened. The error is
@@ -271,6 +285,19 @@ mod tests {
             let nearest = directory.ancestors().find(|it| it.exists());
             assert_eq!(nearest, Some(place.path().join(left).as_path()));
         }
+    }
+
+    #[test]
+    fn a_directory_that_another_process_removes_is_created_again() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = place.path().join("a/b");
+        thread::scope(|scope| {
+            for work in [LockPurpose::Fetch, LockPurpose::Pipeline, LockPurpose::Split] {
+                let directory = &directory;
+                let take = move |_| Lock::take(directory, work).map(drop);
+                scope.spawn(move || (0..3000).try_for_each(take).unwrap());
+            }
+        });
     }
 
     #[test]
