@@ -176,13 +176,17 @@ impl SetPlace {
             }
             return self.offered_by_directory(platform);
         }
-        let mut offered = self.offered_by_index("simple/", platform, &mut denied)?;
-        if offered.is_none() {
-            offered = self.offered_by_index("", platform, &mut denied)?;
+        let mut index = self.offered_by_index("simple/", platform, &mut denied)?;
+        if index.is_none() {
+            index = self.offered_by_index("", platform, &mut denied)?;
         }
-        if offered.is_none() {
-            offered = self.offered_by_page(platform, &mut denied)?;
+        if let Some(OfferedSet { form: OfferForm::Index { url, .. }, .. }) = &index
+            && self.is_index_for_installers(url, SELECTOR)?
+        {
+            return Ok(index);
         }
+        // Installers read the page of a set where they cannot read its index.
+        let offered = self.offered_by_page(platform, &mut denied)?.or(index);
         match denied {
             // Perhaps the page that was denied would have named packages.
             Some(error) if offered.is_none() => Err(error),
@@ -340,27 +344,10 @@ impl SetPlace {
         };
         let family_urls = file.family.as_ref().map(|family| urls.of_family(family));
         let urls_of_file = family_urls.as_ref().unwrap_or(&urls);
-        let project = format!("{}{}/", urls_of_file.index(), file.project);
-        // Some servers answer the address of a directory with something else than its page.
-        let lists = |url: &str| -> Result<Result<bool, StoreError>> {
-            let (store, key) = HttpStore::of_url(url, &self.stop)?;
-            let reader = match store.get(&key, Span::Whole) {
-                Ok(reader) => reader,
-                Err(error) => return Ok(Err(error)),
-            };
-            let mut page = Vec::new();
-            reader.take(LONGEST_PAGE).read_to_end(&mut page)?;
-            let page = String::from_utf8_lossy(&page);
-            let mut links = parse::links(&page)?.into_iter();
-            Ok(Ok(links.any(|link| {
-                let name = link.path().rsplit('/').next().unwrap_or_default();
-                link.claim.yanked.is_none() && is_package(name)
-            })))
-        };
-        if let Ok(true) = lists(&project)? {
+        if self.is_index_for_installers(&urls_of_file.index(), &file.project.to_string())? {
             return form(urls, true);
         }
-        match lists(&urls_of_file.find_links())? {
+        match self.lists_packages(&urls_of_file.find_links())? {
             Ok(_) => form(urls, false),
             Err(error) if error.kind() == StoreFailureKind::Denied => Err(error)
                 .with_context(|| {
@@ -373,6 +360,30 @@ impl SetPlace {
                 Err(error).with_context(|| format!("installers cannot read `{self}`"))
             }
         }
+    }
+
+    /// Whether installers can read the index at an address: some servers answer the address of a directory with
+    /// something else than its page.
+    fn is_index_for_installers(&self, index: &str, project: &str) -> Result<bool> {
+        let answer = self.lists_packages(&format!("{index}{project}/"))?;
+        Ok(answer.unwrap_or(false))
+    }
+
+    /// Whether a page names a package. Reads it as installers do, without credentials.
+    fn lists_packages(&self, url: &str) -> Result<Result<bool, StoreError>> {
+        let (store, key) = HttpStore::of_url(url, &self.stop)?;
+        let reader = match store.get(&key, Span::Whole) {
+            Ok(reader) => reader,
+            Err(error) => return Ok(Err(error)),
+        };
+        let mut page = Vec::new();
+        reader.take(LONGEST_PAGE).read_to_end(&mut page)?;
+        let page = String::from_utf8_lossy(&page);
+        let links = parse::links(&page).unwrap_or_default();
+        Ok(Ok(links.iter().any(|link| {
+            let name = link.path().rsplit('/').next().unwrap_or_default();
+            link.claim.yanked.is_none() && is_package(name)
+        })))
     }
 
     /// Addresses, because a path may have spaces, which a requirements file cannot have.
@@ -413,19 +424,27 @@ impl SetPlace {
         project: &str,
         denied: &mut Option<Error>,
     ) -> Result<Option<Vec<OfferedFile>>> {
+        let mut unreadable = None;
         for end in ["", "index.html"] {
             let page = format!("{index}{project}/");
             let Some(html) = self.probed(&format!("{page}{end}"), denied)? else {
                 continue;
             };
-            let mut files = self.linked(&page, &html)?;
+            let mut files = match self.linked(&page, &html) {
+                Ok(files) => files,
+                // A web server may answer for any directory with a document that is no page.
+                Err(error) => {
+                    unreadable.get_or_insert(error);
+                    continue;
+                }
+            };
             files.retain(|file| file.project.normalized() == project);
             // A web server may answer for any directory with a list of its files.
             if !files.is_empty() {
                 return Ok(Some(files));
             }
         }
-        Ok(None)
+        unreadable.map_or(Ok(None), Err)
     }
 
     /// The files of the page that the user named, or of the find-links page of a set.

@@ -3,7 +3,10 @@
 use super::{assert_installed, built, sandbox, site, streams::publish_index};
 use crate::publish::packages::wheel;
 use crate::support::prelude::*;
-use crate::support::published::{VERSION, sets_in_turn};
+use crate::support::{
+    published::{VERSION, sets_in_turn},
+    web::{Manner, UNDER_SLASH},
+};
 
 fn uv(t: &Sandbox, arguments: &str) {
     let mut command = Command::new(tool("uv"));
@@ -46,6 +49,30 @@ fn requirements_and_pylocks_install_the_same_with_pip_and_uv() {
             assert_installed(&t.path("pip"), targets);
         }
     }
+}
+
+/// On a server that answers directories with something else than a page, as some servers of buckets do.
+#[test]
+fn a_page_is_read_where_installers_cannot_read_the_index() {
+    let t = sandbox();
+    let place = t.path("place");
+    copy_tree(&sample().place(), &place);
+    let mut directories = vec![place.clone()];
+    while let Some(directory) = directories.pop() {
+        fs_err::write(directory.join(UNDER_SLASH), "{}").unwrap();
+        let entries = fs_err::read_dir(directory).unwrap();
+        let paths = entries.map(|entry| entry.unwrap().path());
+        directories.extend(paths.filter(|path| path.is_dir()));
+    }
+    let server = Server::of_directory(&place, Manner::Ranges);
+    let page = format!("{}dist/index.html", server.url);
+    let emit = || emitted(&t, &page, "requirements", "--target none");
+    let pins = emit();
+    assert_has!(pins, &format!("--find-links {page}"));
+    assert_lacks!(pins, "--index-url");
+    fs_err::remove_file(place.join("set.json")).unwrap();
+    assert_eq!(emit(), pins);
+    assert_eq!(emitted(&t, &server.url, "requirements", "--target none"), pins);
 }
 
 #[test]
