@@ -52,7 +52,7 @@ fuzz_target!(|data: &[u8]| {
         return;
     };
     let file = if *first >= 0xf0 { rest.to_vec() } else { damaged(*first, rest) };
-    let _ = contents::each(&file, |_, read| read().map(drop));
+    let _ = contents::each(&file, u64::MAX, |_, read| read().map(drop));
     let _ = (host::windows(&file), host::imports(&file));
     let Ok(FatFileKind::Fat(fat)) = host::look(&file) else {
         return;

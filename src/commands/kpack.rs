@@ -54,11 +54,16 @@ struct ListArgs {
     targets: Vec<TargetPattern>,
 }
 
+/// The largest code object, or compressed bundle, that is read for the names of its kernels. The largest of ROCm have
+/// some hundred megabytes.
+const MOST_READ: u64 = 512 << 20;
+
 #[derive(Debug, Serialize)]
 struct CodeRow {
     #[serde(flatten)]
     code: FoundCode,
-    kernels: Vec<String>,
+    /// `None` if the code object is larger than [`MOST_READ`].
+    kernels: Option<Vec<String>>,
 }
 
 pub fn run(args: &KpackArgs, world: &World) -> Result<()> {
@@ -70,12 +75,12 @@ pub fn run(args: &KpackArgs, world: &World) -> Result<()> {
 fn list(args: &ListArgs, world: &World) -> Result<()> {
     let mut rows = Vec::new();
     let wanted = args.wanted()?;
-    let kind = contents::each(&open(&args.file)?, |found, read| {
+    let kind = contents::each(&open(&args.file)?, MOST_READ, |found, read| {
         world.stop.check()?;
         let target = &found.target;
         let base = target.base();
         if args.targets.is_empty() || wanted.contains(target) || wanted.contains(&base) {
-            let kernels = contents::kernels(&read()?);
+            let kernels = read()?.map(|code| contents::kernels(&code));
             let code = found.clone();
             rows.push(CodeRow { code, kernels });
         }
@@ -144,12 +149,15 @@ fn open(file: &Path) -> Result<FileAt> {
 impl CodeRow {
     fn cells(&self) -> Vec<String> {
         let code = &self.code;
-        let (shown, rest) = self.kernels.split_at(self.kernels.len().min(3));
-        let mut kernels = shown.join(", ");
-        if !rest.is_empty() {
-            let more = format!(", and {} more", rest.len());
-            kernels.push_str(&more);
-        }
+        let kernels = match &self.kernels {
+            None => format!("not read: more than {}", size(MOST_READ)),
+            Some(kernels) => {
+                let (shown, rest) = kernels.split_at(kernels.len().min(3));
+                let more = format!(", and {} more", rest.len());
+                let end = if rest.is_empty() { "" } else { &more };
+                shown.join(", ") + end
+            }
+        };
         vec![
             format!("{}#{}", code.name, code.bundle),
             code.target.to_string(),

@@ -47,10 +47,15 @@ pub struct FoundCode {
     pub compression: String,
 }
 
-/// Calls `each` with every code object of a file, and a function that reads its bytes.
+/// Reads the bytes of a code object. `None` if that would take too much memory.
+pub type ReadCode<'a> = dyn Fn() -> Result<Option<Vec<u8>>> + 'a;
+
+/// Calls `each` with every code object of a file, and a function that reads its bytes. A code object, or a compressed
+/// bundle, of more than `most` bytes is not read: a small file may say that it has gigabytes.
 pub fn each(
     source: &dyn ReadAt,
-    mut each: impl FnMut(&FoundCode, &dyn Fn() -> Result<Vec<u8>>) -> Result<()>,
+    most: u64,
+    mut each: impl FnMut(&FoundCode, &ReadCode<'_>) -> Result<()>,
 ) -> Result<CodeFile> {
     let file = ByteRegion::whole(source);
     if file.has(0, archive::MAGIC)? {
@@ -67,12 +72,13 @@ pub fn each(
                 packed: Some(code.packed),
                 compression: archive.scheme().to_string(),
             };
-            each(&description, &|| archive.read(code))?;
+            let is_small = code.size.max(code.packed) <= most;
+            each(&description, &|| is_small.then(|| archive.read(code)).transpose())?;
         }
         return Ok(CodeFile::Archive);
     }
     if file.has(0, bundle::RAW)? || file.has(0, bundle::COMPRESSED)? {
-        each_in_bundles(&file, each)?;
+        each_in_bundles(&file, most, each)?;
         return Ok(CodeFile::Bundles);
     }
     let code = match host::look(source)? {
@@ -84,29 +90,38 @@ pub fn each(
             bail!("no device code: neither an archive, nor bundles, nor a fat binary")
         }
     };
-    each_in_bundles(&ByteRegion::new(source, "device code", &code)?, each)?;
+    each_in_bundles(&ByteRegion::new(source, "device code", &code)?, most, each)?;
     Ok(CodeFile::Fat)
 }
 
 /// Calls `each` with every code object of the bundles of a section.
 fn each_in_bundles(
     section: &ByteRegion<'_>,
-    mut each: impl FnMut(&FoundCode, &dyn Fn() -> Result<Vec<u8>>) -> Result<()>,
+    most: u64,
+    mut each: impl FnMut(&FoundCode, &ReadCode<'_>) -> Result<()>,
 ) -> Result<()> {
     for (ordinal, bundle) in bundle::find(section)?.iter().enumerate() {
-        let opened = bundle::open(section, bundle)
-            .with_context(|| format!("failed to open bundle {ordinal}"))?;
+        let opening = || format!("failed to open bundle {ordinal}");
         let compression = bundle.compression.as_ref();
+        let describe = |target: &CodeTarget, size: u64| FoundCode {
+            name: String::new(),
+            bundle: ordinal,
+            target: target.clone(),
+            size,
+            packed: compression.is_none().then_some(size),
+            compression: compression.map_or("none".to_owned(), ToString::to_string),
+        };
+        if compression.is_some() && bundle.unpacked() > most {
+            for (target, size) in bundle::parts(section, bundle).with_context(opening)? {
+                each(&describe(&target, size), &|| Ok(None))?;
+            }
+            continue;
+        }
+        let opened = bundle::open(section, bundle).with_context(opening)?;
         for (target, entry) in opened.code() {
-            let description = FoundCode {
-                name: String::new(),
-                bundle: ordinal,
-                target: target.clone(),
-                size: entry.size,
-                packed: compression.is_none().then_some(entry.size),
-                compression: compression.map_or("none".to_owned(), ToString::to_string),
-            };
-            each(&description, &|| opened.read(entry))?;
+            let is_small = entry.size <= most;
+            let read = || is_small.then(|| opened.read(entry)).transpose();
+            each(&describe(target, entry.size), &read)?;
         }
     }
     Ok(())

@@ -90,9 +90,9 @@ pub(super) fn names(directory: &Path) -> Vec<String> {
 /// The code objects of a fat binary, by bundle and target.
 fn code(binary: &[u8]) -> BTreeMap<(usize, String), Vec<u8>> {
     let mut found = BTreeMap::new();
-    contents::each(&binary.to_vec(), |code, read| {
+    contents::each(&binary.to_vec(), u64::MAX, |code, read| {
         let key = (code.bundle, code.target.to_string());
-        found.insert(key, read()?);
+        found.insert(key, read()?.unwrap());
         Ok(())
     })
     .unwrap();
@@ -106,11 +106,11 @@ fn archived(wheels: &[PathBuf], binary: &str) -> BTreeMap<(usize, String), Vec<u
         if !path.ends_with(".kpack") {
             continue;
         }
-        contents::each(&bytes, |code, read| {
+        contents::each(&bytes, u64::MAX, |code, read| {
             // A binary that is in no package is named below the directory of its archives.
             if code.name == binary || code.name.ends_with(&format!(".kpack.d/{binary}")) {
                 let key = (code.bundle, code.target.to_string());
-                assert!(found.insert(key, read()?).is_none(), "{binary} twice");
+                assert!(found.insert(key, read()?.unwrap()).is_none(), "{binary} twice");
             }
             Ok(())
         })
@@ -381,7 +381,8 @@ fn no_code_of_wheels_of_pypi_is_lost() {
 
 /// Whether a file is a binary with device code.
 fn has_code(bytes: &[u8]) -> bool {
-    bytes.starts_with(b"\x7fELF") && contents::each(&bytes.to_vec(), |_, _| Ok(())).is_ok()
+    bytes.starts_with(b"\x7fELF")
+        && contents::each(&bytes.to_vec(), u64::MAX, |_, _| Ok(())).is_ok()
 }
 
 #[test]

@@ -50,6 +50,36 @@ fn an_archive_shows_its_code() {
     ");
 }
 
+/// What the largest process of a command took, in kB.
+const PEAK: &str = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); \
+                    print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)";
+
+#[cfg(target_os = "linux")]
+#[test]
+fn code_of_many_megabytes_is_listed_and_not_read() {
+    let t = Sandbox::new();
+    // Zeros, which shrink to almost nothing.
+    let zeros = vec![0; 600 << 20];
+    let code = Packed::new(&zeros).unwrap();
+    let out = Cursor::new(Vec::new());
+    let mut writer = ArchiveWriter::new(out, "demo_lib", "gfx942").unwrap();
+    writer.add("lib/libx.so#0", &"gfx942".parse().unwrap(), &code, None).unwrap();
+    let archive = writer.finish().unwrap().0.into_inner();
+    assert!(archive.len() < 1 << 20);
+    t.write("x.kpack", archive);
+    let mut python = Command::new(tool("python"));
+    python.args(["-c", PEAK, ROCWHEEL, "kpack", "ls", "x.kpack"]).current_dir(t.path(""));
+    let said = Outcome::of(python.output().unwrap()).ok();
+    let (listed, peak) = said.trim_end().rsplit_once('\n').unwrap();
+    insta::assert_snapshot!(listed, @"
+    x.kpack: archive, 1 code object, 600.00 MiB
+    BUNDLE         TARGET  SIZE       STORED  COMPRESSION  KERNELS
+    lib/libx.so#0  gfx942  629145600  19219   zstd         not read: more than 512.00 MiB
+    ");
+    let peak: u64 = peak.parse().unwrap();
+    assert!(peak < 100_000, "{peak} kB");
+}
+
 #[test]
 fn a_file_without_code_is_refused() {
     let t = Sandbox::new();
