@@ -4,7 +4,7 @@ use std::{ops::Range, time::Duration};
 
 use aws_sdk_s3::{
     Client,
-    error::ProvideErrorMetadata as _,
+    error::{ProvideErrorMetadata as _, SdkError},
     types::{
         ChecksumAlgorithm, ChecksumType, CompletedMultipartUpload, CompletedPart,
         builders::CompletedPartBuilder,
@@ -72,10 +72,17 @@ impl<'a> MultipartUpload<'a> {
                 .checksum_type(ChecksumType::FullObject);
             // Metadata must be sent before the bytes. `BodyReader::finish` checks the digest
             // against the bytes before the upload is completed.
-            match options.sha256 {
+            let answer = match options.sha256 {
                 Some(sha256) => request.metadata(SHA256, sha256.to_string()).send().await,
                 None => request.send().await,
+            };
+            // Some servers begin the upload and name it in an answer that is not one of S3's.
+            if let Err(SdkError::ServiceError(error)) = &answer
+                && let Some(id) = error.raw().body().bytes().and_then(find_upload_id)
+            {
+                abort(&client, store, key, &id).await;
             }
+            answer
         })?;
         Ok(Self {
             id: begun
@@ -192,16 +199,22 @@ impl<'a> MultipartUpload<'a> {
     /// Aborts the upload, even if the user has interrupted. An error here is ignored: the caller
     /// reports the first failure, and a lifecycle rule of the bucket removes leftover parts.
     fn abort(&self) {
-        let request = self
-            .client
-            .abort_multipart_upload()
-            .bucket(self.store.bucket.as_str())
-            .key(self.key.as_str())
-            .upload_id(&self.id);
-        let patience = Duration::from_secs(20);
-        // `timeout` needs the clock of the runtime, so it is called inside.
-        let _ = runtime().block_on(async { timeout(patience, request.send()).await });
+        runtime().block_on(abort(&self.client, self.store, self.key, &self.id));
     }
+}
+
+async fn abort(client: &Client, store: &S3Store, key: &Key, id: &str) {
+    let request = client.abort_multipart_upload();
+    let request = request.bucket(store.bucket.as_str()).key(key.as_str()).upload_id(id);
+    let _ = timeout(Duration::from_secs(20), request.send()).await;
+}
+
+/// The name of an upload in the text of an answer.
+fn find_upload_id(body: &[u8]) -> Option<String> {
+    let text = str::from_utf8(body).ok()?;
+    let (_, rest) = text.split_once("<UploadId>")?;
+    let (id, _) = rest.split_once("</UploadId>")?;
+    (!id.is_empty()).then(|| id.to_owned())
 }
 
 #[cfg(test)]

@@ -57,6 +57,8 @@ fn an_answer_that_is_not_of_s3_is_an_error() {
       caused by: the answer is not one of S3's (HTTP 200): <?xml version="1.0"?> <InitiateMultipartUpload>   <UploadId>8e32fb55</UploadId> </InitiateMultipartUpload>
     "#);
     assert_eq!(proxy.count("POST"), 1, "nothing is tried again");
+    // The server keeps the parts of an upload that was begun.
+    assert_eq!(proxy.count("uploadId=8e32fb55"), 1);
 }
 
 #[test]
