@@ -283,6 +283,7 @@ pub(super) mod tests {
             sha256: None,
             checksum: None,
             content_type: None,
+            cache_control: None,
             etag: None,
             modified: None,
         };

@@ -16,7 +16,8 @@ use bytes::Bytes;
 use reqwest::{
     Client, Method, Response,
     header::{
-        CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName, IF_RANGE, RANGE, RETRY_AFTER,
+        CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName, IF_RANGE,
+        RANGE, RETRY_AFTER,
     },
     redirect::Policy,
 };
@@ -242,6 +243,7 @@ impl Store for HttpStore {
             sha256: None,
             checksum: None,
             content_type: read_header(&answer, &CONTENT_TYPE).map(str::to_owned),
+            cache_control: read_header(&answer, &CACHE_CONTROL).map(str::to_owned),
             etag: read_header(&answer, &ETAG).map(|etag| etag.trim_matches('"').to_owned()),
             modified: None,
         })

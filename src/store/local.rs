@@ -335,6 +335,7 @@ fn object_of(key: Key, metadata: &Metadata, path: &Path) -> Object {
         sha256: None,
         checksum: None,
         content_type: content_type(path).map(str::to_owned),
+        cache_control: None,
         etag: modified.and_then(etag),
         modified,
     }

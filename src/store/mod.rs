@@ -147,6 +147,8 @@ pub struct Object {
     /// Another checksum that the store keeps. Listings have none.
     pub checksum: Option<Checksum>,
     pub content_type: Option<String>,
+    /// How long caches may keep it. Listings do not say it, and some servers keep none.
+    pub cache_control: Option<String>,
     /// Changes whenever the bytes change. Without quotes.
     pub etag: Option<String>,
     /// When the object was last written.

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use crate::{
     digest::Sha256,
     error::{Result, Stop},
-    index::pages::{IndexPage, Phase, pages},
+    index::pages::{IndexPage, Phase, content_type, pages},
     index::{
         Layout,
         package_file::{PackageFile, SIDECAR},
@@ -171,7 +171,7 @@ impl Item {
 }
 
 /// An object that a place already has.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ExistingObject {
     /// Its path, if it is the file of the same name in the other layout.
     pub(super) twin: Option<String>,
@@ -179,12 +179,44 @@ pub(super) struct ExistingObject {
     /// `None` if a link replaces it, without reading it.
     pub(super) sha256: Option<Sha256>,
     pub(super) etag: Option<String>,
+    pub(super) headers: ObjectHeaders,
+}
+
+/// What a server says of an object beside its bytes, as far as it is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct ObjectHeaders {
+    pub(super) content_type: Option<String>,
+    pub(super) cache_control: Option<String>,
+}
+
+impl ObjectHeaders {
+    /// Whether installers and caches treat the object as its writer wants.
+    fn are_as_wanted(&self, item: &Item, is_of_run: bool) -> bool {
+        let wanted_type = content_type(&item.path);
+        if let Some(cache_control) = &self.cache_control {
+            return cache_control == item.cache_control(is_of_run)
+                && self.content_type.as_ref().is_none_or(|it| it == wanted_type);
+        }
+        // Some servers keep no `Cache-Control`, and make the type of the name. To write the object once more would
+        // change nothing there, so only a page that installers refuse differs.
+        !is_html(wanted_type) || self.content_type.as_deref().is_none_or(is_html)
+    }
+}
+
+fn is_html(content_type: &str) -> bool {
+    let name = content_type.split(';').next().unwrap_or_default();
+    name.trim().eq_ignore_ascii_case("text/html")
 }
 
 impl ExistingObject {
     /// An object with the bytes of an item.
     pub(super) fn same(item: &Item) -> Self {
-        Self { twin: None, size: item.size, sha256: Some(item.sha256), etag: None }
+        Self { size: item.size, sha256: Some(item.sha256), ..Self::default() }
+    }
+
+    /// Whether it has the bytes of an item.
+    pub(super) fn has_bytes_of(&self, item: &Item) -> bool {
+        self.sha256 == Some(item.sha256)
     }
 
     /// `None` if there is no such object. One without a recorded digest is read.
@@ -204,12 +236,21 @@ impl ExistingObject {
                 None => return Ok(None),
             },
         };
-        Ok(Some(Self {
+        Ok(Some(Self { sha256: Some(sha256), ..Self::unread(object) }))
+    }
+
+    /// An object whose bytes are not known.
+    pub(super) fn unread(object: &Object) -> Self {
+        Self {
             twin: None,
             size: object.size,
-            sha256: Some(sha256),
+            sha256: None,
             etag: object.etag.clone(),
-        }))
+            headers: ObjectHeaders {
+                content_type: object.content_type.clone(),
+                cache_control: object.cache_control.clone(),
+            },
+        }
     }
 }
 
@@ -218,9 +259,10 @@ impl ExistingObject {
 #[strum(serialize_all = "lowercase")]
 pub(super) enum Action {
     New,
-    /// The place has the same bytes: nothing to do.
+    /// The place has the same object: nothing to do.
     Same,
-    /// The place has other bytes, which are replaced: a page, or a file with `--overwrite`.
+    /// The place has other bytes, which are replaced: a page, or a file with `--overwrite`. Or it has the same bytes
+    /// with other headers.
     Replace(ExistingObject),
     /// The place has other bytes, which must not be replaced, or has them under the same name in the
     /// other layout. The upload fails.
@@ -232,10 +274,21 @@ impl Action {
         matches!(self, Self::New | Self::Replace(_))
     }
 
-    pub(super) fn of(item: &Item, there: Option<ExistingObject>, replaces: bool) -> Self {
+    pub(super) fn of(
+        item: &Item,
+        there: Option<ExistingObject>,
+        replaces: bool,
+        is_of_run: bool,
+    ) -> Self {
         match there {
             None => Self::New,
-            Some(there) if there.sha256 == Some(item.sha256) => Self::Same,
+            Some(there) if there.has_bytes_of(item) => {
+                if there.headers.are_as_wanted(item, is_of_run) {
+                    Self::Same
+                } else {
+                    Self::Replace(there)
+                }
+            }
             Some(there) if item.is_page() || item.replaces || replaces => Self::Replace(there),
             Some(there) => Self::Refuse(there),
         }

@@ -13,7 +13,7 @@ use crate::{
         set_json::TOP,
     },
     parallel,
-    place::set_place::SetPlace,
+    place::set_place::{SetPlace, found},
     store::{Depth, Object},
 };
 
@@ -114,9 +114,10 @@ impl<'a> Listing<'a> {
         links: bool,
         stop: &Stop,
     ) -> Result<Vec<Action>> {
+        let is_of_run = self.place.run().is_some();
         parallel::try_map(items, self.place.requests(), stop, |item| {
             let existing = self.find(item, replaces && links)?;
-            let action = Action::of(item, existing, replaces);
+            let action = Action::of(item, existing, replaces, is_of_run);
             Ok(self.clash(item)?.map_or(action, Action::Refuse))
         })
     }
@@ -133,7 +134,7 @@ impl<'a> Listing<'a> {
         let existing = ExistingObject::find(self.place, &twin)
             .with_context(|| format!("failed to read `{twin}`"))?;
         Ok(existing
-            .filter(|object| object.sha256 != Some(item.sha256))
+            .filter(|object| !object.has_bytes_of(item))
             .map(|object| ExistingObject { twin: Some(twin), ..object }))
     }
 
@@ -144,7 +145,7 @@ impl<'a> Listing<'a> {
     }
 
     /// Whether a listing says that an object has the bytes of an item: the `ETag` of a small object in
-    /// a bucket is mostly its MD5. So pages that did not change need no request each.
+    /// a bucket is mostly its MD5. So pages that did not change are not read.
     fn has_bytes_of(&self, item: &Item, listed: &Object) -> bool {
         let ItemBytes::Here(bytes) = &item.bytes else {
             return false;
@@ -162,18 +163,15 @@ impl<'a> Listing<'a> {
         if listed.is_none() && !self.is_likely(&item.path) {
             return Ok(None);
         }
-        let is_same = |it| self.has_bytes_of(item, it) || self.has_file_of(item, &item.path);
-        if listed.is_some_and(is_same) {
+        if listed.is_some() && self.has_file_of(item, &item.path) {
             return Ok(Some(ExistingObject::same(item)));
+        }
+        if let Some(object) = listed.filter(|object| self.has_bytes_of(item, object)) {
+            return self.find_headers(item, object);
         }
         let is_linked = is_linked && item.phase == Phase::File && item.is_proven_file();
         if let Some(object) = listed.filter(|_| is_linked) {
-            return Ok(Some(ExistingObject {
-                twin: None,
-                size: object.size,
-                sha256: None,
-                etag: object.etag.clone(),
-            }));
+            return Ok(Some(ExistingObject::unread(object)));
         }
         // The listing of a directory says all that another look at the file would. The listing of a
         // bucket has no digests.
@@ -188,6 +186,26 @@ impl<'a> Listing<'a> {
             etag: listed.map_or(object.etag, |listed| listed.etag.clone()),
             ..object
         }))
+    }
+
+    /// The existing object of an item whose bytes a listing proves. Listings say no headers, so a page takes a
+    /// request. A sidecar takes none: installers accept it with any type.
+    fn find_headers(&self, item: &Item, listed: &Object) -> Result<Option<ExistingObject>> {
+        if !item.is_page() {
+            return Ok(Some(ExistingObject::same(item)));
+        }
+        let place = self.place;
+        let head = found(place.store.head(&place.key(&item.path)?))
+            .with_context(|| format!("failed to read `{}`", item.path))?;
+        match head {
+            Some(object) if object.etag == listed.etag => {
+                let sha256 = Some(item.sha256);
+                Ok(Some(ExistingObject { sha256, ..ExistingObject::unread(&object) }))
+            }
+            // Another writer was here since the listing: the write fails at the `ETag` of the listing.
+            Some(_) => Ok(Some(ExistingObject::unread(listed))),
+            None => Ok(None),
+        }
     }
 
     /// Whether an object that was not listed may exist, so that it is worth a request. A listing may
@@ -218,6 +236,7 @@ mod tests {
                 sha256: None,
                 checksum: None,
                 content_type: None,
+                cache_control: None,
                 etag: None,
                 modified: None,
             };

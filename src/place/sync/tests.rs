@@ -53,7 +53,7 @@ fn items() -> Vec<Item> {
 fn plan(there: &[(&str, ExistingObject)], replaces: bool) -> Plan {
     let steps = items().into_iter().map(|item| {
         let found = there.iter().find(|(path, _)| *path == item.path);
-        let action = Action::of(&item, found.map(|(_, there)| there.clone()), replaces);
+        let action = Action::of(&item, found.map(|(_, there)| there.clone()), replaces, true);
         (item, action)
     });
     Plan {
@@ -71,7 +71,7 @@ fn same(path: &str) -> ExistingObject {
 }
 
 const OTHER: fn() -> ExistingObject =
-    || ExistingObject { twin: None, size: 7, sha256: Some(Sha256::of(b"other")), etag: None };
+    || ExistingObject { size: 7, sha256: Some(Sha256::of(b"other")), ..ExistingObject::default() };
 const SDIST: &str = "dist/rocm-7.13.0+ab.tar.gz";
 const WHEEL: &str = "dist/rocm_sdk_core-7.13.0+ab-py3-none-linux_x86_64.whl";
 

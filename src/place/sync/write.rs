@@ -23,7 +23,7 @@ use crate::{
     location::Key,
     parallel,
     place::set_place::{SetPlace, failure},
-    store::{Body, Condition, PutOptions, Span, StoreError, StoreFailureKind},
+    store::{Body, Condition, CopySource, PutOptions, Span, StoreError, StoreFailureKind},
 };
 
 /// How often a page is written again at once because the bucket's own indexer came first.
@@ -65,6 +65,14 @@ impl Writer<'_> {
         removed: &[Removal],
         mut done: impl FnMut(&Item, WriteOutcome),
     ) -> Result<()> {
+        // The plan has just looked at all of it.
+        let is_same = |(_, action): &(Item, Action)| *action == Action::Same;
+        if removed.is_empty() && actions.iter().all(is_same) {
+            for (item, _) in actions {
+                done(item, WriteOutcome::Unchanged);
+            }
+            return Ok(());
+        }
         let end = actions.partition_point(|(item, _)| item.phase < Phase::Whole);
         let (actions, documents) = actions.split_at(end);
         for phase in actions.chunk_by(|(a, _), (b, _)| a.phase == b.phase) {
@@ -151,9 +159,17 @@ impl Writer<'_> {
     /// Writes an object. Another writer may have written the same bytes meanwhile.
     fn write(&self, item: &Item, action: &Action) -> Result<WriteOutcome> {
         let mut condition = self.condition(item, action);
+        // An object that has the bytes already is copied onto itself, with the headers that it should have.
+        let from_itself = match action {
+            Action::Replace(existing) if existing.has_bytes_of(item) => {
+                self.to.store.copy_source(&self.to.key(&item.path)?)?
+            }
+            _ => None,
+        };
+        let copy = item.copy.as_ref().or(from_itself.as_ref());
         let mut indexed = 0;
         loop {
-            let error = match self.write_if(item, &condition) {
+            let error = match self.write_if(item, copy, &condition) {
                 Err(error) if is_conflict(&error, &condition) => error,
                 answer => {
                     return answer.map_err(|error| match self.world.stop.check() {
@@ -163,8 +179,7 @@ impl Writer<'_> {
                 }
             };
             let existing = ExistingObject::find(self.to, &item.path)?;
-            let is_same = |it: &ExistingObject| it.sha256 == Some(item.sha256);
-            if existing.as_ref().is_some_and(is_same) {
+            if existing.as_ref().is_some_and(|existing| existing.has_bytes_of(item)) {
                 return Ok(WriteOutcome::Unchanged);
             }
             // The bucket's own indexer may replace a page at any time, and lists no packages that this job does
@@ -186,7 +201,12 @@ impl Writer<'_> {
     }
 
     /// Writes an object, links it or has it copied, if a condition holds.
-    fn write_if(&self, item: &Item, condition: &Condition) -> Result<WriteOutcome, StoreError> {
+    fn write_if(
+        &self,
+        item: &Item,
+        copy: Option<&CopySource>,
+        condition: &Condition,
+    ) -> Result<WriteOutcome, StoreError> {
         let options = PutOptions {
             content_type: content_type(&item.path).to_owned(),
             cache_control: Some(item.cache_control(self.to.run().is_some()).to_owned()),
@@ -200,7 +220,7 @@ impl Writer<'_> {
             let put = store.put(&key, body, &options);
             put.map(|()| WriteOutcome::Written)
         };
-        if let Some(from) = &item.copy
+        if let Some(from) = copy
             && store.copy(&key, from, &options)?
         {
             self.progress.inc(size);
@@ -256,7 +276,11 @@ impl Writer<'_> {
             // page was just written under its file name, with the condition.
             _ if item.is_directory() => Condition::Always,
             Action::New => Condition::IfAbsent,
-            Action::Replace(_) if self.guard == Guard::Packages && !item.is_page() => {
+            Action::Replace(existing)
+                if self.guard == Guard::Packages
+                    && !item.is_page()
+                    && !existing.has_bytes_of(item) =>
+            {
                 Condition::Always
             }
             Action::Replace(there) => {
@@ -326,7 +350,7 @@ impl Writer<'_> {
         if sha256 != item.sha256 && is_read && self.is_indexers(item)? {
             return Ok(true);
         }
-        let existing = ExistingObject { twin: None, size, sha256: Some(sha256), etag: None };
+        let existing = ExistingObject { size, sha256: Some(sha256), ..ExistingObject::default() };
         ensure!(
             size == item.size && sha256 == item.sha256,
             No(format!("not what was written: {}", item.conflict(&existing)))

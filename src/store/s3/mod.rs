@@ -190,6 +190,7 @@ impl Store for S3Store {
             sha256: read_sha256(&head),
             checksum: read_checksum(&head),
             content_type: head.content_type().map(str::to_owned),
+            cache_control: head.cache_control().map(str::to_owned),
             etag: head.e_tag().map(strip_quotes),
             modified: head.last_modified().and_then(system_time),
         })
@@ -251,6 +252,7 @@ fn object_of_listing(object: &types::Object) -> Option<Object> {
         sha256: None,
         checksum: None,
         content_type: None,
+        cache_control: None,
         etag: object.e_tag().map(strip_quotes),
         modified: object.last_modified().and_then(system_time),
     })

@@ -73,6 +73,7 @@ fn object(key: &Key, kept: &Kept) -> Object {
         sha256: Some(Sha256::of(&kept.bytes)),
         checksum: None,
         content_type: Some(kept.content_type.clone()),
+        cache_control: kept.cache_control.clone(),
         etag: Some(Sha256::of(&kept.bytes).to_string()),
         modified: Some(kept.modified),
     }

@@ -7,13 +7,17 @@ use std::{
     time::Instant,
 };
 
+use aws_sdk_s3::types::MetadataDirective;
 use insta::assert_snapshot;
 use rocwheel::{
     location::Bucket,
     store::{Depth, Span, Store},
 };
 
-use super::server::{ID, SECRET, Server};
+use super::{
+    fault::Proxy,
+    server::{ID, SECRET, Server},
+};
 use crate::publish::{Bench, packages::wheels, pip};
 use crate::support::{prelude::*, sandbox::words};
 
@@ -146,6 +150,60 @@ fn an_uploaded_set_installs_from_its_address() {
     assert_eq!(head.content_type(), Some("application/zip"));
     // A later attempt of the run may replace it.
     assert_eq!(head.cache_control(), Some("no-cache"));
+}
+
+/// Gives an object other headers, as a person with another tool does.
+fn put_headers(desk: &Desk, key: &str, content_type: &str, cache_control: &str) {
+    let server = Server::shared();
+    let copy = server.client.copy_object().bucket(desk.bucket.as_str()).key(key);
+    let copy = copy
+        .copy_source(format!("{}/{key}", desk.bucket))
+        .metadata_directive(MetadataDirective::Replace)
+        .content_type(content_type)
+        .cache_control(cache_control);
+    server.runtime.block_on(copy.send()).unwrap();
+}
+
+#[test]
+fn headers_that_another_program_changed_are_written_again() {
+    let mut desk = Desk::new();
+    let dist = "42-linux/python/dist";
+    let wheel = format!("{dist}/{CORE}");
+    let page = "42-linux/python/simple/rocm-sdk-core/index.html";
+    let index = "index --no-check --format json --no-directory-pages s3://BUCKET/42-linux/python";
+    desk.upload("--no-directory-pages").done();
+    let store = Server::shared().store(&desk.bucket);
+    let headers = |key: &str| {
+        let object = store.head(&key.parse().unwrap()).unwrap();
+        let header = |header: Option<String>| header.unwrap_or_default();
+        format!("{}; {}", header(object.content_type), header(object.cache_control))
+    };
+
+    put_headers(&desk, page, "application/json", "no-cache");
+    put_headers(&desk, &wheel, "application/zip", "public, max-age=31536000, immutable");
+    let plan = desk.upload("--no-directory-pages --dry-run").ok();
+    assert_has!(plan, "\n0 new (0 B), 2 to replace (");
+    let said = desk.upload("--no-directory-pages").done().stderr;
+    // The bytes of a package are there already.
+    assert_has!(said, &format!("Copied dist/{CORE}"));
+    assert_eq!(headers(page), "text/html; charset=utf-8; no-cache");
+    assert_eq!(headers(&wheel), "application/zip; no-cache");
+
+    // Three packages and seven pages take a request each, and `set.json` one more.
+    let proxy = Proxy::before(desk.port);
+    desk.port = proxy.port;
+    let requests = || ["HEAD", "GET", "PUT"].map(|method| proxy.count(&format!("{method} /")));
+    desk.upload("--no-directory-pages").done();
+    assert_eq!(requests(), [11, 2, 0]);
+
+    desk.run(index).done();
+    put_headers(&desk, page, "text/html; charset=utf-8", "public, max-age=31536000, immutable");
+    desk.run(index).done().says(r#""changed":1"#);
+    assert_eq!(headers(page), "text/html; charset=utf-8; no-cache");
+    let before = requests();
+    desk.run(index).done().says(r#""changed":0"#);
+    let after = requests();
+    assert_eq!([0, 1, 2].map(|method| after[method] - before[method]), [8, 5, 0]);
 }
 
 #[test]
