@@ -14,7 +14,7 @@ use crate::{
     atomic::lock::{Lock, LockPurpose},
     error::{Context as _, Hint as _, Result, anyhow},
     fetch,
-    io::read_text,
+    io::{read_text, resolved_path},
     package::{
         BuildOptions, Kpack, OnCollision, SdkTreePacking,
         assemble::{MadePackage, MadeSet, Reuse},
@@ -319,7 +319,7 @@ impl BuildInputs {
 fn real(path: &Path) -> Result<PathBuf> {
     let path = std::path::absolute(path)?;
     for existing in path.ancestors() {
-        if let Ok(real) = fs_err::canonicalize(existing) {
+        if let Ok(real) = resolved_path(existing) {
             return Ok(real.join(path.strip_prefix(existing)?));
         }
     }

@@ -6,7 +6,6 @@ use std::{
     time::Duration,
 };
 
-use fs_err as fs;
 use itertools::Itertools as _;
 use serde::Serialize;
 
@@ -21,6 +20,7 @@ use crate::{
     github::GitHub,
     gpu::{self, Gpu},
     install::{self, RuntimeFacts, SitePackages},
+    io::resolved_path,
     location::Bucket,
     quantity::{many, size},
     retry::Backoff,
@@ -297,7 +297,7 @@ fn disk(directory: &Path) -> Check {
     const NAME: &str = "disk";
     let way_out = "pass `--output-dir` with a directory on another disk";
     let existing = directory.ancestors().find(|path| path.is_dir());
-    let real = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
+    let real = resolved_path(directory).unwrap_or_else(|_| directory.to_owned());
     let path = real.display();
     if let Err(why) = tempfile::tempfile_in(existing.unwrap_or(Path::new("."))) {
         return Check::problem(NAME, format!("{path} cannot be written: {why}"), way_out);

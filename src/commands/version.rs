@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     error::{Context as _, Hint as _, Result, anyhow},
-    io::read_text,
+    io::{read_text, resolved_path},
     version::{
         BaseVersion, Date, GitSha, ReleaseType, VersionFile, VersionInputs, VersionScheme, compute,
     },
@@ -188,7 +188,7 @@ impl VersionArgs {
     /// Reads the `version.json` that was given, or else the nearest one.
     fn version_file(&self) -> Result<Option<(PathBuf, VersionFile)>> {
         let path = if let Some(given) = &self.version_file {
-            Some(fs_err::canonicalize(given)?)
+            Some(resolved_path(given)?)
         } else {
             let directory = here()?;
             let mut files = directory.ancestors().map(|above| above.join("version.json"));
@@ -218,7 +218,7 @@ impl VersionArgs {
 }
 
 fn here() -> Result<PathBuf> {
-    Ok(fs_err::canonicalize(".")?)
+    Ok(resolved_path(".".as_ref())?)
 }
 
 fn reading(path: &Path) -> String {

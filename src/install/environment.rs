@@ -22,7 +22,7 @@ use crate::{
     },
     error::{Context as _, Error, Hint as _, Result, anyhow, hinted},
     index::is_ours,
-    io::read_text,
+    io::{read_text, resolved_path},
     quantity::shell_word,
     wheel::DistName,
 };
@@ -59,7 +59,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Takes a path of a user. Symlinks in the path are resolved, and the directory must have a name.
+    /// Takes a path of a user. Symlinks in the path are resolved (see [`resolved_path`]), and the directory must have a name.
     pub fn at(path: &Path) -> Result<Self> {
         let text = path.to_str().context("a path that is not Unicode")?;
         if text.contains(['\n', '\r']) {
@@ -74,7 +74,7 @@ impl Environment {
             ))
             .hint("remove the link, or name another directory");
         }
-        let root = fs::canonicalize(path).or_else(|_| std::path::absolute(path))?;
+        let root = resolved_path(path).or_else(|_| std::path::absolute(path))?;
         root.file_name().with_context(|| format!("not the name of a directory: `{text}`"))?;
         Ok(Self { root })
     }

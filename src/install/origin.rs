@@ -7,14 +7,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use fs_err as fs;
 use itertools::Itertools as _;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     atomic,
     error::{Context as _, Result},
-    io::read_small,
+    io::{read_small, resolved_path},
     quantity::shell_word,
     version::Version,
 };
@@ -86,7 +85,7 @@ impl InstallOrigin {
 
     /// The environment around a `site-packages` directory, or the directory itself.
     pub fn environment_of(directory: &Path) -> Option<PathBuf> {
-        let directory = fs::canonicalize(directory).ok()?;
+        let directory = resolved_path(directory).ok()?;
         // `lib/python3.12/site-packages` is three directories below its environment.
         let mut around = directory.ancestors().take(4);
         around.find(|it| it.join(FILE).is_file()).map(Path::to_owned)
@@ -149,6 +148,8 @@ fn join<T: PartialEq>(mut one: Vec<T>, other: Vec<T>) -> Vec<T> {
 
 #[cfg(test)]
 mod tests {
+    use fs_err as fs;
+
     use super::*;
 
     #[test]

@@ -9,7 +9,7 @@ mod unchanged;
 
 use std::{
     io::{self, BufReader, Read},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 pub use digest_cache::{CachedPackage, DigestCache};
@@ -49,6 +49,12 @@ pub fn read_small(path: &Path) -> io::Result<Vec<u8>> {
         return Err(refused("more than 64 MiB"));
     }
     Ok(bytes)
+}
+
+/// The path of an existing file or directory, to show it and to hand it to other programs. Symlinks and `..` are
+/// resolved; not the symlinks of Windows, where that gives a path that begins with `\\?\`, which many programs refuse.
+pub fn resolved_path(path: &Path) -> io::Result<PathBuf> {
+    if cfg!(windows) { std::path::absolute(path) } else { fs_err::canonicalize(path) }
 }
 
 /// Reads a text file whole: every document, list and record that is not of a store.

@@ -57,12 +57,14 @@ pub(super) fn windows_allows(name: &str) -> bool {
 }
 
 /// Whether Windows takes a name: no separators, no `:` (drive or alternate stream), no device
-/// name such as `con` or `lpt1`, and no trailing dots and spaces, which Windows removes.
+/// name such as `con` or `lpt1`, and no trailing dots and spaces, which Windows removes. Superscript digits
+/// count as digits of a device.
 fn is_valid(name: &str) -> bool {
-    const DEVICES: [&str; 4] = ["con", "prn", "aux", "nul"];
+    const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
     let stem = name.split('.').next().unwrap_or(name).trim_end().to_ascii_lowercase();
+    let is_digit = |text: &str| matches!(text.as_bytes(), [b'1'..=b'9']) || "¹²³".contains(text);
     let numbered = ["com", "lpt"].into_iter().any(|device| {
-        stem.strip_prefix(device).is_some_and(|number| matches!(number.as_bytes(), [b'1'..=b'9']))
+        stem.strip_prefix(device).is_some_and(|number| !number.is_empty() && is_digit(number))
     });
     !name.contains(|c: char| c.is_control() || "<>:\"/\\|?*".contains(c))
         && !name.ends_with([' ', '.'])

@@ -359,8 +359,23 @@ fn progress_counts_the_tar_and_the_archive_is_read_to_its_end() {
 #[test]
 fn names_that_windows_cannot_have_are_known() {
     for name in [
-        "con", "NUL.txt", "Com1.log", "lpt9", "a.", "a ", "a\tb", "a?", "\u{7f}", "con:x.",
-        "a%3Ab", "a%3ab", "a?:b",
+        "con",
+        "NUL.txt",
+        "Com1.log",
+        "lpt9",
+        "CONIN$",
+        "conout$.txt",
+        "com²",
+        "LPT¹.log",
+        "a.",
+        "a ",
+        "a\tb",
+        "a?",
+        "\u{7f}",
+        "con:x.",
+        "a%3Ab",
+        "a%3ab",
+        "a?:b",
     ] {
         assert!(!windows_allows(name), "{name:?}");
     }
