@@ -199,7 +199,7 @@ fn pages_are_written_from_the_files_that_are_there() {
         desk.run(&format!("{line} {flags}"))
     };
     let plan = index("--dry-run");
-    assert_has!(plan.stderr, "its directory is that of another project");
+    assert_has!(plan.stderr, "its directory is for another project");
     assert_snapshot!(plan.ok(), @"
     to s3://BUCKET/v5
     new           67 B  rocm/core/whl-next/rocm-sdk-core/rocm_sdk_core-7.14.0a20260801-py3-none-any.whl.metadata
