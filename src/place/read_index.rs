@@ -480,6 +480,11 @@ impl PageReader<'_> {
             return Ok((None, named));
         }
         let text = self.place.text_of_key(path, named.is_some())?;
+        for (key, page) in [(path, &text), (&*page, &named)] {
+            if page.as_ref().is_some_and(|page| !page.is_empty()) {
+                self.look_at_type(key);
+            }
+        }
         if is_replaced && text.as_deref().is_some_and(|text| !text.is_empty()) {
             // Installers request the key that ends in `/`, which other programs leave alone.
             self.has_keys = true;
@@ -494,6 +499,17 @@ impl PageReader<'_> {
         Ok((text, named))
     }
 
+    /// Notes the type of a page if installers refuse it. A server that does not say it for a page that was just read
+    /// leaves the type unknown.
+    fn look_at_type(&mut self, path: &str) {
+        let head = path.parse().ok().and_then(|key| self.place.store.head(&key).ok());
+        if let Some(content_type) = head.and_then(|object| object.content_type)
+            && !is_taken_by_installers(&content_type)
+        {
+            self.facts.refused_pages.push((self.place.shown(path), content_type));
+        }
+    }
+
     /// The name of a file in the set, with the directory of its family if it has one.
     fn name_of(&self, address: &Address) -> String {
         let (directory, name) = address.path.rsplit_once('/').unwrap_or(("", &address.path));
@@ -506,6 +522,13 @@ impl PageReader<'_> {
             None => name.to_owned(),
         }
     }
+}
+
+/// Whether pip and uv read a page of this type.
+fn is_taken_by_installers(content_type: &str) -> bool {
+    let name = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let json_or_html = name.strip_prefix("application/vnd.pypi.simple.v1+").unwrap_or_default();
+    name == "text/html" || matches!(json_or_html, "json" | "html")
 }
 
 /// The facts about a published set, besides the facts about its packages.
@@ -533,6 +556,8 @@ pub struct PublishedFacts {
     pub torn_pages: Vec<(String, String)>,
     /// Pages that are missing or cannot be parsed, and why.
     pub bad_pages: Vec<(String, String)>,
+    /// Pages whose `Content-Type` installers refuse, and the type.
+    pub refused_pages: Vec<(String, String)>,
 }
 
 /// What one page says about one file.

@@ -12,11 +12,23 @@ use crate::{
     digest::Sha256,
     index::{identity, is_of_others},
     place::{ListingPlace, PageClaim, PublishedFacts},
+    quantity::many,
 };
 
 pub(super) fn find(set: &SetFacts, published: &PublishedFacts, findings: &mut Findings) {
     for (page, why) in &published.bad_pages {
         findings.of(rule::UNREADABLE_PAGE, page, why);
+    }
+    // They have one cause, such as a copy of the place by another program.
+    if let [(page, content_type), others @ ..] = &*published.refused_pages {
+        let more = match others.len() {
+            0 => String::new(),
+            count => format!(", and so for {} more", many(count, "page")),
+        };
+        let fact = format!(
+            "installers refuse its type, `{content_type}`{more}: `rocwheel index` writes it again"
+        );
+        findings.of(rule::UNREADABLE_PAGE, page, fact);
     }
     for (page, why) in &published.torn_pages {
         findings.of(rule::PAGES_DISAGREE, page, why);

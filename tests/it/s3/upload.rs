@@ -181,6 +181,12 @@ fn headers_that_another_program_changed_are_written_again() {
 
     put_headers(&desk, page, "application/json", "no-cache");
     put_headers(&desk, &wheel, "application/zip", "public, max-age=31536000, immutable");
+    let checked = desk.run("check --no-progress s3://BUCKET/42-linux/python");
+    assert_has!(
+        checked.stdout,
+        "simple/rocm-sdk-core/index.html\n  error   RW706 unreadable-page: installers refuse its type, \
+         `application/json`: `rocwheel index` writes it again"
+    );
     let plan = desk.upload("--no-directory-pages --dry-run").ok();
     assert_has!(plan, "\n0 new (0 B), 2 to replace (");
     let said = desk.upload("--no-directory-pages").done().stderr;

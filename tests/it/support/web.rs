@@ -247,6 +247,7 @@ impl Site {
         }
         let kind = match file.extension().and_then(|it| it.to_str()) {
             Some("html") => "text/html",
+            _ if path.ends_with('/') => "text/html",
             Some("json") => "application/json",
             _ => "application/octet-stream",
         };
