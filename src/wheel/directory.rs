@@ -26,10 +26,12 @@ const LOCAL_MAGIC: &[u8] = b"PK\x03\x04";
 /// up to 64 KiB, and there may be junk after it.
 const USUAL_END: u64 = 1 << 10;
 const LONGEST_END: u64 = 256 << 10;
-/// The largest directory that is read into memory: a million members with long names. A hostile directory
-/// could have six times as many members without names, each of which takes more memory than in the file.
+/// The largest directory that is read into memory: the most members with long names. A hostile directory
+/// could have many more members without names, each of which takes more memory than in the file.
 const LONGEST_DIRECTORY: u64 = 256 << 20;
-const MOST_MEMBERS: usize = 1 << 20;
+/// The most members of an archive: ten times as many as the largest framework has. Each takes some hundred bytes of
+/// memory, and some kilobytes of facts about it.
+const MOST_MEMBERS: usize = 1 << 18;
 /// The contradictions that are kept of one archive. A hostile one has some for each member.
 const MOST_CONTRADICTIONS: usize = 1_000;
 const ENCRYPTED: u16 = 1;
@@ -420,6 +422,18 @@ fn long(bytes: &[u8], at: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_archive_of_more_members_than_any_package_is_refused() {
+        let mut entry = vec![0; ENTRY + 1];
+        entry[..4].copy_from_slice(ENTRY_MAGIC);
+        entry[28] = 1;
+        entry[ENTRY] = b'a';
+        let mut directory = Directory::default();
+        directory.read_entries(&entry.repeat(MOST_MEMBERS)).unwrap();
+        let error = Directory::default().read_entries(&entry.repeat(MOST_MEMBERS + 1)).unwrap_err();
+        insta::assert_snapshot!(error, @"more than 262144 members");
+    }
 
     #[test]
     fn sizes_of_64_bits_stand_in_for_those_that_are_saturated() {
