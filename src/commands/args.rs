@@ -139,6 +139,28 @@ impl StepOutputs {
     }
 }
 
+/// The file of the variables for later steps of a job, which the runner of GitHub Actions names.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct JobEnvironment {
+    #[arg(long, hide = true)]
+    github_env: Option<PathBuf>,
+}
+
+impl JobEnvironment {
+    pub fn read_variables(&mut self, variables: &Variables<'_>) {
+        variables.fill_path(&mut self.github_env, "GITHUB_ENV");
+    }
+
+    /// Appends variables, if there is a file for them. It has the format of step outputs.
+    pub fn append(&self, variables: &[(&str, String)]) -> Result<()> {
+        let Some(file) = &self.github_env else {
+            return Ok(());
+        };
+        let variables = outputs::render(variables);
+        summary::append(file, &variables?).context("failed to write variables of the job")
+    }
+}
+
 /// Parses a duration, a number with a unit: `90s`, `30m`, `2h`, `3d`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let unit = |number: &str, seconds: u64| {

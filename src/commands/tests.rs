@@ -83,8 +83,9 @@ fn read(line: &str, value: &str) -> (Result<Cli>, BTreeSet<String>) {
 }
 
 /// What the job says that a command is part of, for which the command has no flag that it shows.
-const OF_THE_JOB: [&str; 8] = [
+const OF_THE_JOB: [&str; 9] = [
     "AMDGPU_FAMILIES",
+    "GITHUB_ENV",
     "GITHUB_OUTPUT",
     "GITHUB_RUN_ID",
     "GITHUB_SERVER_URL",

@@ -6,11 +6,11 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use crate::{
-    error::{Context as _, Result, ensure},
+    error::{Context as _, Hint as _, Result, anyhow, ensure},
     glob::Glob,
     policy::DistNames,
     relpath::RelPath,
-    wheel::DistName,
+    wheel::{DistName, PackageFilename},
 };
 
 static BUILTIN: LazyLock<Frameworks> = LazyLock::new(|| {
@@ -48,6 +48,10 @@ pub struct FrameworkSpec {
     pub preload: Vec<String>,
     /// How the part of its version that names ROCm begins: `rocm`, also for a set under development.
     pub version_prefix: Option<String>,
+    /// The step output of TheRock's scripts with the version of its wheel: `torch_version`.
+    version_output: Option<String>,
+    /// The step output with that version without its local part: `jax_version`.
+    base_version_output: Option<String>,
     /// Files with the version of the wheel in their text.
     pub version_files: Vec<RelPath>,
     /// Requirements that no index has.
@@ -183,6 +187,35 @@ impl Frameworks {
         self.framework.iter().find(has_name)
     }
 
+    /// The step outputs of TheRock's scripts with the versions of these wheels, in the order of the rows. If several
+    /// wheels give one output, the wheel of the first row does. Fails if two wheels of a row have different versions.
+    pub fn version_outputs(&self, wheels: &[PackageFilename]) -> Result<Vec<(String, String)>> {
+        let mut outputs: Vec<(String, String)> = Vec::new();
+        for row in &self.framework {
+            let is_of_row = |wheel: &&PackageFilename| {
+                self.of(&wheel.name).is_some_and(|other| std::ptr::eq(other, row))
+            };
+            let mut of_row = wheels.iter().filter(is_of_row);
+            let Some(wheel) = of_row.next() else { continue };
+            if let Some(other) = of_row.find(|other| other.version != wheel.version) {
+                return Err(anyhow!("`{wheel}` and `{other}` have different versions"))
+                    .hint("pass the wheels of one build");
+            }
+            let version = wheel.version.to_string();
+            let base = version.split('+').next().unwrap_or_default().to_owned();
+            for (output, value) in
+                [(&row.version_output, version), (&row.base_version_output, base)]
+            {
+                if let Some(name) = output
+                    && !outputs.iter().any(|(known, _)| known == name)
+                {
+                    outputs.push((name.clone(), value));
+                }
+            }
+        }
+        Ok(outputs)
+    }
+
     /// The package of a framework that users import, if a row names it.
     pub fn root_of(&self, name: &DistName) -> Option<String> {
         Some(self.of(name)?.root.as_ref()?.to_string())
@@ -274,6 +307,8 @@ fn is_named(pattern: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use itertools::Itertools as _;
+
     use super::*;
 
     fn row(name: &str) -> Option<String> {
@@ -314,6 +349,53 @@ mod tests {
         assert!(row("jax-rocm7-other").is_none() && row("jax-rocm-pjrt").is_none());
         assert!(row("cupy-rocm-7-0").is_some() && row("torch-scatter-rocm").is_some());
         assert!(row("torch-a-b-rocm").is_none());
+    }
+
+    #[test]
+    fn wheels_give_the_outputs_of_upstream() {
+        let outputs = |files: &[&str]| {
+            let wheels: Vec<PackageFilename> = files.iter().map(|it| it.parse().unwrap()).collect();
+            let outputs = Frameworks::builtin().version_outputs(&wheels);
+            let line = |(name, value): &(String, String)| format!("{name}={value}\n");
+            outputs.map(|outputs| outputs.iter().map(line).join(""))
+        };
+        let torch = [
+            "apex-1.0+rocm7.14.0-cp312-cp312-linux_x86_64.whl",
+            "numpy-2.0-cp312-cp312-linux_x86_64.whl",
+            "torch-2.12.0+rocm7.14.0-cp312-cp312-linux_x86_64.whl",
+            "torch-2.12.0+rocm7.14.0-cp313-cp313-linux_x86_64.whl",
+            "torchaudio-2.11.0+rocm7.14.0-cp312-cp312-linux_x86_64.whl",
+            "torchvision-0.27.0+rocm7.14.0-cp312-cp312-linux_x86_64.whl",
+            "triton-3.9.0+rocm7.14.0-cp312-cp312-linux_x86_64.whl",
+        ];
+        let plugin = [
+            "jax_rocm7_pjrt-0.12.0+rocm7.14.0-py3-none-linux_x86_64.whl",
+            "jax_rocm7_plugin-0.12.0+rocm7.14.0-cp312-cp312-linux_x86_64.whl",
+        ];
+        let jaxlib =
+            [&plugin[..], &["jaxlib-0.9.0+rocm7.14.0-cp312-cp312-linux_x86_64.whl"]].concat();
+        let shown = [&torch[..], &plugin, &jaxlib].map(|files| outputs(files).unwrap());
+        insta::assert_snapshot!(shown.join("\n"), @"
+        torch_version=2.12.0+rocm7.14.0
+        torchvision_version=0.27.0+rocm7.14.0
+        torchaudio_version=2.11.0+rocm7.14.0
+        triton_version=3.9.0+rocm7.14.0
+        apex_version=1.0+rocm7.14.0
+
+        jax_pjrt_version=0.12.0+rocm7.14.0
+        jax_plugin_version=0.12.0+rocm7.14.0
+        jax_version=0.12.0
+
+        jaxlib_version=0.9.0+rocm7.14.0
+        jax_version=0.9.0
+        jax_pjrt_version=0.12.0+rocm7.14.0
+        jax_plugin_version=0.12.0+rocm7.14.0
+        ");
+        let two = [
+            "torch-2.12.0-cp312-cp312-linux_x86_64.whl",
+            "torch-2.13.0-cp312-cp312-linux_x86_64.whl",
+        ];
+        insta::assert_snapshot!(outputs(&two).unwrap_err(), @"`torch-2.12.0-cp312-cp312-linux_x86_64.whl` and `torch-2.13.0-cp312-cp312-linux_x86_64.whl` have different versions");
     }
 
     #[test]

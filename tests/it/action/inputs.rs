@@ -53,6 +53,9 @@ fn what_a_command_writes_a_later_step_can_read() {
         "version --release-type nightly --base-version 7.14.0",
         "pipeline --sample --output-dir out",
         "upload frameworks --product pytorch --release-type nightly --no-check --output-dir bucket",
+        "framework version frameworks",
+        "framework version jaxlib-0.9.0+rocm7.14.0-cp312-cp312-linux_x86_64.whl \
+         jax_rocm7_plugin-0.9.0-py3-none-any.whl jax_rocm7_pjrt-0.9.0-py3-none-any.whl",
     ] {
         t.write("outputs", "");
         t.run(line).ok();

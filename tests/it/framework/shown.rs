@@ -61,6 +61,51 @@ fn a_version_names_the_set() {
 }
 
 #[test]
+fn a_workflow_reads_the_versions_of_wheels_and_the_variables_of_a_build() {
+    let t = Sandbox::new().with("GITHUB_OUTPUT", "outputs").with("GITHUB_ENV", "env");
+    let wheels =
+        ["torch-2.12.0+rocm7.14.0-cp312-cp312-linux_x86_64.whl", "apex-1.0-py3-none-any.whl"];
+    for name in wheels {
+        t.write(&format!("dist/{name}"), "");
+    }
+    t.write("dist/index.html", "");
+    let versions = "torch_version=2.12.0+rocm7.14.0\napex_version=1.0\n";
+    assert_eq!(t.run("framework version dist").ok(), versions);
+    // The names are enough: a wheel need not be on this disk.
+    assert_eq!(t.run(&format!("framework version {}", wheels.join(" "))).ok(), versions);
+    assert_has!(t.read("outputs"), "torch_version<<", "\n2.12.0+rocm7.14.0\n");
+    assert!(!t.path("env").exists(), "no set was named");
+    t.run("framework version 2.12.0 --set 7.12.0.dev0+e1a5d395").ok();
+    assert_has!(
+        t.read("env"),
+        "version_suffix<<",
+        "\n+devrocm7.12.0.dev0-e1a5d395\n",
+        "optional_build_prod_arguments<<",
+        "\n--rocm-sdk-version ==7.12.0.dev0+e1a5d395 --version-suffix +devrocm7.12.0.dev0-e1a5d395\n",
+    );
+    t.write("dist/torch-2.13.0-cp312-cp312-linux_x86_64.whl", "");
+    t.write("none/x.txt", "");
+    let refused =
+        ["dist", "none", "2.12.0"].map(|it| shown(&t.run(&format!("framework version {it}"))));
+    insta::assert_snapshot!(refused.join("\n"), @"
+    exit 2
+    error: `torch-2.12.0+rocm7.14.0-cp312-cp312-linux_x86_64.whl` and `torch-2.13.0-cp312-cp312-linux_x86_64.whl` have different versions
+
+    hint: pass the wheels of one build
+
+    exit 2
+    error: no wheel of PyTorch, JAX, or what is built for them
+
+    hint: pass the directory with the wheels of a build
+
+    exit 2
+    error: no ROCm packages for the version of `2.12.0`
+
+    hint: pass `--set`, or the path of a wheel or of a directory with wheels
+    ");
+}
+
+#[test]
 fn files_for_other_platforms_are_shown() {
     let place = Place::new();
     let mut wheel = DemoWheel::bare("fw");
