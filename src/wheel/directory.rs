@@ -425,7 +425,7 @@ mod tests {
 
     #[test]
     fn an_archive_of_more_members_than_any_package_is_refused() {
-        let mut entry = vec![0; ENTRY + 1];
+        let mut entry = [0; ENTRY + 1];
         entry[..4].copy_from_slice(ENTRY_MAGIC);
         entry[28] = 1;
         entry[ENTRY] = b'a';
