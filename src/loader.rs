@@ -125,7 +125,7 @@ impl<'a> InstalledTree<'a> {
     }
 
     /// Resolves all symlinks of a path. `None` if it leaves the tree or is a cycle.
-    fn real(&self, path: &str) -> Option<String> {
+    pub fn real(&self, path: &str) -> Option<String> {
         links::real(path, |path| self.links.get(path).map(|(_, text)| *text))
     }
 

@@ -41,7 +41,8 @@ struct AcceptEntry {
     /// Globs for paths in the package. An empty list matches everything.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     paths: Vec<String>,
-    /// A part of the text of the finding.
+    /// A part of the text of the finding. A list that is written has the fact only, without the number of
+    /// findings that were left out, which changes with the other packages.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     says: String,
     reason: String,
@@ -84,13 +85,13 @@ impl AcceptList {
 
     /// Moves the findings that the list accepts on this day out of `findings`.
     ///
-    /// `is_asked` says whether a rule was checked at all. An entry for an unchecked rule is not
-    /// reported as unused.
+    /// `shows_unused_entry` says whether the check of a rule was such that an entry which accepts nothing
+    /// is superfluous. An entry for another rule is not reported as unused.
     pub fn apply(
         &self,
         findings: &mut Vec<Finding>,
         today: &str,
-        is_asked: impl Fn(&Rule) -> bool,
+        shows_unused_entry: impl Fn(&Rule) -> bool,
     ) -> AcceptOutcome {
         let mut accepted = Vec::new();
         let mut unused = Vec::new();
@@ -113,7 +114,7 @@ impl AcceptList {
         for (entry, _) in self.accept.iter().zip(is_used).filter(|(_, is_used)| !is_used) {
             if entry.has_expired(today) {
                 unused.push(format!("{entry} was accepted until {}", entry.until));
-            } else if RULES.iter().any(|rule| entry.rule.fits(rule) && is_asked(rule)) {
+            } else if RULES.iter().any(|rule| entry.rule.fits(rule) && shows_unused_entry(rule)) {
                 unused.push(format!("{entry} matches nothing"));
             }
         }
@@ -166,7 +167,7 @@ impl AcceptEntry {
         self.rule.fits(finding.rule)
             && self.package.as_ref().is_none_or(is_in_package)
             && (self.paths.is_empty() || self.paths.iter().any(is_at_path))
-            && finding.fact.contains(&self.says)
+            && finding.text().contains(&self.says)
     }
 }
 
@@ -270,6 +271,25 @@ mod tests {
         let list = AcceptList::parse(&text.unwrap()).unwrap();
         list.apply(&mut findings, "2026-11-22", |_| true);
         assert_eq!(findings, []);
+    }
+
+    #[test]
+    fn a_list_accepts_a_cause_with_any_number_of_consequences() {
+        let consequence = Finding::new(rule::MISSING_LIBRARY, "needs `liba.so`");
+        let mut cause = Finding::new(rule::MISSING_SELECTOR, "no `rocm` sdist");
+        cause.consequences.push(consequence.clone());
+        let text = AcceptList::default().renewed(&[], &[cause.clone()], "2026-11-22").unwrap();
+        let list = AcceptList::parse(&text).unwrap();
+        cause.consequences.push(consequence.at("lib/b.so"));
+        assert_eq!(cause.text(), "no `rocm` sdist; left out 2 findings caused by it");
+        // Older lists have the number.
+        let entry = "[[accept]]\nrule = \"RW205\"\nsays = \"sdist; left out 2 findings caused by it\"\n\
+            reason = \"a\"\nuntil = 2026-11-22\n";
+        for list in [list, AcceptList::parse(entry).unwrap()] {
+            let mut findings = vec![cause.clone()];
+            list.apply(&mut findings, "2026-11-22", |_| true);
+            assert_eq!(findings, []);
+        }
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub struct CheckedPackage {
     #[as_ref(str)]
     pub file: String,
     pub size: u64,
-    pub name: Result<PackageFilename, String>,
+    pub filename: Result<PackageFilename, String>,
     /// The digest of the whole file. `None` if the caller did not ask for it.
     pub sha256: Option<Sha256>,
 }
@@ -53,7 +53,7 @@ pub struct CheckedPackage {
 impl CheckedPackage {
     /// Whether it is one of the ROCm packages, or has an invalid name.
     pub fn is_ours(&self) -> bool {
-        self.identity().is_none_or(|identity| is_ours(&identity.name))
+        self.filename().is_none_or(|identity| is_ours(&identity.name))
     }
 
     /// The directory of its family.
@@ -61,19 +61,19 @@ impl CheckedPackage {
         Some(self.file.split_once('/')?.0)
     }
 
-    /// Name and version. `None` if the file name is invalid.
-    pub fn identity(&self) -> Option<&PackageFilename> {
-        self.name.as_ref().ok()
+    /// The name, version and tag in the file name. `None` if the file name is invalid.
+    pub fn filename(&self) -> Option<&PackageFilename> {
+        self.filename.as_ref().ok()
     }
 
     /// The family or target of libraries with device code, in lower case; `None` for any other package.
     pub fn libraries_family(&self) -> Option<&str> {
-        DistNames::built_in().libraries_family(&self.identity()?.name)
+        DistNames::built_in().libraries_family(&self.filename()?.name)
     }
 
     /// The platform tag of a wheel.
     pub fn platform(&self) -> Option<&str> {
-        Some(self.identity()?.tag.as_ref()?.platform())
+        Some(self.filename()?.tag.as_ref()?.platform())
     }
 }
 
@@ -268,7 +268,7 @@ impl SdistFile {
 impl WheelFile {
     /// The normalized name of its project. `None` if the file name is invalid.
     pub fn project(&self) -> Option<&str> {
-        Some(self.package.identity()?.name.normalized())
+        Some(self.package.filename()?.name.normalized())
     }
 
     /// The members that could be read.
@@ -342,7 +342,7 @@ impl WheelFile {
 
     /// The target in the name of a device wheel. `None` for other wheels.
     pub fn device_target(&self) -> Option<Result<Target, String>> {
-        let target = DistNames::built_in().device_scope(&self.package.identity()?.name)?;
+        let target = DistNames::built_in().device_scope(&self.package.filename()?.name)?;
         Some(target.parse().map_err(|_| target.to_owned()))
     }
 }
@@ -470,7 +470,7 @@ impl SetFacts {
     pub fn selector(&self) -> Option<&SdistFile> {
         let mut sdists = self.sdists.iter().map(Arc::as_ref);
         let is_named = |identity: &PackageFilename| identity.name.normalized() == "rocm";
-        sdists.find(|sdist| sdist.package.identity().is_some_and(is_named))
+        sdists.find(|sdist| sdist.package.filename().is_some_and(is_named))
     }
 
     /// What each package that rocwheel built says of its set.

@@ -131,7 +131,9 @@ fn annotation(rule: &Rule, findings: &[&Finding]) -> Annotation {
     let mut lines: Vec<String> = findings
         .iter()
         .take(MOST_FINDINGS)
-        .map(|finding| finding.file.iter().chain(&finding.member).chain([&finding.fact]).join(": "))
+        .map(|finding| {
+            finding.file.iter().chain(&finding.member).chain([&finding.text()]).join(": ")
+        })
         .collect();
     let unshown = findings.len().saturating_sub(MOST_FINDINGS);
     if unshown > 0 {

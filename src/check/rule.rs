@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser::Serialize
 
 use crate::{
     error::{Invalid, as_text},
+    quantity::many,
     wheel::DistName,
 };
 
@@ -279,7 +280,13 @@ pub struct Finding {
     /// The project of a package that is missing or unreadable, if the finding says that. The report
     /// leaves out the findings that only follow from it. Empty if the name of the package is invalid.
     pub(super) lacks: Option<String>,
+    /// The findings that the report leaves out, because they only follow from this one. Groups of a set that
+    /// share packages may each have the same.
+    pub(super) consequences: Vec<Finding>,
 }
+
+/// The key by which findings are sorted: package, path, rule, fact.
+pub(super) type FindingOrder<'a> = (Option<&'a str>, Option<&'a str>, &'static str, &'a str);
 
 /// A path in a package, which a finding is about.
 #[derive(Clone, Copy, Debug)]
@@ -361,7 +368,14 @@ impl Findings {
 impl Finding {
     /// A finding about the whole set.
     pub fn new(rule: &'static Rule, fact: impl Into<String>) -> Self {
-        Self { rule, file: None, member: None, fact: one_line(&fact.into()), lacks: None }
+        Self {
+            rule,
+            file: None,
+            member: None,
+            fact: one_line(&fact.into()),
+            lacks: None,
+            consequences: Vec::new(),
+        }
     }
 
     #[must_use]
@@ -376,9 +390,16 @@ impl Finding {
         self
     }
 
-    /// The key by which findings are sorted: package, path, rule, fact.
-    pub fn order(&self) -> (Option<&str>, Option<&str>, &str, &str) {
+    pub(super) fn order(&self) -> FindingOrder<'_> {
         (self.file.as_deref(), self.member.as_deref(), self.rule.id, &self.fact)
+    }
+
+    /// The fact, and the number of findings that were left out because they only follow from this one.
+    pub fn text(&self) -> String {
+        match self.consequences.iter().map(Self::order).unique().count() {
+            0 => self.fact.clone(),
+            count => format!("{}; left out {} caused by it", self.fact, many(count, "finding")),
+        }
     }
 }
 
@@ -410,7 +431,7 @@ impl fmt::Display for Finding {
         if let Some(member) = &self.member {
             write!(f, "`{member}`: ")?;
         }
-        f.write_str(&self.fact)
+        f.write_str(&self.text())
     }
 }
 
@@ -422,7 +443,7 @@ impl Serialize for Finding {
         out.serialize_field("severity", &self.rule.severity)?;
         out.serialize_field("file", &self.file)?;
         out.serialize_field("member", &self.member)?;
-        out.serialize_field("fact", &self.fact)?;
+        out.serialize_field("fact", &self.text())?;
         out.serialize_field("way-out", self.rule.fix())?;
         out.end()
     }

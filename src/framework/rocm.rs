@@ -62,7 +62,7 @@ impl RocmLibraries {
         let names = DistNames::built_in();
         let version = set
             .packages()
-            .filter_map(|package| package.identity())
+            .filter_map(|package| package.filename())
             .find(|it| [&names.core, &names.selector].contains(&&it.name.to_string()))
             .map(|identity| identity.version.clone())
             .with_context(|| format!("no `{}` and no `{}` in the set", names.selector, names.core))

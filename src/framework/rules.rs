@@ -38,7 +38,7 @@ impl FrameworkCheck<'_> {
     pub fn findings(&self) -> Result<Vec<Finding>> {
         let mut set_with_wheels = self.set.clone();
         set_with_wheels.wheels.extend(self.wheels.iter().map(|it| Arc::clone(&it.facts)));
-        let missing = missing_libraries(&check::installed(&set_with_wheels));
+        let missing = missing_libraries(&check::install_tree(&set_with_wheels));
         let mut findings = Vec::new();
         for wheel in self.wheels {
             let mut check = WheelCheck {
@@ -168,7 +168,7 @@ impl WheelCheck<'_> {
             .group
             .set
             .packages()
-            .filter_map(|package| package.identity())
+            .filter_map(|package| package.filename())
             .map(|identity| &identity.name)
             .collect();
         let on_rocm = wheel

@@ -60,7 +60,7 @@ pub(super) fn render_first(report: &Report) -> String {
             0 => String::new(),
             more => format!(", and {} more", count(more)),
         };
-        let fact = message(&first.fact);
+        let fact = message(&first.text());
         let _ = writeln!(markdown, "- {}: {fact} ({}{more})", rule_title(rule), place(first));
     }
     let further = rules.len().saturating_sub(MOST_SHOWN);
@@ -92,13 +92,13 @@ fn render_rule(rule: &Rule, number: usize) -> String {
 
 /// The findings of one rule. Findings of the same fact are one row.
 fn render_block(rule: &Rule, findings: &[&Finding]) -> String {
-    let mut places_by_fact: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let mut places_by_fact: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for finding in findings {
-        places_by_fact.entry(&finding.fact).or_default().push(place(finding));
+        places_by_fact.entry(finding.text()).or_default().push(place(finding));
     }
     // A reader looks for what is wrong in most places.
     let facts =
-        places_by_fact.iter().sorted_by_key(|(fact, places)| (Reverse(places.len()), **fact));
+        places_by_fact.iter().sorted_by_key(|(fact, places)| (Reverse(places.len()), *fact));
     let mut body = String::from("| What | Where |\n| :--- | :--- |\n");
     for (fact, places) in facts.take(MOST_FACTS) {
         let mut shown = places.iter().take(MOST_PLACES).join("<br>");

@@ -36,7 +36,7 @@ pub fn facts_of_built(
     let sorted = packages.iter().sorted_by_key(|package| package.file.below());
     for package in sorted {
         let checked = CheckedPackage {
-            name: file_name(package.file.below()),
+            filename: file_name(package.file.below()),
             file: package.file.below().to_owned(),
             size: package.file.size,
             sha256: Some(package.file.sha256),

@@ -77,7 +77,7 @@ pub fn installed_member(path: String, mode: u32, file: &dyn ReadAt) -> io::Resul
 /// An installed package. `file` is the name that its wheel has or would have.
 pub fn installed_wheel(file: String, members: Vec<MemberFacts>) -> WheelFile {
     WheelFile {
-        package: CheckedPackage { name: file_name(&file), size: 0, sha256: None, file },
+        package: CheckedPackage { filename: file_name(&file), size: 0, sha256: None, file },
         unreadable: None,
         contradictions: Vec::new(),
         members,

@@ -156,7 +156,7 @@ pub fn read_sdist<'a>(
 ) -> Result<SdistFile, Interrupted> {
     let mut walk = Walk::new(source, 0, true, watch);
     let mut package =
-        CheckedPackage { file: file.to_owned(), name: file_name(file), size: 0, sha256: None };
+        CheckedPackage { file: file.to_owned(), filename: file_name(file), size: 0, sha256: None };
     let contents = read_contents(&mut walk, &package, watch);
     if let Ok(sum) = walk.finish() {
         package.sha256 = sum.sha256;
@@ -168,7 +168,7 @@ pub fn read_sdist<'a>(
 
 /// The top directory of an sdist.
 pub(super) fn top(package: &CheckedPackage) -> String {
-    package.identity().map_or("", |name| name.top()).to_owned()
+    package.filename().map_or("", |name| name.top()).to_owned()
 }
 
 /// The sdist with these files, by their path below the top directory.

@@ -224,7 +224,7 @@ impl Outline {
         portions.sort_by_key(|portion| portion.first);
         let mut wheel = WheelFile {
             package: CheckedPackage {
-                name: file_name(&self.file),
+                filename: file_name(&self.file),
                 file: self.file,
                 size: self.size,
                 sha256: None,

@@ -102,7 +102,7 @@ fn lines_of(metadata: &Metadata, platforms: &[&str]) -> impl Iterator<Item = Req
 /// Every package of ours that another package requires is in the set, in the required version.
 fn requirements(set: &SetFacts, findings: &mut Findings) {
     let mut versions_of: BTreeMap<&DistName, Vec<&Version>> = BTreeMap::new();
-    for name in set.packages().filter_map(CheckedPackage::identity) {
+    for name in set.packages().filter_map(CheckedPackage::filename) {
         versions_of.entry(&name.name).or_default().push(&name.version);
     }
     for (file, metadata) in set.metadata() {
@@ -210,7 +210,7 @@ fn selected_packages(set: &SetFacts, findings: &mut Findings) {
     let Some(file) = files.first() else { return };
     let platforms = set.platforms();
     let lines: Vec<Requirement> = metadata.iter().flat_map(|it| lines_of(it, &platforms)).collect();
-    for identity in set.wheels.iter().filter_map(|wheel| wheel.package.identity()) {
+    for identity in set.wheels.iter().filter_map(|wheel| wheel.package.filename()) {
         let name = &identity.name;
         let lines_for_name: Vec<&Requirement> =
             lines.iter().filter(|line| line.name == *name).collect();
@@ -249,7 +249,7 @@ fn selected_packages(set: &SetFacts, findings: &mut Findings) {
 fn versions(set: &SetFacts, findings: &mut Findings) {
     let mut files_of: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for package in set.packages() {
-        if let Some(name) = package.identity() {
+        if let Some(name) = package.filename() {
             files_of.entry(name.version.to_string()).or_default().push(&package.file);
         }
     }
@@ -331,7 +331,7 @@ fn builds(set: &SetFacts, findings: &mut Findings) {
     let is_legacy = coverage::is_legacy(set);
     let mut builds: BTreeMap<(String, Vec<DistInfoLine>), Vec<&str>> = BTreeMap::new();
     for (package, texts) in set.dist_infos() {
-        let (Some(name), Some(tables)) = (package.identity(), texts.tables) else {
+        let (Some(name), Some(tables)) = (package.filename(), texts.tables) else {
             continue;
         };
         let lines = dist_info_lines(texts.module, tables, is_legacy);
@@ -371,7 +371,7 @@ fn builds(set: &SetFacts, findings: &mut Findings) {
 fn duplicates(set: &SetFacts, findings: &mut Findings) {
     let mut first_files: BTreeMap<(&str, &Option<Tag>), &str> = BTreeMap::new();
     for wheel in &set.wheels {
-        let Ok(name) = &wheel.package.name else { continue };
+        let Ok(name) = &wheel.package.filename else { continue };
         let key = (name.name.normalized(), &name.tag);
         let first = *first_files.entry(key).or_insert(&wheel.package.file);
         if first != wheel.package.file {

@@ -253,7 +253,7 @@ fn expected_manifest(wheel: &WheelFile, tree: &DevelTree) -> Option<Value> {
         .iter()
         .filter_map(|devel| Some((devel.entry.path.strip_prefix(&root)?, &devel.entry.kind)))
         .collect();
-    let version = wheel.package.identity()?.version.to_string();
+    let version = wheel.package.filename()?.version.to_string();
     let manifest =
         devel_manifest::render(&version, members.iter().map(|(path, kind)| (path, *kind)));
     serde_json::from_str(&manifest).ok()
@@ -312,8 +312,10 @@ fn links(wheel: &WheelFile, tree: &DevelTree, seen: &Observed<'_>, findings: &mu
         if seen.tree.has(path) {
             continue;
         }
-        let target = join(path, text);
-        let top = target.as_deref().and_then(|target| target.split('/').next());
+        // A link may lead to another link. If the last one leads to another package, which may be in another
+        // part of the set, nothing is wrong within the tree. A cycle has no end.
+        let end = seen.tree.real(path).or_else(|| join(path, text));
+        let top = end.as_deref().and_then(|end| end.split('/').next());
         let is_inside = top.is_some() && top == root.as_ref().map(RelPath::as_str);
         let rule = if is_inside { rule::DANGLING_TREE_LINK } else { rule::DANGLING_DEVEL_LINK };
         let fact = format!("it leads to `{text}`, which does not exist");

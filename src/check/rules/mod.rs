@@ -3,8 +3,9 @@
 //!
 //! A set may be for several platforms, and a legacy set, without device wheels, for several
 //! families. Then each family has a directory with its `rocm` sdist and development files,
-//! `dist/gfx94X-dcgpu`, below the common packages. The packages that are installed together are a part,
-//! and each part is checked like a set.
+//! `dist/gfx94X-dcgpu`, below the common packages. The packages that are installed together are a group
+//! ([`InstallGroup`]), and each group is checked like a set. A part (`--part`) is something else: what one
+//! of several jobs uploads.
 
 mod complete;
 mod destination;
@@ -16,9 +17,7 @@ mod python;
 mod targets;
 mod valid;
 
-use std::collections::BTreeSet;
-
-use itertools::Itertools as _;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     archive::TarKind,
@@ -28,12 +27,11 @@ use crate::{
         coverage::Coverage,
         facts::{CheckedPackage, ContentFacts, Elf, SetFacts},
         path_facts::has_extension,
-        rule::{Finding, Findings, Rule},
+        rule::{Finding, FindingOrder, Findings, Rule},
     },
     index::identity,
     loader::{FileContents, InstalledTree},
     policy::{DistributionMode, catalog::CATALOG},
-    quantity::many,
     target::Target,
 };
 
@@ -70,12 +68,17 @@ struct Observed<'a> {
 }
 
 /// The findings about packages that are installed together, and their coverage.
-fn check_part(set: &SetFacts, options: &CheckOptions) -> (Vec<Finding>, Coverage) {
+struct GroupOutcome {
+    findings: Vec<Finding>,
+    coverage: Coverage,
+}
+
+fn check_group(set: &SetFacts, options: &CheckOptions) -> GroupOutcome {
     let ours = set.ours();
     let observed = Observed {
         all: set,
         set: &ours,
-        tree: installed(&ours),
+        tree: install_tree(&ours),
         coverage: Coverage::of(&ours),
         options,
     };
@@ -91,15 +94,15 @@ fn check_part(set: &SetFacts, options: &CheckOptions) -> (Vec<Finding>, Coverage
     ] {
         find(&observed, &mut findings);
     }
-    (findings.into_vec(), observed.coverage)
+    GroupOutcome { findings: findings.into_vec(), coverage: observed.coverage }
 }
 
 /// All packages of a set installed into one directory, with the development files unpacked.
-pub fn installed(set: &SetFacts) -> InstalledTree<'_> {
+pub fn install_tree(set: &SetFacts) -> InstalledTree<'_> {
     let mut tree = InstalledTree::default();
     for (wheel, member) in set.members() {
         let content = member.content.as_ref().ok();
-        tree.add_file(&member.path, &wheel.package.file, contents(content));
+        tree.add_file(&member.path, &wheel.package.file, file_contents(content));
     }
     for wheel in &set.wheels {
         for devel in wheel.unpacked() {
@@ -107,9 +110,10 @@ pub fn installed(set: &SetFacts) -> InstalledTree<'_> {
             match &devel.entry.kind {
                 TarKind::Directory => tree.add_directory(path),
                 TarKind::Symlink(text) => tree.add_link(path, text, &wheel.package.file),
+                // `rocm-sdk` does not unpack hard links. Another rule reports them.
                 TarKind::Hardlink(_) => {}
                 TarKind::File { .. } => {
-                    tree.add_file(path, &wheel.package.file, contents(devel.content.as_ref()));
+                    tree.add_file(path, &wheel.package.file, file_contents(devel.content.as_ref()));
                 }
             }
         }
@@ -118,7 +122,7 @@ pub fn installed(set: &SetFacts) -> InstalledTree<'_> {
     tree
 }
 
-fn contents(content: Option<&ContentFacts>) -> FileContents<'_> {
+fn file_contents(content: Option<&ContentFacts>) -> FileContents<'_> {
     match content.map(|it| &it.elf) {
         Some(Some(Elf::Read(elf))) => FileContents::Elf(&elf.facts),
         Some(None) => FileContents::Other,
@@ -126,10 +130,31 @@ fn contents(content: Option<&ContentFacts>) -> FileContents<'_> {
     }
 }
 
-/// Leaves one finding for one cause. If a package is missing or unreadable, packages that require it seem to
-/// break rules too. The finding about the cause says how many of their findings were left out.
-fn leave_out_consequences(set: &SetFacts, findings: &mut Vec<Finding>) {
-    let lacks: BTreeSet<String> = findings.iter().filter_map(|it| it.lacks.clone()).collect();
+/// Moves findings that only follow from another finding into that finding. If a package is missing or
+/// unreadable, packages that require it seem to break rules too. `of_whole` are the findings about the whole
+/// set, which may be causes as well.
+///
+/// Only a finding that the report shows may stand for others: without its cause, a consequence is the only
+/// finding from which the user learns of the defect.
+fn leave_out_consequences(
+    set: &SetFacts,
+    findings: &mut Vec<Finding>,
+    of_whole: &mut [Finding],
+    is_shown: &impl Fn(&Rule) -> bool,
+) {
+    let projects: BTreeSet<&str> =
+        set.packages().filter_map(|package| Some(package.filename()?.name.normalized())).collect();
+    // A page may promise a file of another group or another version. If this group has a package of the
+    // project, no finding follows from that.
+    let missing_in_whole = of_whole
+        .iter()
+        .filter(|finding| finding.lacks.as_deref().is_some_and(|it| !projects.contains(it)));
+    let lacks: BTreeSet<String> = findings
+        .iter()
+        .chain(missing_in_whole)
+        .filter(|finding| is_shown(finding.rule))
+        .filter_map(|finding| finding.lacks.clone())
+        .collect();
     if lacks.is_empty() {
         return;
     }
@@ -140,7 +165,8 @@ fn leave_out_consequences(set: &SetFacts, findings: &mut Vec<Finding>) {
         .map(|spec| spec.dist_name(DistributionMode::Split, None))
         .unwrap_or_default();
     let cause_of = |finding: &Finding| {
-        let file = finding.file.as_deref().filter(|_| finding.rule.is_consequence)?;
+        let is_consequence = finding.rule.is_consequence && is_shown(finding.rule);
+        let file = finding.file.as_deref().filter(|_| is_consequence)?;
         let (project, _) = identity(file)?;
         let wanted = required.get(project.normalized());
         lacks.iter().find(|lacking| {
@@ -152,28 +178,35 @@ fn leave_out_consequences(set: &SetFacts, findings: &mut Vec<Finding>) {
                 || wanted.is_none_or(|wanted| wanted.contains(*lacking))
         })
     };
-    let (consequences, mut kept): (Vec<_>, Vec<_>) =
-        findings.drain(..).partition(|finding| cause_of(finding).is_some());
-    let mut counts = consequences.iter().filter_map(cause_of).counts();
-    for cause in &mut kept {
-        // The first finding about a missing package counts its consequences.
-        let count = cause.lacks.as_ref().and_then(|project| counts.remove(project));
-        if let Some(count) = count {
-            let left_out = many(count, "finding");
-            cause.fact = format!("{}; left out {left_out} caused by it", cause.fact);
+    let mut kept = Vec::new();
+    let mut consequences_of: BTreeMap<String, Vec<Finding>> = BTreeMap::new();
+    for finding in findings.drain(..) {
+        match cause_of(&finding) {
+            Some(project) => consequences_of.entry(project.clone()).or_default().push(finding),
+            None => kept.push(finding),
         }
+    }
+    // The first finding about a missing package gets its consequences.
+    for cause in kept.iter_mut().chain(of_whole).filter(|finding| is_shown(finding.rule)) {
+        let project = cause.lacks.as_ref();
+        let consequences = project.and_then(|project| consequences_of.remove(project));
+        cause.consequences.extend(consequences.unwrap_or_default());
     }
     *findings = kept;
 }
 
-/// Applies the rules to a set. `compared` are the findings from comparing it with something else. Returns
-/// the report, and the entries of the accept list that accepted nothing.
-pub fn judge(
-    set: &SetFacts,
-    options: &CheckOptions,
-    compared: Vec<Finding>,
-) -> (Report, Vec<String>) {
-    // Pages and the place of a run are for the whole set, not for a part.
+/// The result of [`judge`].
+pub struct Judgement {
+    pub report: Report,
+    /// The entries of the accept list that accepted nothing, each with the reason.
+    pub unused_entries: Vec<String>,
+}
+
+/// Applies the rules to a set. `compared` are the findings from comparing it with something else.
+pub fn judge(set: &SetFacts, options: &CheckOptions, compared: Vec<Finding>) -> Judgement {
+    let fits_part = |rule: &Rule| !(options.is_part && rule.needs_whole_set);
+    let is_selected = |rule: &Rule| fits_part(rule) && options.selection.has(rule);
+    // Pages and the place of a run are for the whole set, not for a group.
     let mut of_whole = Findings::default();
     if let Some(published) = &set.published {
         published::find(set, published, &mut of_whole);
@@ -181,61 +214,67 @@ pub fn judge(
     if let Some(destination) = &options.destination {
         destination::find(set, destination, &mut of_whole);
     }
-    let (mut findings, coverage) = check_parts(set, options, of_whole.into_vec());
+    let GroupOutcome { mut findings, coverage } =
+        check_groups(set, options, of_whole.into_vec(), &is_selected);
     findings.extend(compared);
     findings.sort_by(|left, right| left.order().cmp(&right.order()));
-    findings.dedup();
-    let can_be_asked = |rule: &Rule| !(options.is_part && rule.needs_whole_set);
-    let is_asked = |rule: &Rule| can_be_asked(rule) && options.selection.has(rule);
-    findings.retain(|finding| can_be_asked(finding.rule));
+    findings.dedup_by(|repeated, first| {
+        let is_same = repeated.order() == first.order();
+        if is_same {
+            // Each group in which a package is missing has other consequences.
+            first.consequences.append(&mut repeated.consequences);
+        }
+        is_same
+    });
+    findings.retain(|finding| fits_part(finding.rule));
     let count_before_selection = findings.len();
-    findings.retain(|finding| is_asked(finding.rule));
+    findings.retain(|finding| is_selected(finding.rule));
     let skipped = count_before_selection - findings.len();
     // Not each check has pages, a baseline, frameworks or a destination. A check without them does not show
     // that an entry of the accept list is unused.
-    let is_always_asked = |rule: &Rule| {
+    let shows_unused_entry = |rule: &Rule| {
         let needs_more =
             matches!(rule.subject(), '7' | '8' | 'F') || destination::RULES.contains(&rule);
-        !needs_more && is_asked(rule)
+        !needs_more && is_selected(rule)
     };
     let accept = &options.accept;
     let AcceptOutcome { accepted, unused } =
-        accept.apply(&mut findings, &options.today, is_always_asked);
+        accept.apply(&mut findings, &options.today, shows_unused_entry);
     let report = Report::new(set.counts(), findings, coverage);
-    let report = Report { skipped, accepted, ..report };
-    (report, unused)
+    Judgement { report: Report { skipped, accepted, ..report }, unused_entries: unused }
 }
 
-/// The findings about the parts of a set, together with the findings about the whole set, and the coverage.
-fn check_parts(
+/// The findings about the groups of a set, together with the findings about the whole set, and the coverage.
+/// Findings that follow from a finding for which `is_shown` holds are inside that finding.
+fn check_groups(
     set: &SetFacts,
     options: &CheckOptions,
-    of_whole: Vec<Finding>,
-) -> (Vec<Finding>, Coverage) {
-    let parts = parts(set);
-    if let [_] = parts.as_slice() {
-        let (mut findings, coverage) = check_part(set, options);
-        findings.extend(of_whole);
-        leave_out_consequences(set, &mut findings);
-        return (findings, coverage);
-    }
+    mut of_whole: Vec<Finding>,
+    is_shown: &impl Fn(&Rule) -> bool,
+) -> GroupOutcome {
+    let groups = groups(set);
     let mut coverage = Coverage::default();
-    let mut findings_of_parts = Vec::new();
-    for part in &parts {
-        // A required target that another part covers need not be in this part.
-        let covers = |part: &InstallGroup, target: &Target| targets::covers(&part.set, target);
-        let mut part_options = options.clone();
-        part_options.targets.retain(|target| {
-            covers(part, target) || !parts.iter().any(|other| covers(other, target))
+    let mut findings_of_groups = Vec::new();
+    for group in &groups {
+        // A required target that another group covers need not be in this group.
+        let covers = |group: &InstallGroup, target: &Target| targets::covers(&group.set, target);
+        let mut group_options = options.clone();
+        group_options.targets.retain(|target| {
+            covers(group, target) || !groups.iter().any(|other| covers(other, target))
         });
-        let (mut findings, part_coverage) = check_part(&part.set, &part_options);
-        leave_out_consequences(&part.set, &mut findings);
-        findings_of_parts.push(findings);
-        coverage.extend(part_coverage, if part.is_windows { " (Windows)" } else { "" });
+        let mut outcome = check_group(&group.set, &group_options);
+        leave_out_consequences(&group.set, &mut outcome.findings, &mut of_whole, is_shown);
+        findings_of_groups.push(outcome.findings);
+        if groups.len() == 1 {
+            coverage = outcome.coverage;
+        } else {
+            let suffix = if group.is_windows { " (Windows)" } else { "" };
+            coverage.extend(outcome.coverage, suffix);
+        }
     }
-    let mut findings = merge_findings(&parts, &findings_of_parts);
+    let mut findings = merge_findings(&groups, &findings_of_groups);
     findings.extend(of_whole);
-    (findings, coverage)
+    GroupOutcome { findings, coverage }
 }
 
 /// The packages of one family on one platform, which are installed together.
@@ -246,27 +285,27 @@ struct InstallGroup {
     set: SetFacts,
 }
 
-/// The parts of a set, at least one.
-fn parts(set: &SetFacts) -> Vec<InstallGroup> {
+/// The groups of a set, at least one.
+fn groups(set: &SetFacts) -> Vec<InstallGroup> {
     let families: BTreeSet<&str> = set.packages().filter_map(|it| it.family()).collect();
     let of_family = |family: Option<&str>| InstallGroup {
         label: family.map_or("the set".to_owned(), |it| format!("the set of `{it}`")),
         is_windows: false,
         set: set.filtered(|package| match package.family() {
             Some(package_family) => Some(package_family) == family,
-            // The libraries of each family may be beside the common packages, and are in its part only.
+            // The libraries of each family may be beside the common packages, and are in its group only.
             None => is_for_family(package, family, &families),
         }),
     };
-    let parts: Vec<InstallGroup> = if families.is_empty() {
+    let groups_of_families: Vec<InstallGroup> = if families.is_empty() {
         vec![of_family(None)]
     } else {
         families.iter().map(|it| of_family(Some(it))).collect()
     };
-    parts.into_iter().flat_map(split_by_platform).collect()
+    groups_of_families.into_iter().flat_map(split_by_platform).collect()
 }
 
-/// Whether a common package belongs to the part of a family: it is not the libraries of another family.
+/// Whether a common package belongs to the group of a family: it is not the libraries of another family.
 fn is_for_family(
     package: &CheckedPackage,
     family: Option<&str>,
@@ -277,16 +316,16 @@ fn is_for_family(
     libraries_family.is_none_or(|name| !other_families.any(|other| other.to_lowercase() == name))
 }
 
-/// Splits a part by platform, if its wheels are for two platforms.
-fn split_by_platform(part: InstallGroup) -> Vec<InstallGroup> {
-    if part.set.platforms().len() < 2 {
-        return vec![part];
+/// Splits a group by platform, if its wheels are for two platforms.
+fn split_by_platform(group: InstallGroup) -> Vec<InstallGroup> {
+    if group.set.platforms().len() < 2 {
+        return vec![group];
     }
-    // A package for any platform is in both parts, and so is a package whose invalid name tells no platform.
+    // A package for any platform is in both groups, and so is a package whose invalid name tells no platform.
     let on = |name: &str, platform: &str, other: &str| InstallGroup {
-        label: format!("{} for {name}", part.label),
+        label: format!("{} for {name}", group.label),
         is_windows: platform == "win",
-        set: part.set.filtered(|package| {
+        set: group.set.filtered(|package| {
             let tag = package.platform().unwrap_or(&package.file);
             let is_wheel = has_extension(&package.file, "whl");
             !is_wheel || tag.contains(platform) || !tag.contains(other)
@@ -295,22 +334,32 @@ fn split_by_platform(part: InstallGroup) -> Vec<InstallGroup> {
     vec![on("Linux", "linux", "win"), on("Windows", "win", "linux")]
 }
 
-/// Merges the findings of all parts. If several parts have the package of a finding, and not all of them have
-/// the finding, it says in which part it is.
-fn merge_findings(parts: &[InstallGroup], findings_of_parts: &[Vec<Finding>]) -> Vec<Finding> {
-    let is_in_every_part =
-        |finding: &Finding| findings_of_parts.iter().all(|findings| findings.contains(finding));
+/// Merges the findings of all groups. A finding says in which group it is, unless each group that has its
+/// package has the finding too.
+fn merge_findings(groups: &[InstallGroup], findings_of_groups: &[Vec<Finding>]) -> Vec<Finding> {
+    struct Group<'a> {
+        files: BTreeSet<&'a str>,
+        findings: BTreeSet<FindingOrder<'a>>,
+    }
+    let known: Vec<Group<'_>> = groups
+        .iter()
+        .zip(findings_of_groups)
+        .map(|(group, findings)| Group {
+            files: group.set.packages().map(|package| package.file.as_str()).collect(),
+            findings: findings.iter().map(Finding::order).collect(),
+        })
+        .collect();
     let mut merged: Vec<Finding> = Vec::new();
-    for (part, part_findings) in parts.iter().zip(findings_of_parts) {
-        for finding in part_findings {
-            let part_count = finding.file.as_ref().map_or(parts.len(), |file| {
-                let has_file =
-                    |part: &&InstallGroup| part.set.packages().any(|it| it.file == *file);
-                parts.iter().filter(has_file).count()
-            });
+    for (group, findings) in groups.iter().zip(findings_of_groups) {
+        for finding in findings {
+            let may_have = |known: &&Group<'_>| {
+                finding.file.as_deref().is_none_or(|file| known.files.contains(file))
+            };
+            let mut concerned = known.iter().filter(may_have);
+            let is_in_each = concerned.all(|known| known.findings.contains(&finding.order()));
             let mut labelled = finding.clone();
-            if part_count > 1 && !is_in_every_part(finding) {
-                labelled.fact = format!("{}, in {}", finding.fact, part.label);
+            if !is_in_each {
+                labelled.fact = format!("{}, in {}", finding.fact, group.label);
             }
             merged.push(labelled);
         }

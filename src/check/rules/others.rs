@@ -126,7 +126,7 @@ fn is_named_after(path: &str, wheel: &WheelFile) -> bool {
 
 /// WHEEL names the same tags as the file.
 fn tags(wheel: &WheelFile, findings: &mut Findings) {
-    let file_tag = wheel.package.identity().and_then(|name| name.tag.as_ref());
+    let file_tag = wheel.package.filename().and_then(|name| name.tag.as_ref());
     let (Some((path, bytes)), Some(file_tag)) = (wheel.dist_info("WHEEL"), file_tag) else {
         return;
     };
@@ -175,7 +175,7 @@ fn requirements(place: PackagePath<'_>, metadata: &Metadata, findings: &mut Find
 /// An sdist has one directory, `{name}-{version}`, in which installers build its wheel.
 fn top_directory(sdist: &SdistFile, findings: &mut Findings) {
     let tops = &sdist.contents.tops;
-    let Some(name) = sdist.package.identity() else { return };
+    let Some(name) = sdist.package.filename() else { return };
     match tops.iter().collect_vec().as_slice() {
         [] => {}
         [top] if is_top_of(top, name) => {}

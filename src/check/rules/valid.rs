@@ -32,7 +32,7 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
         self::sdist(sdist, findings);
     }
     for wheel in &seen.all.wheels {
-        if let (Some(name), Some(metadata)) = (wheel.package.identity(), wheel.metadata())
+        if let (Some(name), Some(metadata)) = (wheel.package.filename(), wheel.metadata())
             && let Some(fact) = no_python(name, &metadata)
         {
             findings.of(rule::TAG_AND_PYTHON_DISAGREE, &wheel.package.file, fact);
@@ -48,7 +48,7 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
 /// Every installer reads the archive of a wheel in the same way, and the wheel has what its RECORD lists.
 pub(super) fn archive(wheel: &WheelFile, findings: &mut Findings) {
     let file = &wheel.package.file;
-    if let Err(why) = &wheel.package.name {
+    if let Err(why) = &wheel.package.filename {
         findings.cause(rule::UNREADABLE_PACKAGE, file, None, why);
     }
     for why in &wheel.contradictions {
@@ -56,7 +56,7 @@ pub(super) fn archive(wheel: &WheelFile, findings: &mut Findings) {
     }
     // Without the members there is nothing to compare.
     if let Some(why) = &wheel.unreadable {
-        let project = wheel.package.identity().map(|it| &it.name);
+        let project = wheel.package.filename().map(|it| &it.name);
         return findings.cause(rule::UNREADABLE_PACKAGE, file, project, why);
     }
     for member in &wheel.members {
@@ -183,7 +183,7 @@ fn mismatch(row: &RecordRow, content: &ContentFacts, is_ours: bool) -> Option<St
 fn metadata(wheel: &WheelFile, findings: &mut Findings) {
     let rule = rule::METADATA_DISAGREES;
     let metadata_file = dist_info(wheel, "METADATA", rule, findings);
-    let (Some((path, bytes)), Ok(name)) = (metadata_file, &wheel.package.name) else {
+    let (Some((path, bytes)), Ok(name)) = (metadata_file, &wheel.package.filename) else {
         return;
     };
     let place = PackagePath::new(wheel, path);
@@ -320,7 +320,7 @@ fn python_of(tag: &Tag) -> Option<u64> {
 fn wheel_text(wheel: &WheelFile, findings: &mut Findings) {
     let rule = rule::METADATA_DISAGREES;
     let wheel_file = dist_info(wheel, "WHEEL", rule, findings);
-    let tag = wheel.package.identity().and_then(|name| name.tag.as_ref());
+    let tag = wheel.package.filename().and_then(|name| name.tag.as_ref());
     let (Some((path, bytes)), Some(outside)) = (wheel_file, tag) else {
         return;
     };
@@ -348,11 +348,11 @@ fn wheel_text(wheel: &WheelFile, findings: &mut Findings) {
 /// Every path in an sdist stays in the directory of the sdist, and its metadata agrees with its file name.
 pub(super) fn sdist(sdist: &SdistFile, findings: &mut Findings) {
     let file = sdist.package.file.as_str();
-    let project = sdist.package.identity().map(|it| &it.name);
-    if let Err(why) = &sdist.package.name {
+    let project = sdist.package.filename().map(|it| &it.name);
+    if let Err(why) = &sdist.package.filename {
         findings.cause(rule::UNREADABLE_PACKAGE, file, None, why);
     }
-    match (&sdist.metadata, sdist.package.identity()) {
+    match (&sdist.metadata, sdist.package.filename()) {
         (Err(why), _) => findings.cause(rule::UNREADABLE_PACKAGE, file, project, why),
         (Ok(inside), Some(name)) => {
             compare(PackagePath::new(file, "PKG-INFO"), inside, name, findings);

@@ -17,8 +17,8 @@ use super::World;
 use crate::{
     atomic,
     check::{
-        self, AcceptList, CheckOptions, Destination, Finding, RULES, Report, RulePattern,
-        RuleSelection, SetFacts, Severity,
+        self, AcceptList, CheckOptions, Destination, Finding, Judgement, RULES, Report,
+        RulePattern, RuleSelection, SetFacts, Severity,
     },
     commands::{
         args::{AccessArgs, Jobs, SetArg, Variables, unusual},
@@ -266,14 +266,14 @@ pub fn ensure_installable(
 /// Fails if a package of a set that is about to be used is damaged, replaced or hostile. Other
 /// errors do not count: the publisher of the set may have accepted them.
 pub fn ensure_undamaged(set: &SetFacts, place: &str) -> Result<()> {
-    let (report, _) = check::judge(set, &CheckOptions::default(), Vec::new());
+    let Judgement { report, .. } = check::judge(set, &CheckOptions::default(), Vec::new());
     let mut findings = report.findings.iter();
     let is_damage = |it: &&Finding| it.rule.severity == Severity::Error && it.rule.is_damage;
     let Some(finding) = findings.find(is_damage) else {
         return Ok(());
     };
     let file = finding.file.as_deref().unwrap_or("a page");
-    Err(No(format!("`{file}` of `{place}` is damaged: {}", finding.fact))).hint(format!(
+    Err(No(format!("`{file}` of `{place}` is damaged: {}", finding.text()))).hint(format!(
         "`rocwheel check {place}` names everything that is wrong; build or copy the file again"
     ))
 }
@@ -323,8 +323,8 @@ impl Policy {
             is_part: self.is_part,
             destination: self.destination.clone(),
         };
-        let (report, unused) = check::judge(set, &options, compared);
-        for entry in unused {
+        let Judgement { report, unused_entries } = check::judge(set, &options, compared);
+        for entry in unused_entries {
             let list = self.accept.accept.as_deref().unwrap_or(Path::new(""));
             let shown = list.display();
             world.console.warn(format!("{entry}: remove it from `{shown}`, or write it again"));

@@ -14,9 +14,7 @@ use super::{
     packages::{is_stub, is_twice},
 };
 use crate::{
-    check::{
-        CheckOptions, Finding, Rule, RuleSelection, SetFacts, installed as installed_tree, judge,
-    },
+    check::{CheckOptions, Finding, Judgement, Rule, RuleSelection, SetFacts, install_tree, judge},
     index::is_ours,
     install::{
         installed_package::InstalledPackage, runtime::RuntimeFacts, site_packages::SitePackages,
@@ -44,7 +42,7 @@ pub(super) fn findings(site: &SitePackages, is_whole: bool, repair: &Repair<'_>)
         },
         ..CheckOptions::default()
     };
-    let (report, _) = judge(&set_of(site), &options, Vec::new());
+    let Judgement { report, .. } = judge(&set_of(site), &options, Vec::new());
     let mut diagnoses = Vec::new();
     for (rule, mut findings) in report.by_rule() {
         // That a package is there in two versions is a cause of its own.
@@ -70,8 +68,8 @@ fn of_rule(
     let shown = findings.iter().take(MOST).map(|finding| {
         let package = finding.file.as_ref().map(|file| name_of(site, file));
         match finding.member.as_ref().or(package.as_ref()) {
-            Some(place) => format!("`{place}`: {}", finding.fact),
-            None => finding.fact.clone(),
+            Some(place) => format!("`{place}`: {}", finding.text()),
+            None => finding.text(),
         }
     });
     let hidden = findings.len().saturating_sub(MOST);
@@ -117,7 +115,7 @@ pub(super) fn host_libraries(site: &SitePackages, runtime: &RuntimeFacts) -> Vec
         .filter_map(|member| member.path.rsplit('/').next())
         .collect();
     let mut needed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for library in missing_libraries(&installed_tree(&set)) {
+    for library in missing_libraries(&install_tree(&set)) {
         // What a package has may be found once another library is loaded.
         let is_known = library.is_found_with_others || names.contains(library.name.as_str());
         if !is_known && !runtime.has_library(&library.name) {

@@ -2,7 +2,11 @@
 
 use std::path::PathBuf;
 
-use super::{Set, after, broken::edits::CORE};
+use super::{
+    Set, after,
+    broken::edits::CORE,
+    windows::{self, dll},
+};
 
 #[test]
 fn a_missing_package_is_not_buried() {
@@ -58,5 +62,44 @@ fn each_family_of_a_set_in_the_older_form_is_a_set() {
     exit 1
     the set
       error   RW205 missing-selector: no `rocm` sdist among 6 packages, in the set of `gfx110X-all`
+    ");
+}
+
+#[test]
+fn a_finding_that_every_group_with_its_package_has_is_reported_once() {
+    let set = windows::both(&dll(&[], &["KERNEL32.dll"]), &[]);
+    set.add("rocm_sdk_core-0.99.1.dev0-py3-none-linux", "_rocm_sdk_core/lib/a.pdb");
+    for_families(&set, &["rocm-0", "rocm_sdk_devel"]);
+    insta::assert_snapshot!(set.found(&["--select", "RW605"]), @"
+    exit 0
+    rocm_sdk_core.whl
+      warning RW605 debug-leftover: `_rocm_sdk_core/lib/a.pdb`: a leftover of building or debugging
+    ");
+}
+
+#[test]
+fn a_finding_that_is_not_shown_stands_for_no_other() {
+    let set = Set::new();
+    set.remove(CORE);
+    let arguments: [&[&str]; 2] = [&["--ignore", "RW201"], &["--select", "RW4"]];
+    for arguments in arguments {
+        assert_has!(set.found(arguments), "exit 1", "RW401 missing-library");
+    }
+    // A finding of a rule that is ignored is skipped, not left out.
+    let shown = set.found(&["--ignore", "RW401"]);
+    assert!(!shown.contains("left out 108"), "{shown}");
+}
+
+#[test]
+fn a_promised_file_that_is_missing_is_a_cause_in_its_group() {
+    let set = windows::both(&dll(&[], &["KERNEL32.dll"]), &[]);
+    set.index();
+    set.remove("rocm_sdk_core-0.99.1.dev0-py3-none-linux");
+    insta::assert_snapshot!(set.found(&["--ignore", "RW201,RW202,RW213,RW5"]), @"
+    exit 1
+    rocm_sdk_core.whl
+      error   RW701 promised-file-missing: it does not exist, but is listed by `SHA256SUMS`, `index.html`, `set.json`, `simple/rocm-sdk-core/`; left out 12 findings caused by it
+    rocm_sdk_device_gfx1100-0.99.1.dev0-py3-none-win_amd64.whl
+      error   RW305 empty-device-wheel: it has no file for `gfx1100`
     ");
 }

@@ -189,9 +189,9 @@ fn each_library_finds_its_code() {
       warning RW312 unasked-archive: `_rocm_sdk_libraries/.kpack/rccl_lib_gfx942.kpack`: no library uses `comm-libs/rccl/stage/lib/librccl.so.1.0#0` or its other code
       error   RW309 unresolved-kpack: `_rocm_sdk_libraries/lib/librccl.so.1`: no package has `_rocm_sdk_libraries/.kpack/nccl_lib_*.kpack` for any target
     a library that was moved loses its archives
-      warning RW505 dangling-tree-link: `_rocm_sdk_devel/lib/librccl.so`: it leads to `librccl.so.1`, which does not exist
+      error   RW504 dangling-devel-link: `_rocm_sdk_devel/lib/librccl.so`: it leads to `librccl.so.1`, which does not exist
       error   RW504 dangling-devel-link: `_rocm_sdk_devel/lib/librccl.so.1`: it leads to `../../_rocm_sdk_libraries/lib/librccl.so.1`, which does not exist
-      warning RW505 dangling-tree-link: `_rocm_sdk_devel/lib/librccl.so.1.0`: it leads to `librccl.so.1`, which does not exist
+      error   RW504 dangling-devel-link: `_rocm_sdk_devel/lib/librccl.so.1.0`: it leads to `librccl.so.1`, which does not exist
       warning RW312 unasked-archive: `_rocm_sdk_libraries/.kpack/rccl_lib_gfx1100.kpack`: no library uses `comm-libs/rccl/stage/lib/librccl.so.1.0#0` or its other code
       warning RW312 unasked-archive: `_rocm_sdk_libraries/.kpack/rccl_lib_gfx942.kpack`: no library uses `comm-libs/rccl/stage/lib/librccl.so.1.0#0` or its other code
       error   RW213 unkept-promise: its Python needs `lib/librccl.so*` (library `rccl`), which is missing; artifact `rccl_lib` has it

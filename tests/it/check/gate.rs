@@ -1,6 +1,10 @@
 //! Nothing is published that was not checked: not in parts, not by `index`, not under another's name.
 
-use super::{Outcome, Set, add, run, sample};
+use super::{
+    Outcome, Set, add,
+    broken::edits::{link, tree},
+    only, run, sample,
+};
 use crate::support::prelude::*;
 
 /// A copy of the sample as `build` left it: `dist` with the `set.json` that describes it.
@@ -77,6 +81,17 @@ fn a_part_that_is_broken_is_refused() {
     assert!(!to.exists());
     let (code, text) = upload(set.0.path(), &to, &["--part", "--no-check"]);
     assert_eq!(code, 0, "{text}");
+}
+
+#[test]
+fn a_part_shows_what_dangles_in_its_tree_and_not_what_leads_to_another_part() {
+    let set = Set::new();
+    tree(&set, |entries| entries.push(link("lib/b", "gone")));
+    for package in ["rocm-", "rocm_sdk_core", "rocm_profiler", "rocm_sdk_libraries"] {
+        set.remove(package);
+    }
+    let (_, text) = upload(set.0.path(), &set.0.path().join("out"), &["--part"]);
+    insta::assert_snapshot!(only("RW505 dangling-tree-link: ", &text), @"warning RW505 dangling-tree-link: `_rocm_sdk_devel/lib/b`: it leads to `gone`, which does not exist");
 }
 
 #[test]

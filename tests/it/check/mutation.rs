@@ -63,7 +63,7 @@ fn damage(bytes: &mut Vec<u8>, dice: &mut Dice) -> String {
 }
 
 fn is_found(set: &SetFacts) -> bool {
-    let (report, _) = check::judge(set, &CheckOptions::default(), Vec::new());
+    let report = check::judge(set, &CheckOptions::default(), Vec::new()).report;
     !report.findings.is_empty()
 }
 

@@ -111,7 +111,7 @@ const GFX1100: &str = "rocm_sdk_device_gfx1100";
 const DLL: &str = "_rocm_sdk_libraries/bin/rocblas.dll";
 
 /// The sample with wheels for Windows beside those for Linux.
-fn both(library: &[u8], archives: &[(&str, Vec<u8>)]) -> Set {
+pub(super) fn both(library: &[u8], archives: &[(&str, Vec<u8>)]) -> Set {
     let set = Set::new();
     for start in ["rocm_sdk_core", "rocm_sdk_devel"] {
         for_windows(&set, start, |_| ());

@@ -192,7 +192,7 @@ impl Turns {
             selection: RuleSelection { select: vec!["RW7".parse().unwrap()], ignore: Vec::new() },
             ..CheckOptions::default()
         };
-        let (report, _) = check::judge(&facts, &options, Vec::new());
+        let report = check::judge(&facts, &options, Vec::new()).report;
         let findings = report.findings.iter().map(|it| {
             let file = it.file.as_deref().unwrap_or("the set");
             format!("{file}\n  {it}\n").replace(&self.server.url, "URL/")

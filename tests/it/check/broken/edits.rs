@@ -191,10 +191,10 @@ pub(super) fn drop_device(set: &Set, ends: &[&str]) {
 }
 
 /// An entry of the development files, and its content.
-pub(super) type Entry = (TarEntry, Vec<u8>);
+pub(in crate::check) type Entry = (TarEntry, Vec<u8>);
 
 /// Rewrites the development files; the manifest stays.
-pub(super) fn tree(set: &Set, edit: impl FnOnce(&mut Vec<Entry>)) {
+pub(in crate::check) fn tree(set: &Set, edit: impl FnOnce(&mut Vec<Entry>)) {
     bytes(set, DEVEL, "_devel.tar", |bytes| {
         let mut reader = TarReader::new(bytes.as_slice(), u64::MAX);
         let mut entries = Vec::new();
@@ -213,7 +213,7 @@ pub(super) fn tree(set: &Set, edit: impl FnOnce(&mut Vec<Entry>)) {
     });
 }
 
-pub(super) fn link(path: &str, text: &str) -> Entry {
+pub(in crate::check) fn link(path: &str, text: &str) -> Entry {
     let path = format!("_rocm_sdk_devel/{path}").parse().unwrap();
     let kind = TarKind::Symlink(text.to_owned());
     (TarEntry { path, kind }, Vec::new())

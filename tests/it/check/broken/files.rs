@@ -204,29 +204,29 @@ pub(super) const UNSEEN: &[Damage] = &[
 fn programs_and_libraries() {
     insta::assert_snapshot!(found(HOST), @"
     libhipfft is gone
-      warning RW505 dangling-tree-link: `_rocm_sdk_devel/lib/libhipfft.so`: it leads to `libhipfft.so.0`, which does not exist
+      error   RW504 dangling-devel-link: `_rocm_sdk_devel/lib/libhipfft.so`: it leads to `libhipfft.so.0`, which does not exist
       error   RW504 dangling-devel-link: `_rocm_sdk_devel/lib/libhipfft.so.0`: it leads to `../../_rocm_sdk_libraries/lib/libhipfft.so.0`, which does not exist
-      warning RW505 dangling-tree-link: `_rocm_sdk_devel/lib/libhipfft.so.0.0`: it leads to `libhipfft.so.0`, which does not exist
+      error   RW504 dangling-devel-link: `_rocm_sdk_devel/lib/libhipfft.so.0.0`: it leads to `libhipfft.so.0`, which does not exist
       error   RW213 unkept-promise: its Python needs `lib/libhipfft.so*` (library `hipfft`), which is missing; artifact `fft_lib` has it
     libMIOpen is gone
-      warning RW505 dangling-tree-link: `_rocm_sdk_devel/lib/libMIOpen.so`: it leads to `libMIOpen.so.1`, which does not exist
+      error   RW504 dangling-devel-link: `_rocm_sdk_devel/lib/libMIOpen.so`: it leads to `libMIOpen.so.1`, which does not exist
       error   RW504 dangling-devel-link: `_rocm_sdk_devel/lib/libMIOpen.so.1`: it leads to `../../_rocm_sdk_libraries/lib/libMIOpen.so.1`, which does not exist
-      warning RW505 dangling-tree-link: `_rocm_sdk_devel/lib/libMIOpen.so.1.0`: it leads to `libMIOpen.so.1`, which does not exist
+      error   RW504 dangling-devel-link: `_rocm_sdk_devel/lib/libMIOpen.so.1.0`: it leads to `libMIOpen.so.1`, which does not exist
       error   RW213 unkept-promise: its Python needs `lib/libMIOpen.so*` (library `miopen`), which is missing; artifact `miopen_lib` has it
     libamdhip64 is gone
       error   RW401 missing-library: `_rocm_profiler/lib/librocprof-sys.so`: needs `libamdhip64.so.7`, which is not on its run path: $ORIGIN:$ORIGIN/../../_rocm_sdk_core/lib:$ORIGIN/../../_rocm_sdk_core/lib/llvm/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib
       error   RW401 missing-library: `_rocm_profiler/lib/librocprof-sys.so.1`: needs `libamdhip64.so.7`, which is not on its run path: $ORIGIN:$ORIGIN/../../_rocm_sdk_core/lib:$ORIGIN/../../_rocm_sdk_core/lib/llvm/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib
       error   RW213 unkept-promise: its Python needs `lib/libamdhip64.so*` (library `amdhip64`), which is missing; artifact `core-hip_lib` has it
-      warning RW505 dangling-tree-link: `_rocm_sdk_devel/lib/libamdhip64.so`: it leads to `libamdhip64.so.7`, which does not exist
+      error   RW504 dangling-devel-link: `_rocm_sdk_devel/lib/libamdhip64.so`: it leads to `libamdhip64.so.7`, which does not exist
       error   RW504 dangling-devel-link: `_rocm_sdk_devel/lib/libamdhip64.so.7`: it leads to `../../_rocm_sdk_core/lib/libamdhip64.so.7`, which does not exist
-      warning RW505 dangling-tree-link: `_rocm_sdk_devel/lib/libamdhip64.so.7.1.0`: it leads to `libamdhip64.so.7`, which does not exist
+      error   RW504 dangling-devel-link: `_rocm_sdk_devel/lib/libamdhip64.so.7.1.0`: it leads to `libamdhip64.so.7`, which does not exist
       … and 8 more
     libroctx64 is gone
       error   RW213 unkept-promise: its Python needs `lib/libroctx64.so*` (library `roctx64`), which is missing; artifact `rocprofiler-sdk_lib` has it
       error   RW401 missing-library: `_rocm_sdk_core/lib/libroctracer64.so.4`: needs `libroctx64.so.4`, which is not on its run path: $ORIGIN:$ORIGIN/../../_rocm_sdk_core/lib/llvm/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib
-      warning RW505 dangling-tree-link: `_rocm_sdk_devel/lib/libroctx64.so`: it leads to `libroctx64.so.4`, which does not exist
+      error   RW504 dangling-devel-link: `_rocm_sdk_devel/lib/libroctx64.so`: it leads to `libroctx64.so.4`, which does not exist
       error   RW504 dangling-devel-link: `_rocm_sdk_devel/lib/libroctx64.so.4`: it leads to `../../_rocm_sdk_core/lib/libroctx64.so.4`, which does not exist
-      warning RW505 dangling-tree-link: `_rocm_sdk_devel/lib/libroctx64.so.4.1`: it leads to `libroctx64.so.4`, which does not exist
+      error   RW504 dangling-devel-link: `_rocm_sdk_devel/lib/libroctx64.so.4.1`: it leads to `libroctx64.so.4`, which does not exist
     rocgdb is gone
       error   RW213 unkept-promise: its Python needs `bin/rocgdb` (command `rocgdb`), which is missing; artifact `rocgdb_run` has it
       error   RW504 dangling-devel-link: `_rocm_sdk_devel/bin/rocgdb`: it leads to `../../_rocm_sdk_core/bin/rocgdb`, which does not exist
