@@ -1,6 +1,6 @@
 //! docs/migrate.md names every flag of the scripts, and only flags that our commands have.
 
-use crate::support::prelude::*;
+use crate::{publish::packages::wheel, support::prelude::*};
 
 /// The part of the page for some scripts: the rows of its table.
 struct Section {
@@ -109,6 +109,93 @@ fn a_job_of_therock_works_with_other_names_of_programs() {
     }
     assert!(t.path("job_summary.md").exists());
     assert!(t.path("published/42-linux/python/rocm-0.99.1.dev0.tar.gz").exists());
+}
+
+/// A script of the table of commands, and the command of its row as somebody would run it on the sample.
+const COMMANDS_OF_ROWS: [(&str, &str); 17] = [
+    (
+        "fetch_artifacts.py",
+        "fetch --artifact-group multi-arch-release --run-id 42 --input-dir bucket --output-dir artifacts",
+    ),
+    (
+        "artifact_manager.py fetch",
+        "fetch --amdgpu-families gfx94X-dcgpu --run-id 42 --input-dir bucket --output-dir few",
+    ),
+    (
+        "install_rocm_from_artifacts.py",
+        "fetch --flatten --run-id 42 --input-dir bucket --output-dir rocm",
+    ),
+    ("compute_rocm_package_version.py", "version --release-type nightly --base-version 7.14.0"),
+    ("build_python_packages.py", "build --artifact-dir artifacts --output-dir packages"),
+    (
+        "upload_python_packages.py",
+        "upload packages --artifact-group multi-arch-release --layout flat --run-id 42 --output-dir published",
+    ),
+    ("indexer.py", "index packages"),
+    ("write_artifacts_bucket_info.py", "place --run-id 42 --offline"),
+    ("expand_amdgpu_families.py", "targets --amdgpu-families gfx94X-dcgpu"),
+    ("verify_artifacts.py", "diff packages packages"),
+    ("promote_packages.py", "promote candidate --to release --into promoted"),
+    (
+        "publish_rocm_to_release_buckets.py",
+        "promote candidate --to same --layout product --into stream",
+    ),
+    (
+        "publish_pytorch_to_release_bucket.py",
+        "upload frameworks --product pytorch --release-type nightly --no-check --output-dir bucket2",
+    ),
+    ("write_product_release_bucket_info.py", "place --product pytorch --release-type nightly"),
+    ("determine_version.py", "framework version 2.12.0 --set packages"),
+    ("write_torch_versions.py", "framework version frameworks"),
+    ("none", "check packages"),
+];
+/// The rows whose commands need a network or binaries with device code; other tests run these.
+const ROWS_OF_OTHER_TESTS: [&str; 9] = [
+    "find_latest_artifacts.py",
+    "find_artifacts_for_commit.py",
+    "packaging/python/generate_s3_index.py",
+    "manage.py",
+    "update_dependencies.py",
+    "setup_venv.py",
+    "split_artifacts.py",
+    "kpack_tool.py list",
+    "split_python_wheels.py",
+];
+
+#[test]
+#[ignore = "slow"]
+fn the_command_of_each_script_runs() {
+    let t = Sandbox::new().with("GITHUB_REPOSITORY", "ROCm/TheRock");
+    sample().write_archives(&t.path("bucket"));
+    wheel(&t.path("frameworks"), "torch", "2.12.0", "");
+    let page = fs_err::read_to_string(super::root().join("docs/migrate.md")).unwrap();
+    let (_, table) = page.split_once("## Which command?\n").unwrap();
+    let rows = table.lines().skip(1).skip_while(|line| !line.starts_with("| ")).skip(2);
+    let rows = rows.map_while(|line| line.strip_prefix("| "));
+    for row in rows {
+        let mut cells = row.split(" | ");
+        let script = cells.next().unwrap().split(',').next().unwrap();
+        let script = script.split('`').nth(1).unwrap_or(script);
+        let command = cells.next().unwrap();
+        if ROWS_OF_OTHER_TESTS.contains(&script) {
+            continue;
+        }
+        let line = COMMANDS_OF_ROWS.iter().find(|(name, _)| *name == script);
+        let (_, line) = line.unwrap_or_else(|| panic!("no line for `{script}`"));
+        // The command of the row with the same verb, and all of its flags.
+        let verb = line.split(' ').next().unwrap();
+        let mut commands = command.split('`').filter_map(|it| it.strip_prefix("rocwheel "));
+        let words = commands.find(|it| it.split(' ').next() == Some(verb));
+        let words = words.unwrap_or_else(|| panic!("`{script}`: no `rocwheel {verb}`"));
+        let names = words.split(' ').filter(|it| !it.chars().all(|c| c.is_ascii_uppercase()));
+        for name in names.filter(|it| !it.contains("://")) {
+            assert!(line.contains(name), "`{script}`: `{line}` lacks `{name}`");
+        }
+        if script == "promote_packages.py" {
+            t.run("build --artifact-dir artifacts --version 7.14.0rc1 --output-dir candidate").ok();
+        }
+        t.run(&format!("{line} --quiet")).ok();
+    }
 }
 
 #[test]
