@@ -81,7 +81,6 @@ fn inodes(dist: &Path) -> Vec<u64> {
 }
 
 #[test]
-#[ignore = "slow"]
 fn without_a_change_every_wheel_is_taken_over_as_a_whole() {
     let place = built("nothing");
     let dist = place.join("out/dist");

@@ -251,7 +251,6 @@ fn wrong_bytes_are_an_error_and_the_next_fetch_repairs_them() {
 }
 
 #[test]
-#[ignore = "slow"]
 fn an_archive_that_is_replaced_while_it_is_read_is_never_mixed() {
     let bucket = filled(sample(), false);
     let (remote, new) = (Remote::new(&bucket), archive("blas_lib_gfx1100"));

@@ -79,7 +79,6 @@ fn the_newest_run_that_has_packages_is_installed() {
 }
 
 #[test]
-#[ignore = "slow"]
 fn a_search_without_packages_says_what_it_has_skipped() {
     let two = [ended(7, 1), ended(9, 3)];
     let cases: [(&[Value], &str); 7] = [

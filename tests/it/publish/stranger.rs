@@ -119,7 +119,6 @@ fn lines_of_page(html: &str, address: &str) -> Vec<String> {
 }
 
 #[test]
-#[ignore = "slow"]
 fn a_line_that_names_no_index_would_take_the_strangers() {
     let machine = Machine::new();
     for line in ["pip install rocm", "uv pip install rocm"] {

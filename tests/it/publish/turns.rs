@@ -241,7 +241,6 @@ fn every_address_of_ours_survives_the_indexer() {
 }
 
 #[test]
-#[ignore = "slow"]
 fn packages_of_others_stay_in_the_index() {
     for layout in LAYOUTS {
         let turns = Turns::new();
