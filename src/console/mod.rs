@@ -7,6 +7,7 @@
 pub(crate) mod captured;
 mod progress;
 mod settings;
+mod shown_program;
 #[cfg(test)]
 mod tests;
 mod workflow;
@@ -33,6 +34,7 @@ use self::settings::{LogReader, Show, Terminals, Verbosity};
 pub use self::{
     progress::{JoinedProgress, Progress},
     settings::{ConsoleSettings, Options, OutputFormat},
+    shown_program::ShownProgram,
     workflow::{Annotation, AnnotationLevel},
 };
 use crate::error::{self, Context, Error, Exit, Result, Stop};
@@ -233,12 +235,6 @@ impl Console {
         if self.is_watched() {
             self.talk.status(NOTE, "Next", &command.to_string());
         }
-    }
-
-    /// Lets a program write to the terminal or the log, so that the user sees what the program does. stdout is
-    /// for the answer of this program, so both streams of the other program go to stderr.
-    pub fn lend(&self, command: &mut std::process::Command) {
-        command.stdout(io::stderr()).stderr(io::stderr());
     }
 
     /// Whether only warnings and errors are printed.

@@ -216,20 +216,19 @@ fn ask(command: &mut Command) -> Result<String> {
 /// program fails, the answer is no, and `failure` says what that means.
 pub fn run(command: &mut Command, failure: &str, world: &World) -> Result<()> {
     let name = command.get_program().display().to_string();
-    world.console.lend(command);
-    let mut child = command
-        .spawn()
+    let mut program = world
+        .console
+        .start(command)
         .with_context(|| format!("failed to run `{name}`"))
         .hint("`--installer` and `--python` name another program")?;
     loop {
         // This is asked first, because Ctrl-C in a terminal ends the program too. Its exit code would then be
         // reported as a failure.
         if let Err(stopped) = world.stop.check() {
-            let _ = child.kill();
-            child.wait()?;
+            program.kill()?;
             return Err(stopped.into());
         }
-        match child.try_wait()? {
+        match program.try_wait()? {
             None => sleep(PAUSE),
             Some(status) if status.success() => return Ok(()),
             Some(status) => {

@@ -115,6 +115,21 @@ fn what_somebody_makes_at_the_path_meanwhile_stays() {
     }
 }
 
+/// `rocwheel install … 2>&1 | head -2`: the installer writes more lines than somebody reads.
+#[test]
+fn an_install_whose_messages_are_not_read_goes_on() {
+    let set = built(sample());
+    for installer in ["uv", "pip"] {
+        let t = sandbox();
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let line = format!("install '{}' --target gfx942 --installer {installer}", set.display());
+        let status = t.command(&line).stderr(writer).status().unwrap();
+        assert!(status.success(), "{installer}: {status}");
+        assert_installed(&t.path(".venv"), &["gfx942"]);
+    }
+}
+
 #[test]
 fn environments_beside_each_other_are_locked_apart() {
     let (t, set) = (sandbox(), built(sample()));
