@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use itertools::Itertools as _;
 use serde::{Deserialize, Serialize};
 
 pub use crate::check::facts::Cell;
@@ -66,8 +67,8 @@ struct TargetCode<'a> {
 #[derive(Debug, PartialEq, Eq)]
 pub struct CoverageGap<'a> {
     pub library: &'a str,
-    /// The targets for which the library has code.
-    pub covered: Vec<&'a str>,
+    /// The targets for which the library has code: `gfx942`, or `gfx942:xnack+` if that code needs XNACK.
+    pub covered: Vec<String>,
 }
 
 impl Coverage {
@@ -113,28 +114,28 @@ impl Coverage {
             let file = &wheel.package.file;
             let row = coverage.libraries.entry(code.library).or_default();
             row.is_needed |= !code.is_optional;
-            if code.needs_xnack && !row.cells.contains_key(target.as_str()) {
-                row.only_with_xnack.insert(target.to_string(), file.clone());
-                continue;
-            }
-            row.cells.entry(target.to_string()).or_default().add(code.cell);
             if row.file.is_empty() {
                 row.file.clone_from(file);
+            }
+            if code.needs_xnack && !row.cells.contains_key(target.as_str()) {
+                row.only_with_xnack.insert(target.to_string(), file.clone());
+            } else {
+                row.cells.entry(target.to_string()).or_default().add(code.cell);
             }
         }
         coverage
     }
 
-    /// Adds the rows of another part of the set, with `suffix` after their names.
+    /// Adds the rows of another group of the set, with `suffix` after their names.
     pub fn extend(&mut self, other: Self, suffix: &str) {
         self.targets.extend(other.targets);
         self.targets.sort();
         self.targets.dedup();
         for (library, row) in other.libraries {
-            let sum = self.libraries.entry(library + suffix).or_default();
-            // Several parts may share the files of a library, so their cells are not added up.
+            let merged = self.libraries.entry(library + suffix).or_default();
+            // Several groups may share the files of a library, so their cells are not added up.
             for (target, cell) in row.cells {
-                let known = sum.cells.entry(target).or_default();
+                let known = merged.cells.entry(target).or_default();
                 if cell.bytes > known.bytes {
                     *known = cell;
                 }
@@ -161,9 +162,10 @@ impl Coverage {
                 !row.cells.contains_key(name) && !row.only_with_xnack.contains_key(name)
             })
             .filter(|(library, _)| table.has_library(library, target))
-            .map(|(library, row)| CoverageGap {
-                library,
-                covered: row.cells.keys().map(String::as_str).collect(),
+            .map(|(library, row)| {
+                let with_xnack = row.only_with_xnack.keys().map(|it| format!("{it}:xnack+"));
+                let covered = row.cells.keys().cloned().chain(with_xnack).sorted().collect();
+                CoverageGap { library, covered }
             })
             .collect()
     }
@@ -358,12 +360,15 @@ mod tests {
             ]),
         };
         let target: Target = "gfx1100".parse().unwrap();
-        let gap = CoverageGap { library: "hipblaslt", covered: vec!["gfx942"] };
+        let gap = CoverageGap { library: "hipblaslt", covered: vec!["gfx942".to_owned()] };
         assert_eq!(coverage.gaps(&target), [gap]);
         assert_eq!(coverage.count(&target), 1);
         // hipBLASLt is not built for it.
         let older = "gfx1030".parse().unwrap();
-        let gap = CoverageGap { library: "blas", covered: vec!["gfx1100", "gfx942"] };
+        let gap = CoverageGap {
+            library: "blas",
+            covered: vec!["gfx1100".to_owned(), "gfx942".to_owned()],
+        };
         assert_eq!(coverage.gaps(&older), [gap]);
     }
 }

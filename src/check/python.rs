@@ -24,9 +24,9 @@ pub(super) fn unresolved(modules: &PythonModules<'_>, top: &str, call: &str) -> 
     is_missing.then(|| format!("`{module}` has no `{object}`"))
 }
 
-/// Whether a line may bind a name: the line defines, imports or assigns the name, at any depth. A line of a
-/// string may look like such a line. So a missing name may be overlooked, but a name that exists is never
-/// reported.
+/// Whether a line may bind a name: the line defines, imports, assigns or lists the name, at any depth. A line
+/// of a string or a call may look like such a line, so a missing name may be overlooked. A name that exists is
+/// reported only if no line spells it, such as a name that `globals()` binds.
 fn may_bind(source: &[u8], name: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     let has_name = |code: &str| code.split(|c| !is_part(c)).any(|word| word == name);
@@ -37,12 +37,19 @@ fn may_bind(source: &[u8], name: &str) -> bool {
             // With `__getattr__` a module has every name.
             return defined == name || defined == "__getattr__";
         }
-        let is_import = line.split_whitespace().any(|word| word == "import");
-        let assigned = line.split_once('=').map_or("", |(assigned, _)| assigned);
-        // Several names may be imported, each on its own line.
-        let listed = line.trim_end_matches([',', ')', ' ']).rsplit(" as ").next();
-        let is_listed = listed == Some(name);
-        is_listed || has_name(assigned) || (is_import && (has_name(line) || line.ends_with('*')))
+        let mut words = line.split(|c| !is_part(c));
+        // `import a`, `with a as b:`, `for a in b:`
+        let has_keyword = words.any(|word| matches!(word, "import" | "as" | "for"));
+        // A line may have several assignments: `a = b = 1`, `a = 1; b = 2`.
+        let assigned = line.rsplit_once('=').map_or("", |(assigned, _)| assigned);
+        // A list of imported names may have several lines, and several names on each.
+        let (code, _comment) = line.split_once('#').unwrap_or((line, ""));
+        // A parenthesis that opens after a name is a call: `main()`.
+        let listed = code.trim_start_matches('(').trim_end_matches([')', ',', '\\', ' ']);
+        let is_list = listed.chars().all(|c| is_part(c) || c == ',' || c.is_whitespace());
+        (is_list && has_name(listed))
+            || has_name(assigned)
+            || (has_keyword && (has_name(line) || line.ends_with('*')))
     })
 }
 
@@ -58,12 +65,19 @@ mod tests {
                 "a/c.py",
                 Some(
                     b"try:\n    import os.path, re\nexcept ImportError:\n    pass\n\
-                      def f(): ...\nasync  def k(): ...\nclass C(B): pass\nx, y = 1, 2\nf2(1)\nprint('z')\n",
+                      def f(): ...\nasync  def k(): ...\nclass C(B): pass\nx, y = 1, 2\nf2(1)\nf3()\nprint('z')\n",
                 ),
             ),
             ("a/e.py", Some(b"from .c import *\n")),
             ("a/g.py", Some(b"def __getattr__(name): ...\n")),
             ("a/far.py", None),
+            (
+                "a/listed.py",
+                Some(
+                    &b"from .c import (\n    main, other,\n    run,  # noqa: F401 (used by scripts)\n    go as start  # a\n)\n\
+                      from .c import \\\n    last\nwith f() as opened: pass\nfor step in f(): pass\none = two = 1; three = 3\n"[..],
+                ),
+            ),
         ]);
         for call in [
             "a:__version__",
@@ -80,14 +94,24 @@ mod tests {
             "a.e:any",
             "a.g:any",
             "a.far:any",
+            "a.listed:main",
+            "a.listed:other",
+            "a.listed:run",
+            "a.listed:start",
+            "a.listed:last",
+            "a.listed:opened",
+            "a.listed:step",
+            "a.listed:two",
+            "a.listed:three",
         ] {
             assert_eq!(unresolved(&modules, "", call), None, "{call}");
         }
-        let calls = ["a.c:g", "a.c:f2", "a.c:z", "a.d:f", "a.d", "b:f"];
+        let calls = ["a.c:g", "a.c:f2", "a.c:f3", "a.c:z", "a.d:f", "a.d", "b:f"];
         let why = calls.map(|call| unresolved(&modules, "", call).unwrap_or_default());
         insta::assert_snapshot!(why.join("\n"), @"
         `a.c` has no `g`
         `a.c` has no `f2`
+        `a.c` has no `f3`
         `a.c` has no `z`
         there is no module `a.d`
         there is no module `a.d`

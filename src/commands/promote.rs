@@ -138,7 +138,7 @@ pub fn run(args: &PromoteArgs, world: &World) -> Result<()> {
     verdict?;
     let identity = record.identity(&plan);
     let mut promoted = LocalSet::promoted(directory, identity, record.package_files()?, world)?;
-    promoted.attach(PromotionRecord::FILE, record.render()?);
+    promoted.set_record(PromotionRecord::FILE, record.render()?);
     source.name_copies(&record, &mut promoted);
     if let Some(directories) = directories {
         let upload =

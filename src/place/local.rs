@@ -35,10 +35,17 @@ pub struct LocalSet {
     pub(super) facts: HashMap<String, ReadFacts>,
     /// The digests in `set.json`, by path. The files may have others.
     described: BTreeMap<String, Sha256>,
-    /// Further documents that are published with the set, by path.
-    pub(super) documents: BTreeMap<String, String>,
+    /// The record that is published beside the packages.
+    pub(super) record: Option<RecordFile>,
     /// Objects with the bytes of packages, by the path of the package.
     pub(super) copies: BTreeMap<String, CopySource>,
+}
+
+/// A document that is published beside the packages of a set.
+#[derive(Debug)]
+pub(super) struct RecordFile {
+    pub(super) path: String,
+    pub(super) text: String,
 }
 
 impl LocalSet {
@@ -122,7 +129,7 @@ impl LocalSet {
             document: SetJson::new(known.identity.clone(), packages.files)?,
             facts: packages.facts,
             described: known.files.into_iter().map(|(path, it)| (path, it.sha256)).collect(),
-            documents: BTreeMap::new(),
+            record: None,
             copies: BTreeMap::new(),
         })
     }
@@ -151,9 +158,9 @@ impl LocalSet {
         self.copies.insert(path.to_owned(), source);
     }
 
-    /// Adds a document that is published beside the packages.
-    pub fn attach(&mut self, path: &str, text: String) {
-        self.documents.insert(path.to_owned(), text);
+    /// Sets the record that is published beside the packages. A set has one.
+    pub fn set_record(&mut self, path: &str, text: String) {
+        self.record = Some(RecordFile { path: path.to_owned(), text });
     }
 
     /// An error if a file that `set.json` describes is missing or has another digest. With

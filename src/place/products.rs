@@ -41,7 +41,7 @@ const TOP: &str = "rocm";
 /// Directories that are read at the same time, with several requests each.
 const AT_ONCE: NonZeroUsize = NonZeroUsize::new(4).unwrap();
 
-/// The directory of the documents that are published with a set.
+/// The directory of the records that are published with sets, one for each version and platform.
 pub(super) const RECORDS: &str = "promotions";
 
 /// A directory of projects, for each project of a set: `rocm/core/whl-next`.
@@ -103,17 +103,17 @@ impl ProductUpload<'_> {
             files.push(to);
         }
         let identity = &local.document.identity;
-        for document in local.documents.values() {
+        if let Some(record) = &local.record {
             let version = identity.version.iter().map(ToString::to_string);
             let platform = identity.platform.iter().map(ToString::to_string);
             let path = format!("{RECORDS}/{}.json", version.chain(platform).format("-"));
-            items.push(Item::here(path, Phase::Sidecar, document.clone()));
+            items.push(Item::here(path, Phase::Sidecar, record.text.clone()));
         }
         let mut new_files: BTreeMap<&str, Vec<&PackageFile>> = BTreeMap::new();
         for file in &files {
             new_files.entry(directory_of(&file.path)).or_default().push(file);
         }
-        let pages = ProductPages { listing, world }.write(&new_files)?;
+        let pages = ProductPages { listing, world }.render(&new_files)?;
         items.extend(pages.items);
         Ok((Changes::of(items), ()))
     }
@@ -155,10 +155,15 @@ fn decide_pages(listing: &mut Listing<'_>, world: &World) -> Result<(Changes, In
         let error = anyhow!("no package in the directory of its project below `{place}/{TOP}`");
         return Err(error).hint("name the directory above `rocm`, such as `s3://bucket/v5`");
     }
-    let products = directories.iter().map(|directory| directory_of(directory)).dedup();
-    let products = products.map(str::to_owned).collect();
+    // A product may be inside another one, so that equal directories are not always neighbours.
+    let products = directories
+        .iter()
+        .map(|directory| directory_of(directory))
+        .unique()
+        .map(str::to_owned)
+        .collect();
     let no_new_files = directories.into_iter().map(|directory| (directory, Vec::new())).collect();
-    let pages = ProductPages { listing, world }.write(&no_new_files)?;
+    let pages = ProductPages { listing, world }.render(&no_new_files)?;
     let indexed = IndexedProducts { products, files: pages.files, changed: 0 };
     Ok((Changes::of(pages.items), indexed))
 }
@@ -191,7 +196,7 @@ struct ProductPages<'a> {
 }
 
 /// The pages of some directories, and the sidecars of packages that lack one.
-struct WrittenPages {
+struct RenderedPages {
     items: Vec<Item>,
     /// The number of packages on the pages.
     files: usize,
@@ -206,14 +211,14 @@ struct DirectoryFiles {
 }
 
 impl ProductPages<'_> {
-    /// Writes the pages of directories of projects, each with the new files that it gets, and the pages
+    /// Renders the pages of directories of projects, each with the new files that it gets, and the pages
     /// of the products above.
-    fn write(&self, new_files: &BTreeMap<&str, Vec<&PackageFile>>) -> Result<WrittenPages> {
+    fn render(&self, new_files: &BTreeMap<&str, Vec<&PackageFile>>) -> Result<RenderedPages> {
         let directories: Vec<&str> = new_files.keys().copied().collect();
         let files_of = |directory: &&str| self.files_of(directory, &new_files[directory]);
         let read = parallel::try_map(&directories, AT_ONCE, &self.world.stop, files_of)?;
         let mut products: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
-        let mut pages = WrittenPages { items: Vec::new(), files: 0 };
+        let mut pages = RenderedPages { items: Vec::new(), files: 0 };
         for (directory, DirectoryFiles { files, sidecars }) in directories.into_iter().zip(read) {
             let (product, project) = directory.rsplit_once('/').unwrap_or(("", directory));
             let files: Vec<&PackageFile> = files.iter().collect();

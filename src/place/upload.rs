@@ -176,16 +176,14 @@ impl LocalSet {
         facts.filter_map(|(path, facts)| Some((&**path, &**facts.sidecar()?)))
     }
 
-    /// The packages with their sidecars, and the documents beside them, as `set` names them: its files are those
+    /// The packages with their sidecars, and the record beside them, as `set` names them: its files are those
     /// of this set, in the same order.
     fn items(&self, set: &SetJson) -> Vec<Item> {
         let files = self.document.files.iter().zip(&set.files);
         let mut items: Vec<Item> =
             files.flat_map(|(here, file)| self.package(here, file)).collect();
-        let documents = self.documents.iter();
-        items.extend(
-            documents.map(|(path, text)| Item::here(path.clone(), Phase::Sidecar, text.clone())),
-        );
+        let record = self.record.iter();
+        items.extend(record.map(|it| Item::here(it.path.clone(), Phase::Sidecar, it.text.clone())));
         items
     }
 

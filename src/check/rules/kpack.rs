@@ -1,6 +1,6 @@
 //! Rules about split libraries: each finds its device code, and each archive is used by a library.
 //!
-//! [`Reach`] searches as the runtime does, in the packages that a user of a target installs.
+//! [`SplitLibraries`] searches as the runtime does, in the packages that a user of a target installs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,8 +29,8 @@ const MOST_KEYS: usize = 2;
 
 pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     let set = seen.set;
-    let reach = Reach::of(set);
-    for library in &reach.libraries {
+    let split = SplitLibraries::of(set);
+    for library in &split.libraries {
         code_of_library(library, findings);
     }
     let are_references_known = unreadable_code(set, findings);
@@ -39,7 +39,7 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
         foreign_code(&targets, &target, wheel, findings);
         // A damaged library may use any archive, so no archive can be called unused.
         if are_references_known {
-            unused_code(&target, wheel, &reach, findings);
+            unused_code(&target, wheel, &split, findings);
         }
     }
 }
@@ -47,7 +47,6 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
 /// Reports files that begin like device code, or have its extension, and cannot be parsed. Returns
 /// whether the references of every library could be read.
 fn unreadable_code(set: &SetFacts, findings: &mut Findings) -> bool {
-    let mut are_references_known = true;
     for (wheel, member, content) in set.contents() {
         let place = PackagePath::new(wheel, member);
         match &content.code {
@@ -59,12 +58,21 @@ fn unreadable_code(set: &SetFacts, findings: &mut Findings) -> bool {
                 let fact = "not an archive of device code";
                 findings.at(rule::UNREADABLE_DEVICE_CODE, place, fact);
             }
+            _ => {}
+        }
+    }
+    // Libraries among the development files look for code too.
+    let mut are_references_known = true;
+    for wheel in &set.wheels {
+        for (path, content) in wheel.files() {
             // A `.debug` file has the section headers of a binary, but not its contents.
-            DeviceCodeFacts::Damaged(why) if !has_extension(place.path, "debug") => {
+            if let DeviceCodeFacts::Damaged(why) = &content.code
+                && !has_extension(path, "debug")
+            {
                 are_references_known = false;
+                let place = PackagePath::new(&wheel.package, path);
                 findings.at(rule::BROKEN_KPACK_REFERENCE, place, why);
             }
-            _ => {}
         }
     }
     are_references_known
@@ -139,7 +147,12 @@ fn foreign_code(
 
 /// Reports code that no library looks up in its archive, so that it is lost, and archives that no library
 /// names, which users download for nothing.
-fn unused_code(target: &Target, wheel: &WheelFile, reach: &Reach<'_>, findings: &mut Findings) {
+fn unused_code(
+    target: &Target,
+    wheel: &WheelFile,
+    split: &SplitLibraries<'_>,
+    findings: &mut Findings,
+) {
     for (member, content) in wheel.contents() {
         let (Some(archive), Ok(path)) = (content.archive(), member.path.parse::<RelPath>()) else {
             continue;
@@ -147,13 +160,13 @@ fn unused_code(target: &Target, wheel: &WheelFile, reach: &Reach<'_>, findings: 
         let codes = archive.codes();
         let is_asked = |key: &&str| {
             let wanted = WantedCode { archive: path.clone(), key: (*key).to_owned() };
-            reach.asked.contains(&wanted)
+            split.asked.contains(&wanted)
         };
         let keys = codes.iter().map(|code| code.key.as_str());
         let (asked, unasked): (BTreeSet<&str>, BTreeSet<&str>) = keys.partition(is_asked);
         // A key that its library finds in another archive is not lost.
         let lost: Vec<&str> =
-            unasked.into_iter().filter(|key| reach.is_key_missing(target, key)).collect();
+            unasked.into_iter().filter(|key| split.is_key_missing(target, key)).collect();
         let place = PackagePath::new(wheel, member);
         if !lost.is_empty() {
             let keys = some(&lost, MOST_KEYS);
@@ -170,7 +183,7 @@ fn unused_code(target: &Target, wheel: &WheelFile, reach: &Reach<'_>, findings: 
 }
 
 /// The split libraries of a set, and the code that they find in archives.
-struct Reach<'a> {
+struct SplitLibraries<'a> {
     libraries: Vec<SplitLibrary<'a>>,
     /// The code that libraries look up.
     asked: BTreeSet<WantedCode>,
@@ -207,7 +220,7 @@ struct Finds {
 /// Archives that are installed together, by path.
 type Archives<'a> = ArchivesByPath<'a, SparseFile>;
 
-impl<'a> Reach<'a> {
+impl<'a> SplitLibraries<'a> {
     fn of(set: &'a SetFacts) -> Self {
         let mut libraries = Vec::new();
         for wheel in &set.wheels {
@@ -218,7 +231,7 @@ impl<'a> Reach<'a> {
                 }
             }
         }
-        let mut reach = Self { libraries, asked: BTreeSet::new() };
+        let mut split = Self { libraries, asked: BTreeSet::new() };
         let hosts = set.wheels.iter().filter(|it| it.device_target().is_none());
         let common: Archives<'_> = hosts.flat_map(|it| archives_of(it)).collect();
         // The directories to which development files are unpacked. Device files appear there too.
@@ -231,9 +244,9 @@ impl<'a> Reach<'a> {
             let mut archives = common.clone();
             archives.extend(archives_of(wheel));
             add_unpacked(&mut archives, &devel_tops);
-            reach.search(&target, &archives, &archive_paths);
+            split.search(&target, &archives, &archive_paths);
         }
-        reach
+        split
     }
 
     /// Lets each library search its code for a target. `archives` are installed together for the target,

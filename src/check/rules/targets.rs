@@ -19,7 +19,7 @@ use crate::{
 
 /// A file for a variant counts as empty if it is this many times smaller than the plain file: empty files
 /// had 171 KB, beside plain files of 43 MB.
-const EMPTY_VARIANT: u64 = 20;
+const EMPTY_VARIANT_RATIO: u64 = 20;
 
 pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     let set = seen.set;
@@ -158,7 +158,7 @@ fn empty_variants(wheel: &WheelFile, findings: &mut Findings) {
         else {
             continue;
         };
-        if len.saturating_mul(EMPTY_VARIANT) < *plain_len {
+        if len.saturating_mul(EMPTY_VARIANT_RATIO) < *plain_len {
             let fact = format!("{len} bytes, where the plain variant has {plain_len}");
             findings.at(rule::EMPTY_VARIANT, PackagePath::new(wheel, path), fact);
         }
@@ -186,8 +186,8 @@ fn gaps(seen: &Observed<'_>, findings: &mut Findings) {
 }
 
 /// The targets of one fat library for which it has code, and the targets for which it has none.
-struct FatGap<'a> {
-    covered: Vec<&'a str>,
+struct FatGap {
+    covered: Vec<String>,
     lacking: Vec<String>,
 }
 
@@ -195,7 +195,7 @@ struct FatGap<'a> {
 /// family has code.
 fn fat_gaps(set: &SetFacts, table: &Coverage, findings: &mut Findings) {
     let targets = coverage::targets(set).into_iter();
-    let mut gaps: BTreeMap<&str, FatGap<'_>> = BTreeMap::new();
+    let mut gaps: BTreeMap<&str, FatGap> = BTreeMap::new();
     for target in targets.filter(|it| TargetTable::builtin().product(it).is_some()) {
         if table.count(&target) == 0 {
             let wheels = set.wheels.iter();
@@ -216,7 +216,7 @@ fn fat_gaps(set: &SetFacts, table: &Coverage, findings: &mut Findings) {
     }
 }
 
-fn describe_gap(library: &str, covered: &[&str], lacking: &str) -> String {
+fn describe_gap(library: &str, covered: &[String], lacking: &str) -> String {
     format!("`{library}` has code for {}, but none for {lacking}", covered.join(", "))
 }
 

@@ -9,7 +9,7 @@ use super::{
     Members, Set, add,
     broken::{
         Damage,
-        edits::{link_row, links},
+        edits::{self, link_row, links, rewrite},
         found,
     },
     member,
@@ -356,5 +356,22 @@ fn a_key_may_say_anything() {
     librocblas.so.5.1
     rocblas
     x
+    ");
+}
+
+#[test]
+fn a_damaged_library_among_the_development_files_is_found_and_no_archive_is_called_unused() {
+    let set = Set::new();
+    let mut library = Vec::new();
+    set.edit(LIBRARIES, |members| {
+        let index = members.iter().position(|it| it.0.ends_with("lib/librccl.so.1")).unwrap();
+        library = members.remove(index).2;
+    });
+    replace_bytes(&mut library, b"HIPK\x01\0\0\0", b"HIPK\x02\0\0\0");
+    edits::tree(&set, |entries| rewrite(entries, "rocprim-config.cmake", &library));
+    insta::assert_snapshot!(set.found(&["--select", "RW308,RW311,RW312"]), @"
+    exit 1
+    rocm_sdk_devel.whl
+      error   RW308 broken-kpack-reference: `_rocm_sdk_devel/lib/cmake/rocprim/rocprim-config.cmake`: a wrapper of an unknown kind: at 0x130c8
     ");
 }

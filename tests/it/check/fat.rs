@@ -115,6 +115,18 @@ fn a_library_that_leaves_out_a_target_of_its_family_is_found() {
 }
 
 #[test]
+fn a_library_that_only_has_code_for_xnack_is_named_with_that_code() {
+    let set =
+        family(&[("libblas.so.1", "", ALL), ("libonly.so.1", "", &["gfx1100:xnack+"])], |_| ());
+    insta::assert_snapshot!(set.found(&["--select", "RW314,RW316"]), @"
+    exit 1
+    rocm_sdk_libraries_gfx110x_all.whl
+      error   RW314 only-with-xnack: `libonly.so.1` has code for `gfx1100:xnack+`, but none for `gfx1100` itself
+      warning RW316 uncovered-in-family: `libonly.so.1` has code for gfx1100:xnack+, but none for gfx1101, gfx1102, gfx1103
+    ");
+}
+
+#[test]
 fn code_that_was_removed_and_left_no_marker_is_found() {
     let mut bytes = fat("libfat.so.1", "", ALL);
     let sections = u64::from_le_bytes(*bytes[40..].first_chunk().unwrap());

@@ -141,3 +141,20 @@ fn linux_and_windows_share_one_sdist() {
     assert!(core == 2 && of_windows > 0 && of_linux > 0);
     assert_eq!(files("rocm"), [1, 0, 0]);
 }
+
+#[test]
+fn a_product_inside_another_one_is_indexed_once() {
+    let place = fresh("products-nested");
+    for project in ["a/alpha", "a/b/beta", "a/zeta"] {
+        let directory = place.join("rocm").join(project);
+        fs_err::create_dir_all(&directory).unwrap();
+        wheel(&directory, project.rsplit('/').next().unwrap(), "1.0", "");
+    }
+    let mut index = command();
+    index.arg("index").arg(&place).args(["--layout", "product", "--no-check"]);
+    let said = Outcome::of(index.output().unwrap()).ok();
+    insta::assert_snapshot!(said.replace(text(&place), "PLACE"), @"
+    file://PLACE/rocm/a/
+    file://PLACE/rocm/a/b/
+    ");
+}

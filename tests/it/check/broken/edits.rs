@@ -220,7 +220,7 @@ pub(in crate::check) fn link(path: &str, text: &str) -> Entry {
 }
 
 /// Gives a file of the tree another content.
-pub(super) fn rewrite(entries: &mut [Entry], end: &str, text: &[u8]) {
+pub(in crate::check) fn rewrite(entries: &mut [Entry], end: &str, text: &[u8]) {
     let mut all = entries.iter_mut();
     let (entry, content) = all.find(|it| it.0.path.as_str().ends_with(end)).unwrap();
     let TarKind::File { len, .. } = &mut entry.kind else { panic!("{end}") };
