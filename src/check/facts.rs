@@ -46,7 +46,8 @@ pub struct CheckedPackage {
     pub file: String,
     pub size: u64,
     pub filename: Result<PackageFilename, String>,
-    /// The digest of the whole file. `None` if the caller did not ask for it.
+    /// The digest of the whole file. `None` if the caller did not ask for it, or if the file could not be read
+    /// to its end.
     pub sha256: Option<Sha256>,
 }
 
@@ -106,8 +107,8 @@ pub use crate::wheel::MemberKind;
 #[derive(Debug, Default)]
 pub struct ContentFacts {
     pub len: u64,
-    /// `None` for a file of the development files of a set that was just built: no rule needs it,
-    /// and the build hashed only the archive that contains it.
+    /// `None` if no step hashed the file by itself: a development file of a set that was just built, an
+    /// installed file, or a member that was not read, in a wheel of another project in a store.
     pub sha256: Option<Sha256>,
     /// The bytes, if rules need them.
     pub kept: Option<Vec<u8>>,
@@ -271,12 +272,13 @@ impl WheelFile {
         Some(self.package.filename()?.name.normalized())
     }
 
-    /// The members that could be read.
+    /// The members without a defect. A member that was not read, in a wheel of another project in a store, has
+    /// its length only.
     pub fn contents(&self) -> impl Iterator<Item = (&MemberFacts, &ContentFacts)> {
         self.members.iter().filter_map(|member| Some((member, member.content.as_ref().ok()?)))
     }
 
-    /// The files that could be read: its members, and those in the development files.
+    /// The files without a defect: its members, and its development files.
     pub fn files(&self) -> impl Iterator<Item = (&str, &ContentFacts)> {
         let members = self.contents().map(|(member, content)| (&*member.path, content));
         let devel_files = self
@@ -426,7 +428,7 @@ impl SetFacts {
         self.wheels.iter().flat_map(|wheel| wheel.members.iter().map(|member| (&**wheel, member)))
     }
 
-    /// The members of all wheels that could be read.
+    /// The members of all wheels without a defect, as [`WheelFile::contents`] has them.
     pub fn contents(&self) -> impl Iterator<Item = (&WheelFile, &MemberFacts, &ContentFacts)> {
         self.members()
             .filter_map(|(wheel, member)| Some((wheel, member, member.content.as_ref().ok()?)))

@@ -10,7 +10,7 @@ pub(super) fn targets(path: &str) -> BTreeSet<Target> {
     let mut targets = BTreeSet::new();
     for (at, _) in path.match_indices("gfx") {
         let (before, rest) = path.split_at(at);
-        // The `gfx` is the end of another word.
+        // The `gfx` is inside a longer word: `agfx942`.
         if before.ends_with(|c: char| c.is_ascii_alphanumeric()) {
             continue;
         }
@@ -101,7 +101,8 @@ pub(super) fn without_features(path: &str) -> String {
 }
 
 /// The library to which a file of a device wheel belongs: `blas` for
-/// `.kpack/blas_lib_gfx942.kpack`, `rocblas` for `lib/rocblas/library/…`.
+/// `_rocm_sdk_libraries/.kpack/blas_lib_gfx942.kpack`, `rocblas` for
+/// `_rocm_sdk_libraries/lib/rocblas/library/…`.
 pub(super) fn library(path: &str) -> String {
     let inside = path.split_once('/').map_or(path, |(_, inside)| inside);
     if let Some(archive) = inside.strip_prefix(".kpack/") {

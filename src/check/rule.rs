@@ -44,7 +44,7 @@ pub enum Severity {
 #[derive(Debug, PartialEq, Eq, Display)]
 #[display("{id} {name}")]
 pub struct Rule {
-    /// `RW202`. The first digit is the subject.
+    /// `RW202`, `RWF01`. The character after `RW` is the subject.
     pub id: &'static str,
     /// `missing-device-wheel`
     pub name: &'static str,
@@ -196,7 +196,7 @@ impl Rule {
         self
     }
 
-    /// The digit of the subject: `7` is for published pages.
+    /// The character of the subject: `7` is for published pages, `F` for frameworks.
     pub fn subject(&self) -> char {
         self.id.chars().nth(2).unwrap_or_default()
     }

@@ -115,7 +115,8 @@ fn read_fat_elf(file: &dyn ReadAt) -> Result<DeviceCodeFacts> {
     let code = match host::look(file)? {
         FatFileKind::Plain | FatFileKind::Split => return Ok(DeviceCodeFacts::None),
         FatFileKind::Fat(fat) => fat.code,
-        // No wrapper leads to this code, but the library may load it by other means.
+        // The code cannot be moved to archives, for example because no wrapper leads to it. The library may still
+        // load the code by other means.
         FatFileKind::Unsplittable { code, .. } if !code.is_empty() => code,
         FatFileKind::Unsplittable { why, .. } => bail!("{why}"),
     };

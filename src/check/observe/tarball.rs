@@ -158,9 +158,10 @@ pub fn read_sdist<'a>(
     let mut package =
         CheckedPackage { file: file.to_owned(), filename: file_name(file), size: 0, sha256: None };
     let contents = read_contents(&mut walk, &package, watch);
-    if let Ok(sum) = walk.finish() {
-        package.sha256 = sum.sha256;
-        package.size = sum.len;
+    // A failed stream is not reported here: the caller asks the package for its outcome.
+    if let Ok(whole) = walk.finish() {
+        package.sha256 = whole.sha256;
+        package.size = whole.len;
     }
     watch.stop.check()?;
     Ok(sdist(package, contents))
