@@ -185,7 +185,7 @@ fn every_command_line_of_the_pages_has_flags_that_exist() {
     }
 }
 
-pub(crate) fn commands(page: &Path) -> Vec<String> {
+fn commands(page: &Path) -> Vec<String> {
     commands_of(&fs_err::read_to_string(page).unwrap())
 }
 
