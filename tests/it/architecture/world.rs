@@ -60,7 +60,7 @@ pub(super) const MAY: [May; 8] = [
         what: "starts threads",
         how: r"\b(std::thread|thread::spawn|thread::scope|thread::Builder|rayon|spawn_blocking)\b",
         except: r"\bstd::thread::(available_parallelism|sleep)\b",
-        who: "parallel",
+        who: "parallel console/shown_program",
         tests_too: true,
     },
     May {
