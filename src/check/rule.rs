@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser::Serialize
 
 use crate::{
     error::{Invalid, as_text},
-    quantity::many,
+    quantity::{is_hidden, many},
     wheel::DistName,
 };
 
@@ -407,10 +407,6 @@ impl Finding {
 /// could fake a line of our output, and bidirectional control characters could display another
 /// name.
 pub(super) fn one_line(text: &str) -> String {
-    let is_hidden = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-    };
     text.replace(is_hidden, "\u{fffd}")
 }
 

@@ -16,7 +16,8 @@ use super::{
 };
 use crate::{
     atomic,
-    error::{Context as _, Error, No, Result, hints, last_cause, one_line},
+    console::one_line,
+    error::{self, Context as _, Error, No, Result, hints, last_cause},
     github::GitHub,
     gpu::{self, Gpu},
     install::{self, RuntimeFacts, SitePackages},
@@ -80,6 +81,9 @@ pub struct DoctorArgs {
 #[derive(Debug, Serialize)]
 struct DoctorReport {
     checks: Vec<Check>,
+    /// How many problems people see. A document has all of them.
+    #[serde(skip)]
+    shown: usize,
 }
 
 /// One line of the report.
@@ -89,6 +93,9 @@ struct Check {
     name: &'static str,
     status: Status,
     found: String,
+    /// `found` with fewer names, for people.
+    #[serde(skip)]
+    brief: Option<String>,
     way_out: Option<String>,
 }
 
@@ -118,7 +125,7 @@ pub fn run(args: &DoctorArgs, world: &World) -> Result<()> {
     }
     world.stop.check()?;
     let problems = checks.iter().filter(|it| it.status == Status::Problem).count();
-    let report = DoctorReport { checks };
+    let report = DoctorReport { checks, shown: world.console.shown_of(problems) };
     world.console.report("doctor", &report, &report)?;
     match problems {
         0 => Ok(()),
@@ -128,7 +135,7 @@ pub fn run(args: &DoctorArgs, world: &World) -> Result<()> {
 
 impl Check {
     fn ok(name: &'static str, found: impl Into<String>) -> Self {
-        Self { name, status: Status::Ok, found: found.into(), way_out: None }
+        Self { name, status: Status::Ok, found: found.into(), brief: None, way_out: None }
     }
 
     fn note(name: &'static str, found: impl Into<String>, way_out: &str) -> Self {
@@ -146,7 +153,7 @@ impl Check {
     /// What the error says, with its hints.
     fn failed(name: &'static str, of: &str, error: Error) -> Self {
         let error = advise(error);
-        let why = one_line(&error);
+        let why = error::one_line(&error);
         Self::problem(name, format!("{of}{why}"), hints(&error).join("; "))
     }
 
@@ -185,9 +192,16 @@ impl DoctorArgs {
             let root = site.root.display();
             return Ok(vec![Check::ok(NAME, format!("nothing is wrong with {count} in {root}"))]);
         }
-        let checks = problems
-            .iter()
-            .map(|it| Check::problem(NAME, in_one_line(&it.found), in_one_line(&it.fix)));
+        let checks = problems.into_iter().map(|problem| {
+            let shown = world.console.shown_of(problem.facts.len());
+            let more = problem.facts.len() - shown;
+            let brief =
+                problem.facts[..shown].join("; ") + &format!("; and {more} more: `-v` shows them");
+            Check {
+                brief: (more > 0).then_some(brief),
+                ..Check::problem(NAME, problem.facts.join("; "), problem.fix)
+            }
+        });
         Ok(checks.collect())
     }
 
@@ -274,13 +288,6 @@ impl DoctorArgs {
     }
 }
 
-/// Names of files may have line breaks, which would look like lines of this report.
-fn in_one_line(text: &str) -> String {
-    let escape =
-        |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
-    text.chars().map(escape).collect()
-}
-
 /// `AKIA…WXYZ`: enough to tell two keys apart.
 fn masked(key_id: &str) -> String {
     let first = key_id.get(..4);
@@ -313,14 +320,26 @@ fn disk(directory: &Path) -> Check {
 
 impl fmt::Display for DoctorReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut problems = 0;
         for check in &self.checks {
             let status = check.status.to_string();
-            writeln!(f, "{status:<8} {:<12} {}", check.name, check.found)?;
+            if check.status == Status::Problem {
+                problems += 1;
+                if problems > self.shown {
+                    continue;
+                }
+            }
+            // Names of files may have line breaks, which would look like lines of this report.
+            let found = one_line(check.brief.as_ref().unwrap_or(&check.found));
+            writeln!(f, "{status:<8} {:<12} {found}", check.name)?;
             if let Some(way_out) = &check.way_out {
-                writeln!(f, "{:<21} {way_out}", "")?;
+                writeln!(f, "{:<21} {}", "", one_line(way_out))?;
             }
         }
-        Ok(())
+        match problems.saturating_sub(self.shown) {
+            0 => Ok(()),
+            more => writeln!(f, "{:<21} and {}: `-v` shows them", "", many(more, "more problem")),
+        }
     }
 }
 

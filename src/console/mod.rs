@@ -35,9 +35,12 @@ pub use self::{
     progress::{JoinedProgress, Progress},
     settings::{ConsoleSettings, Options, OutputFormat},
     shown_program::ShownProgram,
-    workflow::{Annotation, AnnotationLevel},
+    workflow::{Annotation, AnnotationLevel, one_line},
 };
 use crate::error::{self, Context, Error, Exit, Result, Stop};
+
+/// How many things of one kind are shown without `-v`.
+const MOST_SHOWN: usize = 10;
 
 const DONE: Style = AnsiColor::Green.on_default().bold();
 const UNDER_WAY: Style = AnsiColor::Cyan.on_default().bold();
@@ -237,6 +240,11 @@ impl Console {
         }
     }
 
+    /// How many of so many things of one kind are shown to people: the first ones, or all with `-v`.
+    pub fn shown_of(&self, count: usize) -> usize {
+        if self.talk.settings.verbosity >= Verbosity::Debug { count } else { count.min(MOST_SHOWN) }
+    }
+
     /// Whether only warnings and errors are printed.
     pub fn is_quiet(&self) -> bool {
         self.talk.settings.verbosity < Verbosity::Normal
@@ -263,8 +271,7 @@ impl Console {
 
     /// Prints the first notes of one kind, and how many more there are. `-v` shows all.
     pub fn first_notes(&self, notes: &[impl Display]) {
-        const MOST: usize = 10;
-        let first = notes.len().min(MOST);
+        let first = notes.len().min(MOST_SHOWN);
         for note in &notes[..first] {
             self.note(note);
         }
@@ -521,9 +528,4 @@ impl Talk {
             None => write(),
         }
     }
-}
-
-/// Escapes untrusted text, including line feeds.
-fn one_line(text: &str) -> String {
-    workflow::visible(text).trim_end().replace('\n', r"\n")
 }

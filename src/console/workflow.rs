@@ -115,6 +115,11 @@ pub(super) fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// Like [`visible`], for text that belongs on one line: line feeds are escaped too.
+pub fn one_line(text: &str) -> String {
+    visible(text).trim_end().replace('\n', r"\n")
+}
+
 /// The same JSON document, with escapes for everything in its strings that a terminal or the runner
 /// would execute.
 pub(super) fn harmless_json(json: &str) -> String {

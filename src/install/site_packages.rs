@@ -21,7 +21,7 @@ use super::{
 use crate::{
     check::is_library,
     error::{Context as _, Hint as _, Result, Stop, anyhow},
-    io::read_small,
+    io::{read_small, read_text},
     parallel,
     policy::DistNames,
     target::Target,
@@ -68,6 +68,8 @@ pub struct PythonFacts {
     pub version: Option<String>,
     /// The program of the environment, if it leads to a Python that is gone.
     pub gone: Option<PathBuf>,
+    /// Why `pyvenv.cfg` cannot be read. Python then ends before it runs anything.
+    pub unreadable: Option<String>,
 }
 
 /// The development files, which `rocm-sdk init` unpacks.
@@ -103,6 +105,9 @@ impl SitePackages {
         stop: &Stop,
     ) -> Result<Self> {
         let shown = environment.display();
+        if !environment.exists() {
+            return Err(anyhow!("no such directory: `{shown}`")).hint(PASS_AN_ENVIRONMENT);
+        }
         let nothing = || format!("no packages are installed in `{shown}`");
         let site = own_site(environment).with_context(nothing).hint(PASS_AN_ENVIRONMENT)?;
         // Paths are printed, and a reader may be elsewhere.
@@ -260,12 +265,19 @@ struct VenvSettings {
     version: Option<String>,
     /// Whether the packages of that Python are imported as well.
     sees_other_sites: bool,
+    /// Why the file cannot be read as Python reads it.
+    unreadable: Option<String>,
 }
 
 impl VenvSettings {
     fn read(environment: &Path) -> Self {
+        let file = environment.join("pyvenv.cfg");
+        // Python looks for a regular file.
+        let refusal = || read_text(&file).err().map(|error| error.to_string());
+        let unreadable = if file.is_file() { refusal() } else { None };
+        let mut settings = Self { unreadable, ..Self::default() };
+        // Most lines of a file that is not UTF-8 still say where the packages are.
         let lines = text_of(environment, "pyvenv.cfg").unwrap_or_default();
-        let mut settings = Self::default();
         for (name, rest) in lines.lines().filter_map(|line| line.split_once('=')) {
             let value = rest.trim();
             match name.trim() {
@@ -311,6 +323,7 @@ impl PythonFacts {
         Self {
             version: of_path.or_else(|| settings.version.as_deref().and_then(minor)),
             gone: is_gone.then_some(program),
+            unreadable: settings.unreadable.clone(),
         }
     }
 }

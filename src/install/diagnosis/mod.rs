@@ -10,8 +10,6 @@ mod runtime;
 
 use std::collections::BTreeSet;
 
-use itertools::Itertools as _;
-
 use self::repair::Repair;
 use super::{
     installed_package::InstalledPackage,
@@ -23,14 +21,15 @@ use crate::{index::is_ours, policy::DistNames, quantity::few, target::Target, wh
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnosis {
-    pub found: String,
+    /// What is wrong: a fact, or several with one remedy, such as a fact for each package.
+    pub facts: Vec<String>,
     /// What to do: a command that mends it, or a sentence.
     pub fix: String,
 }
 
 impl Diagnosis {
-    fn new(found: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { found: found.into(), fix: fix.into() }
+    fn new(fact: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { facts: vec![fact.into()], fix: fix.into() }
     }
 }
 
@@ -87,7 +86,7 @@ fn with_one_fix_each(diagnoses: Vec<Diagnosis>) -> Vec<Diagnosis> {
     let mut merged: Vec<Diagnosis> = Vec::new();
     for diagnosis in diagnoses {
         match merged.iter_mut().find(|other| other.fix == diagnosis.fix) {
-            Some(other) => other.found = format!("{}; {}", other.found, diagnosis.found),
+            Some(other) => other.facts.extend(diagnosis.facts),
             None => merged.push(diagnosis),
         }
     }
@@ -127,5 +126,5 @@ fn files_are(what: &str, files: &[String]) -> String {
 /// `a needs`, `a and b need`.
 fn need(names: &BTreeSet<String>) -> String {
     let verb = if names.len() == 1 { "needs" } else { "need" };
-    format!("{} {verb}", names.iter().join(", "))
+    format!("{} {verb}", few(names.iter().cloned()))
 }

@@ -344,8 +344,8 @@ pub(super) fn damage(site: &SitePackages, repair: &Repair<'_>) -> Vec<Diagnosis>
     if !ours.is_empty() {
         let names = quoted(ours.iter().map(|package| package.name.normalized()));
         let fix = repair.install(&format!("{names} again"), None);
-        let damage = ours.iter().map(|package| damage_of(package)).join("; ");
-        diagnoses.push(Diagnosis::new(damage, fix));
+        let facts = ours.iter().map(|package| damage_of(package)).collect();
+        diagnoses.push(Diagnosis { facts, fix });
     }
     diagnoses.extend(others.into_iter().map(|package| {
         let what = format!("`{}` {}", package.name, package.version);

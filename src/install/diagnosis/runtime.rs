@@ -20,9 +20,17 @@ use crate::{
     target::Target,
 };
 
-/// The Python that the environment was made with is gone.
+/// The Python of the environment does not run: the Python that the environment was made with is gone, or stops at
+/// `pyvenv.cfg`.
 pub(super) fn interpreter(site: &SitePackages, repair: &Repair<'_>) -> Option<Diagnosis> {
-    let program = site.python.gone.as_ref()?.display();
+    let defect = match (&site.python.gone, &site.python.unreadable) {
+        (Some(program), _) => {
+            let shown = program.display();
+            format!("`{shown}` does not run: the Python of the environment is gone")
+        }
+        (None, Some(why)) => format!("the Python of the environment does not run: {why}"),
+        (None, None) => return None,
+    };
     let fix = match repair.environment() {
         Some(environment) => format!(
             "remove the directory `{}` with everything that others have installed in it, and then: {}",
@@ -31,10 +39,7 @@ pub(super) fn interpreter(site: &SitePackages, repair: &Repair<'_>) -> Option<Di
         ),
         None => "remove the environment, and make it again".to_owned(),
     };
-    Some(Diagnosis::new(
-        format!("`{program}` does not run: the Python of the environment is gone"),
-        fix,
-    ))
+    Some(Diagnosis::new(defect, fix))
 }
 
 /// The environment was moved or copied: its programs run another Python.

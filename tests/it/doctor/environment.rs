@@ -571,6 +571,75 @@ fn a_python_that_is_gone() {
     assert_has!(said, "/bin/python` does not run: the Python of the environment is gone");
 }
 
+/// Python reads `pyvenv.cfg` as UTF-8, comments included, before anything else.
+#[test]
+fn settings_that_python_cannot_read() {
+    let site = Site::new();
+    let base = Site::empty();
+    let environment = with_base(&site, base.root());
+    let settings = environment.path().join("pyvenv.cfg");
+    let mut bytes = fs_err::read(&settings).unwrap();
+    bytes.extend(b"# caf\xe9\n");
+    fs_err::write(&settings, bytes).unwrap();
+    let said = rocwheel(&["doctor", text(environment.path()), "--target", "gfx942"]);
+    assert_eq!(said.code, 1);
+    let fact = format!(
+        "the Python of the environment does not run: failed to read `{}`: not UTF-8",
+        settings.display()
+    );
+    assert_has!(said.stdout, &fact);
+}
+
+/// Of 300 damaged packages of ROCm, and 300 of others that need ROCm, people see a screen. A document has all of them.
+#[test]
+fn a_screen_has_the_first_of_many() {
+    let site = Site::new();
+    let needs = format!("rocm=={VERSION}");
+    for number in 0..300 {
+        for (name, requires) in [("rocm-sdk-odd", vec![]), ("fw", vec![&*needs])] {
+            let name = format!("{name}{number}");
+            let file = format!("{}/_dist_info.py", name.replace('-', "_"));
+            site.install(&name, VERSION, &requires, &[(&file, b"x")]);
+            site.write(&file, b"changed");
+        }
+    }
+    let root = text(site.root());
+    let says =
+        |more: &[&str]| rocwheel(&[&["doctor", root, "--target", "gfx942"], more].concat()).stdout;
+    let screen = says(&[]);
+    assert!(screen.lines().count() <= 25 && screen.len() < 5000, "{screen}");
+    assert_has!(
+        screen,
+        "; and 290 more: `-v` shows them",
+        "and 291 more problems: `-v` shows them"
+    );
+    for all in [says(&["-v"]), says(&["--format", "json"])] {
+        assert_eq!(all.matches("1 file is changed").count(), 600);
+        assert_lacks!(all, "`-v` shows them");
+    }
+}
+
+#[test]
+fn names_move_no_cursor_and_reverse_no_text() {
+    let site = Site::new();
+    let path = "_rocm_sdk_core/lib/a\u{202e}b\n\u{1b}[2J.so";
+    site.install("rocm-sdk-odd", VERSION, &[], &[]);
+    site.write("rocm_sdk_odd-0.99.1.dev0.dist-info/RECORD", format!("\"{path}\",,1\n").as_bytes());
+    let said = rocwheel(&["doctor", text(site.root()), "--target", "gfx942"]).stdout;
+    assert_has!(said, r"`_rocm_sdk_core/lib/a\u{202e}b\n\u{1b}[2J.so`");
+    assert!(said.chars().all(|c| c == '\n' || !c.is_control() && c != '\u{202e}'), "{said:?}");
+}
+
+#[test]
+fn a_directory_that_does_not_exist_is_named() {
+    let said = Sandbox::new().run("doctor nothere").refused(2);
+    insta::assert_snapshot!(said, @"
+    error: no such directory: `nothere`
+
+    hint: pass a virtual environment, a conda prefix, or a `site-packages` directory
+    ");
+}
+
 #[test]
 fn a_directory_without_packages_is_refused() {
     let place = tempfile::tempdir().unwrap();
