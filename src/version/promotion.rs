@@ -66,7 +66,15 @@ impl FromStr for PromotionGoal {
             _ => number("rc")
                 .map(Self::Candidate)
                 .or_else(|| number("post").map(Self::Post))
-                .ok_or_else(|| Invalid::new("not `release`, `rcN`, `postN` or `same`", text)),
+                .ok_or_else(|| {
+                    // The numbers are the numbers of the set, so a goal names none.
+                    let fault = if text.parse::<Version>().is_ok() {
+                        "a version (`release` makes 7.14.0 of 7.14.0rc1); pass `release`, `rcN`, `postN` or `same`"
+                    } else {
+                        "not `release`, `rcN`, `postN` or `same`"
+                    };
+                    Invalid::new(fault, text)
+                }),
         }
     }
 }

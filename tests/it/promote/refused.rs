@@ -51,7 +51,7 @@ fn versions_that_make_no_sense_are_refused() {
 
     hint: the set has gfx1100, gfx942
     exit 2
-    error: invalid value '7.14.1' for '--to <GOAL>': not `release`, `rcN`, `postN` or `same`: "7.14.1"
+    error: invalid value '7.14.1' for '--to <GOAL>': a version (`release` makes 7.14.0 of 7.14.0rc1); pass `release`, `rcN`, `postN` or `same`: "7.14.1"
 
     For more information, try '--help'.
     "#);
