@@ -21,7 +21,7 @@ use super::{
     site_packages::SitePackages,
 };
 use crate::{
-    atomic::lock::Lock,
+    atomic::{self, lock::Lock},
     console::World,
     error::{Context as _, Exit, Hint as _, No, Result, anyhow, hinted, message},
     io::read_text,
@@ -51,6 +51,10 @@ impl fmt::Display for Report<'_> {
         self.python.display().fmt(f)
     }
 }
+
+/// With less than this, an installer has most likely failed because the disk of the environment is full: it writes
+/// single files that are much larger.
+const FULL: u64 = 16 << 20;
 
 /// Adds up the sizes of all files of an environment. A file that uv has linked from its cache counts in full, although
 /// the link takes no space on the disk.
@@ -115,11 +119,14 @@ impl Plan {
     fn install(&self, change: &mut Change, lock: &Lock, world: &World) -> Result<()> {
         let work = tempfile::tempdir()?;
         if self.action == Action::Create {
+            if self.installer == Installer::Pip {
+                installer::ensure_python_runs(self.python.as_deref())?;
+            }
             let line = self.installer.create(&self.environment, self.python.as_deref());
             self.run(line, "failed to create the environment", Some(lock), world).map_err(
                 // A failure here says nothing about the packages, and `Exit::No` would say that they are bad.
                 |error| match Exit::of(&error) {
-                    Exit::No => anyhow!(message(&error)),
+                    Exit::No => hinted(anyhow!(message(&error)), self.installer.hint_for_create()),
                     _ => error,
                 },
             )?;
@@ -295,7 +302,17 @@ impl Plan {
         if let Some(lock) = lock {
             command.stdin(lock.as_stdin());
         }
-        installer::run(&mut command, failure, world)
+        installer::run(&mut command, failure, world).map_err(|error| {
+            let free = atomic::free_space(&self.environment).unwrap_or(u64::MAX);
+            if Exit::of(&error) != Exit::No || free >= FULL {
+                return error;
+            }
+            // The set is right, so this is no `Exit::No`.
+            let shown = self.environment.display();
+            let full =
+                anyhow!("{failure}: the disk of `{shown}` is full, with {} left", size(free));
+            hinted(full, "free disk space, or choose another directory")
+        })
     }
 
     /// Asks the installer what it would install, with the digest of each file.

@@ -124,7 +124,13 @@ impl Environment {
         let is_empty = names.iter().all(|name| *name == *LockPurpose::Install.file_name());
         let shown = self.root.display();
         let python = self.python();
-        let has_settings = self.root.join("pyvenv.cfg").is_file();
+        let settings = self.root.join("pyvenv.cfg");
+        let has_settings = settings.is_file();
+        if has_settings {
+            read_text(&settings)
+                .with_context(|| format!("the Python of `{shown}` does not run"))
+                .hint("make the environment again, or name another directory")?;
+        }
         if has_settings && fs::symlink_metadata(&python).is_ok() {
             Ok(Action::Update)
         } else if is_empty {

@@ -77,6 +77,17 @@ impl Installer {
         }
     }
 
+    /// What helps if this installer cannot create an environment although it runs.
+    pub(super) fn hint_for_create(self) -> &'static str {
+        match self {
+            Self::Uv => "install Python 3.10 or newer, or name one with `--python`",
+            // Debian has the module in a package of its own.
+            Self::Pip => {
+                "install uv, or the module `venv` of this Python (`python3-venv` of Debian)"
+            }
+        }
+    }
+
     /// Creates an environment. Without a Python, uv looks for one, and may download it.
     pub(super) fn create(self, environment: &Path, python: Option<&str>) -> CommandLine {
         let mut line = match self {
@@ -149,6 +160,17 @@ pub fn ensure_python(environment: &Path, wanted: &str) -> Result<()> {
     }
     Err(anyhow!("the environment has Python {version}, and not `{wanted}`"))
         .hint("name another directory, or remove this one first")
+}
+
+/// Fails if the Python of a new environment cannot run, before anything is made: pyenv has a `python3` that only says
+/// that no Python is chosen.
+pub(super) fn ensure_python_runs(python: Option<&str>) -> Result<()> {
+    let program = program(python);
+    let hint = match python {
+        Some(_) => "install uv, or name a Python 3.10 or newer with `--python`",
+        None => "install uv, or Python 3.10 or newer",
+    };
+    ask(command(program.as_ref()).args(["-I", "-S", "-c", ""])).map(drop).hint(hint)
 }
 
 /// Fails if an environment has no pip: uv makes environments without one.

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     digest::{Hasher, Sha256},
-    error::{Context as _, Error, Hint as _, Result, Stop},
+    error::{Context as _, Error, Hint as _, No, Result, Stop, anyhow, hinted},
     index::{
         Layout, Urls,
         package_file::{SIDECAR, identity, is_package},
@@ -22,6 +22,7 @@ use crate::{
     },
     io::Tap,
     location::encode_path,
+    quantity::shell_word,
     run::{ArtifactGroup, Platform},
     store::{Span, Store as _, StoreError, StoreFailureKind, http::HttpStore},
     version::Version,
@@ -39,6 +40,9 @@ pub struct OfferedSet {
     /// Whether it has a `set.json`, which is written once a set is whole.
     pub is_described: bool,
     platform: Platform,
+    /// Whether it has files for this platform alone, and whether for other platforms alone.
+    has_own_files: bool,
+    has_files_of_others: bool,
     form: OfferForm,
 }
 
@@ -114,6 +118,11 @@ impl OfferedFile {
             None => true,
         }
     }
+
+    fn is_for_one_platform(&self) -> bool {
+        let name = self.name.parse::<PackageFilename>().ok();
+        name.and_then(|name| name.tag).is_some_and(|tag| tag.platform() != "any")
+    }
 }
 
 impl OfferedSet {
@@ -151,6 +160,31 @@ impl OfferedSet {
     pub fn newest(&self, project: &str, is_wanted: impl Fn(&Version) -> bool) -> Option<&Version> {
         let files = self.files.iter().filter(|file| file.project.normalized() == project);
         files.map(|file| &file.version).filter(|version| is_wanted(version)).max()
+    }
+
+    /// Adds the files that may be installed on the platform.
+    fn add(&mut self, files: Vec<OfferedFile>) {
+        for file in files {
+            let is_own = file.is_for(self.platform);
+            self.has_files_of_others |= !is_own;
+            self.has_own_files |= is_own && file.is_for_one_platform();
+            if is_own {
+                self.files.push(file);
+            }
+        }
+    }
+
+    /// Fails if all packages with programs are for other platforms.
+    pub fn ensure_for_platform(&self) -> Result<()> {
+        if self.has_own_files || !self.has_files_of_others {
+            return Ok(());
+        }
+        let platform = self.platform;
+        let refusal =
+            format!("`{}` has no packages for {platform}, only for other platforms", self.place);
+        Err(anyhow!(No(refusal))).hint(format!(
+            "name a set for {platform}, or the platform of this set with `--platform`"
+        ))
     }
 
     /// Whether it has a version of a project.
@@ -256,9 +290,8 @@ impl SetPlace {
         };
         let mut files = offered.files.iter();
         if !files.any(|it| it.project.normalized() == project) {
-            let platform = offered.platform;
             let files = self.offered_by_project(path, project, &mut None)?.unwrap_or_default();
-            offered.files.extend(files.into_iter().filter(|file| file.is_for(platform)));
+            offered.add(files);
         }
         Ok(())
     }
@@ -274,7 +307,12 @@ impl SetPlace {
                     return named_metadata(&sidecar, &file.name);
                 }
             }
-            let package = self.package(&file.name, address)?.context("it is gone")?;
+            let check = || {
+                let place = shell_word(&self.to_string());
+                format!("`rocwheel check {place}` says whether the set is complete")
+            };
+            let package = self.package(&file.name, address)?.context("it is gone");
+            let package = package.map_err(|error| hinted(error, check()))?;
             let metadata = package.metadata();
             // How the reading failed says more than what is wrong with a half of the metadata.
             package.outcome()?;
@@ -283,14 +321,18 @@ impl SetPlace {
         read().with_context(|| format!("failed to read the metadata of `{}`", file.name))
     }
 
-    fn offering(
-        &self,
-        mut files: Vec<OfferedFile>,
-        platform: Platform,
-        form: OfferForm,
-    ) -> OfferedSet {
-        files.retain(|it| it.is_for(platform));
-        OfferedSet { place: self.to_string(), files, is_described: false, platform, form }
+    fn offering(&self, files: Vec<OfferedFile>, platform: Platform, form: OfferForm) -> OfferedSet {
+        let mut offered = OfferedSet {
+            place: self.to_string(),
+            files: Vec::new(),
+            is_described: false,
+            platform,
+            has_own_files: false,
+            has_files_of_others: false,
+            form,
+        };
+        offered.add(files);
+        offered
     }
 
     fn url_of(&self, address: &Address) -> Result<String> {

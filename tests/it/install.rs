@@ -11,7 +11,7 @@ mod streams;
 use crate::action::inputs::assert_declared;
 use crate::publish::packages::wheel;
 use crate::support::prelude::*;
-use crate::support::published::VERSION;
+use crate::support::{namespace, published::VERSION};
 
 /// A sandbox with the judges' programs, and no settings of this machine but where its packages come from.
 fn sandbox() -> Sandbox {
@@ -207,6 +207,98 @@ fn what_is_no_environment_is_not_touched() {
     assert_eq!(t.read("thesis/text"), "years");
     assert_installed(&t.path(".venv"), &["gfx942"]);
     assert_eq!(count(&t.path("")), 4);
+}
+
+/// pyenv puts a `python3` into `PATH` that only says that no Python is chosen.
+#[test]
+fn without_a_python_that_runs_the_hint_says_what_to_install() {
+    let shim = |t: Sandbox| only_program(t, "uv", b"#!/bin/sh\nexit 1\n");
+    let t = shim(sandbox());
+    fs_err::remove_file(t.path("bin/python3")).unwrap();
+    let missing = install(&t, &built(sample()), "--target gfx942 --no-check").refused(2);
+    write_program(&t.write("bin/python3", ""), b"#!/bin/sh\nexit 127\n");
+    let idle = install(&t, &built(sample()), "--target gfx942 --no-check").refused(2);
+    let named = "--target gfx942 --no-check --python 3.12";
+    let named = install(&t, &built(sample()), named).refused(2);
+    insta::assert_snapshot!([missing, idle, named].join("\n"), @"
+    error: failed to run `python3`
+      caused by: No such file or directory (os error 2)
+
+    hint: install uv, or Python 3.10 or newer
+
+    error: failed to run `python3`
+      caused by: it ended with exit status: 127
+
+    hint: install uv, or Python 3.10 or newer
+
+    error: failed to run `python3.12`
+      caused by: No such file or directory (os error 2)
+
+    hint: install uv, or name a Python 3.10 or newer with `--python`
+    ");
+    assert_eq!(count(&t.path("")), 1);
+}
+
+#[test]
+fn an_environment_whose_settings_python_cannot_read_is_refused() {
+    let t = sandbox();
+    install(&t, &built(sample()), "--target none").ok();
+    let mut settings = fs_err::read(t.path(".venv/pyvenv.cfg")).unwrap();
+    settings.extend(b"# caf\xe9\n");
+    t.write(".venv/pyvenv.cfg", settings);
+    let said = install(&t, &built(sample()), "--target none --no-check").refused(2);
+    let position = Regex::new("from index [0-9]+").unwrap();
+    insta::assert_snapshot!(position.replace(&said, "from index N"), @"
+    error: the Python of `HERE/.venv` does not run
+      caused by: failed to read `HERE/.venv/pyvenv.cfg`: not UTF-8: invalid utf-8 sequence of 1 bytes from index N
+
+    hint: make the environment again, or name another directory
+    ");
+}
+
+#[test]
+fn a_full_disk_is_said_in_words() {
+    let t = sandbox();
+    let Some(mut command) = namespace::with_mounts() else {
+        return;
+    };
+    fs_err::create_dir(t.path("small")).unwrap();
+    let set = built(sample());
+    let script = format!(
+        "mount -t tmpfs -o size=64k tmpfs small || exit 9; {ROCWHEEL} install '{}' --no-check --target gfx942 --venv small/env",
+        set.display()
+    );
+    command.current_dir(t.path(""));
+    let said = t.outcome(command.args(["sh", "-c", &script])).refused(2);
+    assert_has!(said, "the disk of `HERE/small/env` is full, with ", "hint: free disk space");
+}
+
+/// The platform of a set is compared before a GPU is looked for.
+#[test]
+fn a_set_for_another_platform_is_refused_as_that() {
+    let t = sandbox().with("ROCM_BOOTSTRAP_DISABLE_DETECTION", "1");
+    let t = t.shows(text(&built(sample())), "SET");
+    let said = install(&t, &built(sample()), "--platform windows --dry-run").refused(1);
+    insta::assert_snapshot!(said, @"
+    error: `SET` has no packages for windows, only for other platforms
+
+    hint: name a set for windows, or the platform of this set with `--platform`
+    ");
+}
+
+#[test]
+fn a_wheel_under_another_name_says_how_the_set_is_checked() {
+    let t = sandbox();
+    let set = copy_of(sample(), t.path("set"));
+    let core = environments::wheel(&set, "rocm_sdk_core");
+    fs_err::rename(&core, core.with_file_name("renamed-1-py3-none-any.whl")).unwrap();
+    let said = install(&t, &set, "--target gfx942 --no-check --dry-run").refused(2);
+    insta::assert_snapshot!(said, @"
+    error: failed to read the metadata of `rocm_sdk_core-0.99.1.dev0-py3-none-linux_x86_64.whl`
+      caused by: it is gone
+
+    hint: `rocwheel check HERE/set` says whether the set is complete
+    ");
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! Where `install` takes packages from: the set of a run, one at a place, an index or a stream.
 
-use std::time::{Duration, Instant};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use itertools::Itertools as _;
 
@@ -93,14 +96,13 @@ impl InstallArgs {
     fn place(&self, world: &World) -> Result<SetPlace> {
         if let Some(named) = &self.set {
             ensure!(!self.run.names_a_run(), "`{named}` and a run: name one of them");
-            let place = self.settings.access.place(named, &world.stop);
             let name = named.to_string();
-            // A number is hardly a directory, but an id that a user copied from the address of a run.
-            return if name.bytes().all(|it| it.is_ascii_digit()) {
-                place.hint(format!("if `{name}` is a run, pass `--run-id {name}`"))
-            } else {
-                place
-            };
+            // A number that is no directory is an id that a user copied from the address of a run.
+            if name.bytes().all(|it| it.is_ascii_digit()) && !Path::new(&name).exists() {
+                return Err(anyhow!("no such directory: `{name}`"))
+                    .hint(format!("if `{name}` is a run, pass `--run-id {name}`"));
+            }
+            return self.settings.access.place(named, &world.stop);
         }
         let has_packages = |run: &Run| self.has_packages(run, world);
         let mut run = self.run.find_run(&self.settings, world, &has_packages);
@@ -201,15 +203,18 @@ fn consider(
     offered: &mut OfferedSet,
     version: &Version,
 ) -> Result<(Metadata, install::RocmSelection)> {
-    let selector = &DistNames::built_in().selector;
+    let names = DistNames::built_in();
+    // `devel` is among the usual extras if the place has that package.
+    place.offer_project(offered, &names.devel)?;
+    // Asked before a GPU is looked for, which the other platform may have.
+    offered.ensure_for_platform()?;
+    let selector = &names.selector;
     let family = install::chosen_family(request, offered)?;
     let mut files = offered.files.iter().filter(|it| it.family.is_none() || it.family == family);
     let file = files
         .find(|it| it.project.normalized() == selector && it.version == *version)
         .with_context(|| format!("no file of `{selector}` {version}"))?;
     let metadata = place.metadata_of(file)?;
-    // `devel` is among the usual extras if the place has that package.
-    place.offer_project(offered, &DistNames::built_in().devel)?;
     let mut selection = install::select(request, offered, &metadata)?;
     let mut unread: Vec<DistName> = selection.projects.iter().cloned().collect();
     while let Some(project) = unread.pop() {

@@ -10,7 +10,7 @@ use crate::support::{
 };
 
 /// The wheel of a project in a set.
-fn wheel(set: &Path, project: &str) -> PathBuf {
+pub(super) fn wheel(set: &Path, project: &str) -> PathBuf {
     let mut names = tree(&set.join("dist")).into_iter();
     let is_it = |it: &String| it.starts_with(&format!("{project}-")) && it.ends_with(".whl");
     set.join("dist").join(names.find(is_it).unwrap())
