@@ -4,7 +4,7 @@ use super::{
     frameworks::{CHECKED_OUT, CHECKOUT},
     runner::{git, read},
     spread::{ROLE, text},
-    workflows::{CREDENTIALS, Stage, dispatch, published, role},
+    workflows::{CREDENTIALS, Stage, dispatched, published, role},
 };
 use crate::deps::Workplace;
 use crate::support::prelude::*;
@@ -14,8 +14,8 @@ const PREFIX: &str = "python-deps/";
 const BRANCH: &str = "base-dependency-index";
 
 /// A stage with a lock in its repository, and a checkout that leaves it there.
-fn stage(inputs: &Value, files: &[(&str, &str)]) -> Stage {
-    let mut stage = Stage::new(BUCKET, PREFIX, &dispatch(inputs));
+fn stage(files: &[(&str, &str)]) -> Stage {
+    let mut stage = Stage::new(BUCKET, PREFIX, &dispatched());
     stage.repository.action(CHECKOUT, CHECKED_OUT);
     stage.repository.action(CREDENTIALS, &role(ROLE));
     for (name, text) in files {
@@ -43,12 +43,8 @@ fn locked() -> (Workplace, String, String) {
 fn long_the_locked_files_are_mirrored() {
     let (workplace, wishes, lock) = locked();
     let inputs = json!({"task": "mirror", "registry": workplace.registry.url, "address": "s3://therock-ci-artifacts/python-deps"});
-    let stage = stage(&inputs, &[("deps.toml", &wishes), ("deps.lock", &lock)]);
-    let run = || {
-        let workflow = read("workflows/dependencies.yml");
-        let run = stage.repository.run("workflow_dispatch", &workflow);
-        run.expect_success()
-    };
+    let stage = stage(&[("deps.toml", &wishes), ("deps.lock", &lock)]);
+    let run = || stage.repository.call("dependencies.yml", &inputs).expect_success();
     run();
     let page = text(BUCKET, "python-deps/simple/filelock/index.html");
     assert_has!(page, "filelock-3.0-py3-none-any.whl#sha256=");
@@ -63,8 +59,11 @@ fn long_the_locked_files_are_mirrored() {
 fn the_uv_of_the_workflows_is_the_one_of_the_tests() {
     let pinned = read("tests/requirements.txt");
     let pinned = pinned.lines().find(|line| line.starts_with("uv==")).unwrap();
-    assert_has!(read("workflows/dependencies.yml"), format!("{pinned} --hash=sha256:").as_str());
-    assert_has!(read("workflows/frameworks.yml"), format!("install {pinned}\n").as_str());
+    assert_has!(
+        read(".github/workflows/dependencies.yml"),
+        format!("{pinned} --hash=sha256:").as_str()
+    );
+    assert_has!(read(".github/workflows/frameworks.yml"), format!("install {pinned}\n").as_str());
 }
 
 #[test]
@@ -72,7 +71,7 @@ fn the_uv_of_the_workflows_is_the_one_of_the_tests() {
 fn long_a_new_lock_is_proposed_in_a_pull_request() {
     let (workplace, wishes, lock) = locked();
     let inputs = json!({"task": "update", "registry": workplace.registry.url});
-    let mut stage = stage(&inputs, &[("deps.toml", &wishes), ("deps.lock", &lock)]);
+    let mut stage = stage(&[("deps.toml", &wishes), ("deps.lock", &lock)]);
     let tree = stage.repository.path().join("tree");
     let origin = workplace.path("origin.git");
     let path = origin.to_str().unwrap();
@@ -98,8 +97,7 @@ fn long_a_new_lock_is_proposed_in_a_pull_request() {
         write_program(&tools.join(name), script);
     }
     stage.repository.tools(&tools);
-    let run = stage.repository.run("workflow_dispatch", &read("workflows/dependencies.yml"));
-    run.expect_success();
+    stage.repository.call("dependencies.yml", &inputs).expect_success();
     let body = fs_err::read_to_string(&made).unwrap();
     assert_has!(body, "+ filelock 3.1", "- filelock 3.0");
     let mut show = Command::new("git");

@@ -2,7 +2,7 @@
 
 use super::{
     installs::{DOWNLOAD, download},
-    runner::{Repository, read},
+    runner::Repository,
     workflows::{KEEP, PYTHON, keep, outcomes, python},
 };
 use crate::framework::guide::{followed, project};
@@ -16,7 +16,6 @@ pub(super) const CHECKOUT: &str = "actions/checkout@3d3c42e5aac5ba805825da76410c
 #[test]
 #[ignore = "long"]
 fn long_a_framework_is_built_tied_split_tested_and_released() {
-    let place = tempfile::tempdir().unwrap();
     let serve = |set: &Path| Server::start(Site::Directory(set.to_owned())).url + "simple/";
     let index = serve(&sample().place());
     let inputs = json!({
@@ -25,6 +24,7 @@ fn long_a_framework_is_built_tied_split_tested_and_released() {
         "final-index-url": serve(&followed().join("final")),
         "extras": "device-gfx942",
         "test-runner": "gpu",
+        "artifact-name": "fw",
         "test-command": "python -c 'import fw; print(\"answer\", fw.answer())'",
         "package": "fw", "version": "1.0", "runner": "ubuntu-24.04", "rocm-version": "0.99.1.dev0",
         "build-command": "python -m pip wheel . --no-deps --wheel-dir dist",
@@ -35,15 +35,11 @@ fn long_a_framework_is_built_tied_split_tested_and_released() {
     repository.action(DOWNLOAD, &download(&kept));
     repository.action(PYTHON, &python());
     repository.action(CHECKOUT, CHECKED_OUT);
-    let event = place.path().join("event.json");
-    fs_err::write(&event, json!({"inputs": inputs}).to_string()).unwrap();
-    repository.argument("--eventpath", event.to_str().unwrap());
     project(&repository.path().join("tree"));
-    let run =
-        repository.run("workflow_dispatch", &read("workflows/frameworks.yml")).expect_success();
+    let run = repository.call("frameworks.yml", &inputs).expect_success();
     assert_eq!(outcomes(&run).len(), 3, "{:?}", outcomes(&run));
     assert_has!(run.log(), "answer 15");
-    insta::assert_snapshot!(tree(&kept.join("framework-release")).join("\n"), @"
+    insta::assert_snapshot!(tree(&kept.join("fw-release")).join("\n"), @"
     amd_fw_device-1.0+rocm0.99.1.tar.gz
     amd_fw_device_gfx1100-1.0+rocm0.99.1-py3-none-linux_x86_64.whl
     amd_fw_device_gfx942-1.0+rocm0.99.1-py3-none-linux_x86_64.whl

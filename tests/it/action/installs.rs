@@ -1,8 +1,10 @@
 //! The workflow that installs and tests packages, alone and after the one that makes them.
 
 use super::{
-    runner::{Repository, ours, read},
-    workflows::{CREDENTIALS, PYTHON, Stage, dispatch, made, pull_request_of_a_fork, python, role},
+    runner::{Repository, address, ours},
+    workflows::{
+        CREDENTIALS, PYTHON, Stage, dispatched, made, pull_request_of_a_fork, python, role,
+    },
 };
 use crate::support::prelude::*;
 use crate::{
@@ -49,7 +51,7 @@ const ALL: &str = r#"
 on: pull_request
 jobs:
   all:
-    uses: ./.github/workflows/packages-and-tests.yml
+    uses: OURS/packages-and-tests.yml
     with:
       platforms: '["linux"]'
       layout: flat
@@ -61,13 +63,19 @@ const BY_RUN: &str = "
 on: pull_request
 jobs:
   tests:
-    uses: ./.github/workflows/test-packages.yml
+    uses: OURS/test-packages.yml
     with:
       target: gfx942
       runner: gpu
       gpu: false
       profiler: false
 ";
+
+/// A workflow with the addresses of ours in it.
+fn calling(workflow: &str) -> String {
+    let uses = Regex::new(r"OURS/(\S+)").unwrap();
+    uses.replace_all(workflow, |it: &Captures| address(&it[1])).into_owned()
+}
 
 /// With or without a place to publish to.
 fn packages_are_made_and_tested(secret: Option<&str>) -> (Stage, String) {
@@ -86,11 +94,7 @@ fn packages_are_made_and_tested(secret: Option<&str>) -> (Stage, String) {
     let directory = stage.repository.path().join(".config/pip");
     fs_err::create_dir_all(&directory).unwrap();
     fs_err::write(directory.join("pip.conf"), settings).unwrap();
-    for file in ["packages.yml", "packages-and-tests.yml", "test-packages.yml"] {
-        let text = read(&format!("workflows/{file}"));
-        stage.repository.workflow(file, &text);
-    }
-    let run = stage.repository.run("pull_request", ALL).expect_success();
+    let run = stage.repository.run("pull_request", &calling(ALL)).expect_success();
     let printed = run.printed("test");
     let passed = "rocm-sdk test of ROCm 0.99.1.dev0:";
     assert_eq!(printed.matches(passed).count(), 3, "{printed}");
@@ -110,7 +114,7 @@ fn names_the_index(printed: &str) -> bool {
 fn long_one_workflow_makes_publishes_and_tests_the_packages() {
     let (stage, printed) = packages_are_made_and_tested(Some(SECRET));
     assert!(names_the_index(&printed), "{printed}");
-    let run = stage.repository.run("pull_request", BY_RUN);
+    let run = stage.repository.run("pull_request", &calling(BY_RUN));
     let printed = run.expect_success().printed("test");
     assert!(names_the_index(&printed), "{printed}");
     // Of the libraries, by rocwheel, and of the development files.
@@ -157,7 +161,7 @@ jobs:
           platform: linux
   test:
     needs: packages
-    uses: ./.github/workflows/test-packages.yml
+    uses: OURS/test-packages.yml
     with:
       package-index-url: ${{ needs.packages.outputs.index }}
       family-index-urls: ${{ needs.packages.outputs.indexes }}
@@ -177,8 +181,7 @@ fn long_of_a_set_for_several_families_that_of_one_is_tested() {
     let families = [("gfx942", "gfx94X-dcgpu"), ("gfx1100", "gfx110X-all")];
     legacy::write_run(&artifacts, &families);
     add_tests(&mut repository);
-    repository.workflow("test-packages.yml", &read("workflows/test-packages.yml"));
-    let workflow = FAMILIES
+    let workflow = calling(FAMILIES)
         .replace("ROCWHEEL", ours())
         .replace("ARTIFACTS", artifacts.to_str().unwrap())
         .replace("PUBLISHED", published.to_str().unwrap());
@@ -197,15 +200,13 @@ fn long_a_published_set_tests_itself_and_a_job_without_its_gpu_says_so() {
     let mut repository = Repository::new();
     let out = made(repository.path());
     let index = format!("file://{}/local-linux/python/simple/", out.display());
-    // An event has all inputs as strings.
     let inputs = json!({"package-index-url": index, "version": "0.99.1.dev0", "target": "gfx942",
-        "runner": "gpu", "gpu": "true"});
+        "runner": "gpu", "gpu": true});
     let payload = repository.path().join("event.json");
-    fs_err::write(&payload, dispatch(&inputs).to_string()).unwrap();
+    fs_err::write(&payload, dispatched().to_string()).unwrap();
     repository.argument("--eventpath", payload.to_str().unwrap());
     add_tests(&mut repository);
-    let workflow = read("workflows/test-packages.yml");
-    let run = repository.run("workflow_dispatch", &workflow);
+    let run = repository.call("test-packages.yml", &inputs);
     let printed = run.expect_success().printed("test");
     let passed = "rocm-sdk test of ROCm 0.99.1.dev0:";
     assert_eq!(printed.matches(passed).count(), 3, "{printed}");

@@ -24,7 +24,7 @@ fn tree() -> TempDir {
 
 fn files(root: &Path) -> Vec<String> {
     let mut files = vec!["README.md".to_owned(), "action.yml".to_owned()];
-    for directory in ["docs", "workflows"] {
+    for directory in ["docs", "workflows", ".github/workflows"] {
         for entry in fs::read_dir(root.join(directory)).unwrap() {
             let entry = entry.unwrap();
             if entry.file_type().unwrap().is_file() {
@@ -36,14 +36,16 @@ fn files(root: &Path) -> Vec<String> {
     files
 }
 
-/// Every release of something of this name that is named, with the file that names it.
+/// Every release of something of this name that is named, for the Action or for a workflow, with the file that
+/// names it.
 fn named(root: &Path, name: &str) -> Vec<(String, String)> {
-    let release = Regex::new(&format!(r"[\w-]+/{name}@[0-9a-f]{{40}}( # .*)?")).unwrap();
+    let release = format!(r"([\w-]+/{name})(?:/[\w./-]+)?(@[0-9a-f]{{40}}(?: # .*)?)");
+    let release = Regex::new(&release).unwrap();
     let mut all = Vec::new();
     for file in files(root) {
         let text = fs::read_to_string(root.join(&file)).unwrap();
-        let found = release.find_iter(&text).map(|it| it.as_str().to_owned());
-        all.extend(found.map(|found| (file.clone(), found)));
+        let found = release.captures_iter(&text);
+        all.extend(found.map(|it| (file.clone(), format!("{}{}", &it[1], &it[2]))));
     }
     all
 }
@@ -55,21 +57,29 @@ fn pin(tree: &Path, arguments: &[&str]) -> (bool, String) {
     (output.status.success(), said)
 }
 
+/// The steps of the workflows that others call name one commit, and what users copy a later one, which has them.
+fn is_step(file: &str) -> bool {
+    file.starts_with(".github/workflows/")
+}
+
 #[test]
 fn every_place_names_the_same_release_and_one_script_names_another() {
     let tree = tree();
     let before = named(tree.path(), "rocwheel");
-    assert!(before.len() > 20, "{before:#?}");
+    assert!(before.len() > 40, "{before:#?}");
     let (repository, _) = ours().split_once('@').unwrap();
-    let own = format!("{} # ", ours());
-    for (file, release) in &before {
-        assert!(release.starts_with(&own), "{file}: {release}");
+    for of_steps in [true, false] {
+        let mut files = before.iter().filter(|(file, _)| is_step(file) == of_steps);
+        let (_, first) = files.next().unwrap();
+        assert!(first.starts_with(&format!("{repository}@")), "{first}");
+        files.for_each(|(file, release)| assert_eq!(release, first, "{file}"));
     }
     let said = [
-        &["rocwheel", COMMIT, "v1.2.3"][..],
-        &["ROCm/rocwheel", "v1.2.3", "v1.2.3"],
-        &["ROCm/rocwheel", COMMIT, "1.2.3 # x"],
-        &[],
+        &["pages", "rocwheel", COMMIT, "v1.2.3"][..],
+        &["pages", "ROCm/rocwheel", "v1.2.3", "v1.2.3"],
+        &["pages", "ROCm/rocwheel", COMMIT, "1.2.3 # x"],
+        &["all", "ROCm/rocwheel", COMMIT, "v1.2.3"],
+        &["ROCm/rocwheel", COMMIT, "v1.2.3"],
     ]
     .map(|line| {
         let (worked, said) = pin(tree.path(), line);
@@ -80,18 +90,25 @@ fn every_place_names_the_same_release_and_one_script_names_another() {
     error: not a repository such as `ROCm/rocwheel`: rocwheel
     error: not a whole commit id: v1.2.3
     error: not a version such as `v1.2.3`: 1.2.3 # x
-    error: usage: .github/binary/pin.sh OWNER/NAME COMMIT VERSION
+    error: not `steps` or `pages`: all
+    error: usage: .github/binary/pin.sh steps|pages OWNER/NAME COMMIT VERSION
     ");
     assert_eq!(named(tree.path(), "rocwheel"), before);
     // What was named by the script can be named again.
-    for (name, commit) in [("other-name", COMMIT), ("rocwheel", &"1".repeat(40))] {
-        let line = [&format!("ROCm/{name}"), commit, "v1.2.3"];
-        let (worked, said) = pin(tree.path(), &line);
-        assert!(worked, "{said}");
-        let expected = format!("ROCm/{name}@{commit} # v1.2.3");
+    for (name, of_steps, of_pages) in
+        [("other-name", COMMIT, "2".repeat(40)), ("rocwheel", &"1".repeat(40), COMMIT.to_owned())]
+    {
+        for (part, commit) in [("steps", of_steps), ("pages", &*of_pages)] {
+            let line = [part, &format!("ROCm/{name}"), commit, "v1.2.3"];
+            let (worked, said) = pin(tree.path(), &line);
+            assert!(worked, "{said}");
+        }
         let after = named(tree.path(), name);
         assert_eq!(after.len(), before.len());
-        assert!(after.iter().all(|(_, it)| *it == expected), "{after:#?}");
+        for (file, release) in &after {
+            let commit = if is_step(file) { of_steps } else { &of_pages };
+            assert_eq!(*release, format!("ROCm/{name}@{commit} # v1.2.3"), "{file}");
+        }
         for file in files(tree.path()) {
             let text = fs::read_to_string(tree.path().join(&file)).unwrap();
             assert!(!text.contains(repository), "{file}");

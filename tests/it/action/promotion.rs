@@ -4,7 +4,7 @@ use rocwheel::store::{Depth, Store as _};
 
 use super::{
     frameworks::{CHECKED_OUT, CHECKOUT},
-    runner::{Repository, Run, read},
+    runner::{Repository, Run},
     workflows::{CREDENTIALS, role},
 };
 use crate::s3::{objects::send, server::Server};
@@ -12,12 +12,12 @@ use crate::support::prelude::*;
 
 const ROLE: &str = "arn:aws:iam::1:role/releaser";
 
-/// Runs a workflow with inputs, on a machine with the buckets of our server.
-fn run(workflow: &str, inputs: &Value) -> Run {
+/// Calls a workflow with inputs, on a machine with the buckets of our server.
+fn call(name: &str, inputs: &Value) -> Run {
     let mut repository = Repository::new();
     let event = repository.path().join("event.json");
     let repository_of = json!({"full_name": "ROCm/TheRock", "fork": false});
-    let event_of = json!({"inputs": inputs, "repository": repository_of});
+    let event_of = json!({"repository": repository_of});
     fs_err::write(&event, event_of.to_string()).unwrap();
     let endpoint = format!("http://127.0.0.1:{}", Server::shared().port);
     repository
@@ -27,7 +27,7 @@ fn run(workflow: &str, inputs: &Value) -> Run {
         .argument("--eventpath", event.to_str().unwrap());
     repository.action(CREDENTIALS, &role(ROLE));
     repository.action(CHECKOUT, CHECKED_OUT);
-    repository.run("workflow_dispatch", &read(workflow)).expect_success()
+    repository.call(name, inputs).expect_success()
 }
 
 fn keys(bucket: &str) -> Vec<String> {
@@ -45,9 +45,9 @@ fn long_a_set_is_published_in_a_workflow() {
     send(&store, &sample().place());
     let inputs = json!({
         "set": format!("s3://{bucket}/v5"), "to": "same", "into": format!("s3://{bucket}/to"),
-        "aws-region": "us-east-2", "role": ROLE, "dry-run": "false",
+        "aws-region": "us-east-2", "role": ROLE, "dry-run": false,
     });
-    run("workflows/promote.yml", &inputs);
+    call("promote.yml", &inputs);
     let page = "to/rocm/core/whl-next/rocm-sdk-core/index.html".to_owned();
     assert!(keys(bucket.as_str()).contains(&page));
 }

@@ -1,10 +1,7 @@
 //! The workflow that compares with the packages of a run: the newest one, in a bucket, with wheels as TheRock's
 //! uploader leaves them.
 
-use super::{
-    runner::read,
-    workflows::{PYTHON, Stage, dispatch, outcomes, python},
-};
+use super::workflows::{PYTHON, Stage, dispatched, outcomes, python};
 use crate::github::{
     fake::{Fake, Reply},
     page_of_runs, repository, run,
@@ -17,8 +14,7 @@ use crate::support::upstream::{Placement, UpstreamRun};
 #[ignore = "long"]
 fn long_the_newest_run_is_built_and_compared_with_its_own_packages() {
     let runs = json!([{"platform": "linux", "family": "gfx94X-dcgpu"}]);
-    let event = dispatch(&json!({"runs": runs.to_string()}));
-    let mut stage = Stage::new("therock-ci-artifacts", "1-linux/", &event);
+    let mut stage = Stage::new("therock-ci-artifacts", "1-linux/", &dispatched());
     let fake = Fake::start();
     let newest = run(1, "2026-01-02T00:00:00Z", "completed", Some("success"));
     fake.on("/repos/ROCm/TheRock", Reply::json(&repository("main")));
@@ -52,8 +48,8 @@ fn long_the_newest_run_is_built_and_compared_with_its_own_packages() {
     let upstream = UpstreamRun { bucket: &store, prefix: "1-linux", is_local: false };
     upstream.upload(&theirs, Placement::MultiArch);
     upstream.index();
-    let run =
-        stage.repository.run("workflow_dispatch", &read("workflows/real-run.yml")).expect_success();
+    let inputs = json!({"runs": runs.to_string()});
+    let run = stage.repository.call("real-run.yml", &inputs).expect_success();
     assert_eq!(outcomes(&run).len(), 1, "{:?}", outcomes(&run));
     let page = run.summaries().concat();
     assert_has!(page, "| installed and tested | success | success |");

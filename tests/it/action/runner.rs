@@ -8,14 +8,33 @@ use crate::support::prelude::*;
 /// label missing here, any of the rows may ask for Docker.
 const LABELS: &str = "ubuntu-latest ubuntu-24.04 ubuntu-22.04 macos-15 windows-2025 gpu";
 
-/// What the workflows for users call this action: a release, or what stands for one until then.
+/// What the workflows that others call name this action: a release, or what stands for one until then.
 pub(super) fn ours() -> &'static str {
     static OURS: LazyLock<String> = LazyLock::new(|| {
-        let text = read("workflows/packages.yml");
+        let text = read(".github/workflows/packages.yml");
         let first = text.lines().find_map(|line| line.trim().strip_prefix("uses: "));
         first.unwrap().split(' ').next().unwrap().to_owned()
     });
     &OURS
+}
+
+/// Where the workflows are that others call, beside those of this repository.
+pub(super) const CALLED: &str = ".github/workflows/";
+
+/// The workflows that others call: they start in no other way. `long.yml` is called in this repository only.
+pub(super) fn called() -> Vec<String> {
+    let entries = fs_err::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(CALLED)).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let is_called =
+        |name: &String| read(&format!("{CALLED}{name}")).contains("\non:\n  workflow_call:\n");
+    let mut names: Vec<String> = names.filter(is_called).collect();
+    names.sort();
+    names
+}
+
+/// What a job of another repository uses to call a workflow.
+pub(super) fn address(name: &str) -> String {
+    ours().replacen('@', &format!("/{CALLED}{name}@"), 1)
 }
 
 /// A repository with workflows, and the actions that they may use.
@@ -36,7 +55,7 @@ pub(super) struct Run {
 }
 
 impl Repository {
-    /// With our action, which finds the binary of this build, and nothing else.
+    /// With our action, which finds the binary of this build, with the workflows beside it, and nothing else.
     pub(super) fn new() -> Self {
         let place = tempfile::tempdir().unwrap();
         let mut repository = Self {
@@ -52,6 +71,16 @@ impl Repository {
         let tree = repository.action(ours(), &action);
         fs_err::create_dir_all(tree.join(".github/binary")).unwrap();
         fs_err::write(tree.join(obtain), read(obtain)).unwrap();
+        fs_err::create_dir(tree.join(CALLED)).unwrap();
+        // `act` does not know the form of GitHub for a workflow of the same repository and commit.
+        let uses = Regex::new(r"uses: \$/\.github/workflows/(\S+)").unwrap();
+        for name in called() {
+            let path = format!("{CALLED}{name}");
+            let text = read(&path);
+            let text =
+                uses.replace_all(&text, |it: &Captures| format!("uses: {}", address(&it[1])));
+            fs_err::write(tree.join(path), &*text).unwrap();
+        }
         repository
     }
 
@@ -68,6 +97,15 @@ impl Repository {
     pub(super) fn variable(&mut self, name: &str, value: &str) -> &mut Self {
         self.environment.push((name.to_owned(), value.to_owned()));
         self
+    }
+
+    /// Starts one of our workflows by hand, from a workflow of another repository that calls it.
+    pub(super) fn call(&self, name: &str, inputs: &Value) -> Run {
+        let address = address(name);
+        let caller = format!(
+            "on: workflow_dispatch\njobs:\n  call:\n    uses: {address}\n    with: {inputs}\n"
+        );
+        self.run("workflow_dispatch", &caller)
     }
 
     /// A workflow that the one under test may call.

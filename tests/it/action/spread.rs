@@ -1,9 +1,6 @@
 //! A set that many jobs build, where nothing is on one machine.
 
-use super::{
-    runner::read,
-    workflows::{CREDENTIALS, Stage, dispatch, outcomes, published, role},
-};
+use super::workflows::{CREDENTIALS, Stage, dispatched, outcomes, published, role};
 use crate::s3::server::Server;
 use crate::support::published::{TestSet, odd, sample};
 use rocwheel::store::{Span, Store as _};
@@ -30,10 +27,9 @@ fn long_many_jobs_make_the_same_set_as_one() {
 fn is_made_by_many_jobs_as_by_one(set: &TestSet) {
     let inputs = json!({"platform": "linux", "release-type": "ci"});
     let bucket = "therock-ci-artifacts";
-    let mut stage = Stage::of(set, bucket, "1-linux/", &dispatch(&inputs));
+    let mut stage = Stage::of(set, bucket, "1-linux/", &dispatched());
     stage.repository.action(CREDENTIALS, &role(ROLE));
-    let workflow = read("workflows/packages-spread.yml");
-    let run = stage.repository.run("workflow_dispatch", &workflow);
+    let run = stage.repository.call("packages-spread.yml", &inputs);
     let run = run.expect_success();
     let ended = outcomes(&run);
     assert_eq!(ended.len(), 4 + set.targets.len(), "{ended:#?}");
@@ -71,10 +67,9 @@ fn is_made_by_many_jobs_as_by_one(set: &TestSet) {
 #[ignore = "long"]
 fn long_without_one_of_its_parts_a_set_has_no_index() {
     let inputs = json!({"platform": "linux", "release-type": "ci", "host-parts": "[\"core,meta\", \"nonsense\"]"});
-    let mut stage = Stage::new("therock-ci-artifacts", "1-linux/", &dispatch(&inputs));
+    let mut stage = Stage::new("therock-ci-artifacts", "1-linux/", &dispatched());
     stage.repository.action(CREDENTIALS, &role(ROLE));
-    let workflow = read("workflows/packages-spread.yml");
-    let run = stage.repository.run("workflow_dispatch", &workflow);
+    let run = stage.repository.call("packages-spread.yml", &inputs);
     assert!(!run.succeeded, "{}", run.log());
     let published = published("therock-ci-artifacts", "1-linux/python/");
     let is_part = |path: &String| path.starts_with("dist/") || path == "part.json";

@@ -8,7 +8,7 @@ use rocwheel::{
 };
 
 use super::{
-    runner::{Repository, Run, read},
+    runner::{Repository, Run, address},
     spread::text as object,
 };
 use crate::publish::memory::put;
@@ -156,8 +156,9 @@ fn store_archives(set: &TestSet, bucket: &Bucket, prefix: &str) {
     }
 }
 
-pub(super) fn dispatch(inputs: &Value) -> Value {
-    json!({"inputs": inputs, "repository": {"full_name": "ROCm/TheRock", "fork": false}})
+/// The event of a run that somebody starts by hand.
+pub(super) fn dispatched() -> Value {
+    json!({"repository": {"full_name": "ROCm/TheRock", "fork": false}})
 }
 
 /// The sample, made on this machine.
@@ -189,14 +190,12 @@ fn packages_are_built_checked_published_and_described() {
 }
 
 fn are_built_checked_published_and_described(set: &TestSet) {
-    let event = dispatch(&json!({"platforms": "[\"linux\"]", "release-type": "ci"}));
-    let mut stage = Stage::of(set, "therock-ci-artifacts", "1-linux/", &event);
+    let mut stage = Stage::of(set, "therock-ci-artifacts", "1-linux/", &dispatched());
     let role = role("arn:aws:iam::692859939525:role/therock-ci");
     stage.repository.action(CREDENTIALS, &role);
-    let workflow = read("workflows/packages.yml");
-    let run = stage.repository.run("workflow_dispatch", &workflow);
-    let run = run.expect_success();
-    let job = "Python packages/Packages for linux: success";
+    let inputs = json!({"platforms": "[\"linux\"]", "release-type": "ci"});
+    let run = stage.repository.call("packages.yml", &inputs).expect_success();
+    let job = "call/Python packages/Packages for linux: success";
     assert_eq!(outcomes(&run), [job]);
     let port = Server::shared().port;
     let index = format!("http://127.0.0.1:{port}/therock-ci-artifacts/1-linux/python/simple/");
@@ -223,12 +222,11 @@ fn are_built_checked_published_and_described(set: &TestSet) {
 #[ignore = "slow"]
 fn a_second_attempt_replaces_what_the_first_one_published() {
     let (bucket, place) = ("therock-ci-artifacts", "1-linux/python/");
-    let event = dispatch(&json!({"platforms": "[\"linux\"]", "release-type": "ci"}));
-    let mut stage = Stage::of(sample(), bucket, "1-linux/", &event);
+    let mut stage = Stage::of(sample(), bucket, "1-linux/", &dispatched());
     let role = role("arn:aws:iam::692859939525:role/therock-ci");
     stage.repository.action(CREDENTIALS, &role);
-    let workflow = read("workflows/packages.yml");
-    let run = stage.repository.run("workflow_dispatch", &workflow);
+    let inputs = json!({"platforms": "[\"linux\"]", "release-type": "ci"});
+    let run = stage.repository.call("packages.yml", &inputs);
     let first = run.expect_success().outputs();
     let store = Server::shared().store(&bucket.parse().unwrap());
     let name = bucket.parse().unwrap();
@@ -237,11 +235,11 @@ fn a_second_attempt_replaces_what_the_first_one_published() {
     }
     store_archives(odd(), &name, "1-linux/");
     // Without the number of the attempt, the set of the first one stays.
-    let refused = stage.repository.run("workflow_dispatch", &workflow);
+    let refused = stage.repository.call("packages.yml", &inputs);
     assert!(!refused.succeeded, "{}", refused.log());
     assert_has!(refused.log(), "a later attempt replaces the set of an earlier one");
     stage.repository.variable("GITHUB_RUN_ATTEMPT", "2");
-    let run = stage.repository.run("workflow_dispatch", &workflow);
+    let run = stage.repository.call("packages.yml", &inputs);
     let second = run.expect_success().outputs();
     assert_eq!(first["linux-package-index-url"], second["linux-package-index-url"]);
     assert_ne!(first["linux-targets"], second["linux-targets"]);
@@ -264,9 +262,6 @@ pub(super) fn pull_request_of_a_fork() -> Value {
     json!({"repository": home, "pull_request": pull, "number": 7})
 }
 
-/// Calls packages.yml for Linux.
-const CALLER: &str = "on: pull_request\njobs:\n  packages:\n    uses: ./.github/workflows/packages.yml\n    with:\n      platforms: '[\"linux\"]'\n";
-
 /// A fork's run, whose runner may have keys. What those publish, `installs` says.
 fn for_a_fork(secret: Option<&str>) -> (Stage, Run) {
     let bucket = "therock-ci-artifacts-external";
@@ -276,8 +271,11 @@ fn for_a_fork(secret: Option<&str>) -> (Stage, Run) {
     if let Some(secret) = secret {
         repository.keys(secret);
     }
-    repository.workflow("packages.yml", &read("workflows/packages.yml"));
-    let run = repository.run("pull_request", CALLER).expect_success();
+    let uses = address("packages.yml");
+    let caller = format!(
+        "on: pull_request\njobs:\n  packages:\n    uses: {uses}\n    with:\n      platforms: '[\"linux\"]'\n"
+    );
+    let run = repository.run("pull_request", &caller).expect_success();
     assert_lacks!(run.log(), "asked for");
     let place = "ROCm-TheRock/1-linux/python/";
     assert_eq!(published(bucket, place), [""; 0]);
@@ -319,11 +317,10 @@ fn long_a_forks_packages_stay_with_the_run_without_credentials_for_their_place()
 #[ignore = "long"]
 fn long_packages_that_cannot_be_published_stay_with_the_run() {
     let inputs = json!({"platforms": "[\"linux\"]", "release-type": "ci"});
-    let mut stage = Stage::new("therock-ci-artifacts", "1-linux/", &dispatch(&inputs));
+    let mut stage = Stage::new("therock-ci-artifacts", "1-linux/", &dispatched());
     // There is a role, and it cannot be assumed.
     stage.repository.action(CREDENTIALS, &role("none"));
-    let workflow = read("workflows/packages.yml");
-    let run = stage.repository.run("workflow_dispatch", &workflow);
+    let run = stage.repository.call("packages.yml", &inputs);
     assert!(!run.succeeded, "{}", run.log());
     let kept = stage.repository.path().join("kept/python-packages-linux");
     assert!(kept.exists(), "{}", run.log());
@@ -333,11 +330,10 @@ fn long_packages_that_cannot_be_published_stay_with_the_run() {
 #[ignore = "long"]
 fn long_packages_that_are_not_what_was_asked_for_are_not_published() {
     let inputs = json!({"platforms": "[\"linux\"]", "release-type": "ci", "linux-amdgpu-families": "gfx1201"});
-    let mut stage = Stage::new("therock-ci-artifacts", "1-linux/", &dispatch(&inputs));
+    let mut stage = Stage::new("therock-ci-artifacts", "1-linux/", &dispatched());
     stage.repository.action(CREDENTIALS, &role("none"));
     let before = published("therock-ci-artifacts", "1-linux/python/");
-    let workflow = read("workflows/packages.yml");
-    let run = stage.repository.run("workflow_dispatch", &workflow);
+    let run = stage.repository.call("packages.yml", &inputs);
     assert!(!run.succeeded, "{}", run.log());
     assert_has!(run.log(), "::error title=");
     assert_eq!(published("therock-ci-artifacts", "1-linux/python/"), before);

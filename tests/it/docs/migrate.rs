@@ -220,7 +220,7 @@ fn every_input_that_the_page_names_is_one_of_the_workflow() {
     let name = Regex::new("`([a-z-]+)`").unwrap();
     let mut seen = 0;
     let parts = page.split("\n### ").map(|it| it.split_once('\n').unwrap());
-    for (head, table) in parts.filter(|(head, _)| head.contains("](../workflows/")) {
+    for (head, table) in parts.filter(|(head, _)| head.contains("](../.github/workflows/")) {
         let (_, file) = head.split_once("](../").unwrap();
         let file = super::root().join(file.trim_end_matches(')'));
         let workflow = fs_err::read_to_string(file).unwrap();

@@ -82,7 +82,7 @@ pub(crate) mod prelude {
         time::Duration,
     };
 
-    pub(crate) use regex::Regex;
+    pub(crate) use regex::{Captures, Regex};
     pub(crate) use rocwheel::digest::Sha256;
     pub(crate) use serde_json::{Value, json};
     pub(crate) use tempfile::TempDir;
