@@ -258,6 +258,34 @@ fn the_page_names_the_permissions_of_each_workflow() {
     }
 }
 
+/// A flag that is gone is found here, not by the first run that comes to it.
+#[test]
+fn every_flag_of_a_workflow_is_one_of_its_command() {
+    let line = Regex::new(r"(?:^|[ (])rocwheel ([a-z]+(?: (?:tie|split|env|version|update|check|mirror))?)( [^|>\n]*)").unwrap();
+    let flag = Regex::new(r"--[a-z][a-z-]+").unwrap();
+    let mut seen = BTreeSet::new();
+    for file in workflows() {
+        for script in scripts(&read(&file)) {
+            for found in line.captures_iter(&script.replace("\\\n", "")) {
+                let command: Vec<&str> = found[1].split(' ').collect();
+                let help = rocwheel(&[&command[..], &["--help"]].concat()).ok();
+                for flag in flag.find_iter(&found[2]) {
+                    let is_taken = help.contains(&format!("{} ", flag.as_str()))
+                        || help.contains(&format!("{}\n", flag.as_str()));
+                    assert!(
+                        is_taken,
+                        "{file}: `rocwheel {}` has no `{}`",
+                        &found[1],
+                        flag.as_str()
+                    );
+                    seen.insert(flag.as_str().to_owned());
+                }
+            }
+        }
+    }
+    assert!(seen.len() > 9, "{seen:?}");
+}
+
 #[test]
 fn a_checkout_on_windows_has_the_bytes_that_were_committed() {
     let place = tempfile::tempdir().unwrap();
