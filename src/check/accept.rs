@@ -121,8 +121,9 @@ impl AcceptList {
         AcceptOutcome { accepted, unused }
     }
 
-    /// A list that accepts all of these findings until a day: the entries of this list that accepted a
-    /// finding, and a new entry for each rule, package and fact of the other `findings`.
+    /// A list that accepts all of these findings: the entries of this list that match an accepted finding, each
+    /// with its own reason and day, and for the other `findings` a new entry, valid until `until`, for each rule,
+    /// package and fact.
     pub fn renewed(
         mut self,
         accepted: &[AcceptedFinding],

@@ -250,7 +250,7 @@ pub struct DistInfoTexts<'a> {
 
 impl SdistFile {
     /// Whether our builder made it, as the class in its `_dist_info.py` shows.
-    pub fn is_built_by_us(&self) -> bool {
+    pub fn has_our_dist_info(&self) -> bool {
         self.dist_info().is_some_and(|texts| texts.module.contains(CLASS))
     }
 
@@ -299,7 +299,7 @@ impl WheelFile {
 
     /// Whether our builder made it, as the class in its `_dist_info.py` shows. Other builders write no tables
     /// of files, and their sets are known to lack files.
-    pub fn is_built_by_us(&self) -> bool {
+    pub fn has_our_dist_info(&self) -> bool {
         self.dist_info_texts().is_some_and(|texts| texts.module.contains(CLASS))
     }
 
@@ -315,9 +315,15 @@ impl WheelFile {
         })
     }
 
+    /// Whether rocwheel may have made it. One sign is enough: `_dist_info.py` may be damaged, or another program may
+    /// have changed WHEEL.
+    pub fn may_be_ours(&self) -> bool {
+        self.has_our_dist_info() || !self.names_other_builder()
+    }
+
     /// Whether another program than rocwheel made it, according to its WHEEL. TheRock's builder does
     /// without some of the files that rocwheel adds, and its packages are known to have some defects.
-    pub fn is_made_by_others(&self) -> bool {
+    pub fn names_other_builder(&self) -> bool {
         self.dist_info("WHEEL")
             .and_then(|(_, bytes)| String::from_utf8_lossy(bytes).parse::<WheelFacts>().ok())
             .is_some_and(|facts| !facts.is_made_by_us())
@@ -480,13 +486,12 @@ impl SetFacts {
         let wheels = self
             .wheels
             .iter()
-            // One sign is enough: `_dist_info.py` may be damaged, or another program may have changed WHEEL.
-            .filter(|wheel| wheel.is_built_by_us() || !wheel.is_made_by_others())
+            .filter(|wheel| wheel.may_be_ours())
             .filter_map(|wheel| Some((&wheel.package, wheel.dist_info_texts()?)));
         let sdists = self
             .sdists
             .iter()
-            .filter(|sdist| sdist.is_built_by_us())
+            .filter(|sdist| sdist.has_our_dist_info())
             .filter_map(|sdist| Some((&sdist.package, sdist.dist_info()?)));
         wheels.chain(sdists)
     }

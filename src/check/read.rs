@@ -134,7 +134,7 @@ fn read_packages(
     let facts = parallel::map(&work, jobs, &world.stop, |(index, portion)| {
         Ok(outlines[*index].read_portion(wheels[*index], portion, watch)?)
     })?;
-    let mut sdists = parallel::map(&sdists, jobs, &world.stop, |package| {
+    let sdists = parallel::map(&sdists, jobs, &world.stop, |package| {
         let stream = package.stream(0..package.size)?;
         Ok(Arc::new(read_sdist(&package.name, stream, watch)?))
     })?;
@@ -143,7 +143,6 @@ fn read_packages(
     for package in packages {
         package.outcome()?;
     }
-    sdists.sort_by(|one, other| one.package.file.cmp(&other.package.file));
     let mut portions = work.iter().map(|(index, _)| *index).zip(facts).into_group_map();
     let wheels = outlines.into_iter().enumerate().map(|(index, outline)| {
         Arc::new(outline.finish(portions.remove(&index).unwrap_or_default()))

@@ -42,7 +42,7 @@ const PORTION: u64 = 16 << 20;
 /// is often one library, and its portion is all that is left to read then.
 const LONG: u64 = 64 << 20;
 /// The most contradictions reported for one archive. Further ones are only counted.
-const MOST_TOLD: usize = 3;
+const MOST_CONTRADICTIONS: usize = 3;
 
 /// What the end of a wheel says: its directory, or why the directory cannot be read.
 #[derive(Debug, Default)]
@@ -72,7 +72,7 @@ pub struct PortionFacts {
     members: Vec<MemberFacts>,
     devel: Option<DevelTree>,
     /// Contradictions between local headers and the directory.
-    told: Vec<String>,
+    contradictions: Vec<String>,
     /// The digest of the whole archive, in the portion that hashes it.
     sha256: Option<Sha256>,
     error: Option<String>,
@@ -191,14 +191,14 @@ impl Outline {
         for member in portion.members.clone() {
             let entry = &self.directory.entries[member];
             facts.report_gap(at, entry.at, &format!("`{}`", entry.path));
-            let told_before = facts.told.len();
+            let count_before = facts.contradictions.len();
             let mut content = facts.read_member(&mut walk, &mut inflater, entry, self.hold);
             at = content.is_ok().then_some(walk.at);
             if content.as_ref().is_err_and(NotKept::is_cause_of) {
                 // Something else than code was not held. Read the member again, and hold it whole. Only a
                 // damaged or hostile file takes twice as long: no compiler makes such a file. The second
                 // reading tells the contradictions again.
-                facts.told.truncate(told_before);
+                facts.contradictions.truncate(count_before);
                 let stream = source.stream(entry.at..entry.next)?;
                 let mut again = Walk::new(stream, entry.at, false, watch);
                 content = facts.read_member(&mut again, &mut inflater, entry, Hold::Whole);
@@ -234,28 +234,28 @@ impl Outline {
             members: Vec::new(),
             devel: None,
         };
-        let mut told = self.directory.contradictions;
+        let mut contradictions = self.directory.contradictions;
         let mut errors = Vec::new();
         let mut read_members = BTreeMap::new();
         for portion in portions {
             read_members.extend((portion.first..).zip(portion.members));
             wheel.devel = wheel.devel.or(portion.devel);
             wheel.package.sha256 = wheel.package.sha256.or(portion.sha256);
-            told.extend(portion.told);
+            contradictions.extend(portion.contradictions);
             errors.extend(portion.error);
         }
         // Further contradictions often have the same cause as the first ones.
-        let untold = told.len().saturating_sub(MOST_TOLD);
-        told.truncate(MOST_TOLD);
-        if untold > 0 {
-            told.push(format!("and {untold} more contradictions"));
+        let hidden_count = contradictions.len().saturating_sub(MOST_CONTRADICTIONS);
+        contradictions.truncate(MOST_CONTRADICTIONS);
+        if hidden_count > 0 {
+            contradictions.push(format!("and {hidden_count} more contradictions"));
         }
         wheel.contradictions = self
             .directory
             .around
             .iter()
             .map(|len| format!("{len} bytes stand before the archive or after its end"))
-            .chain(told)
+            .chain(contradictions)
             .collect();
         wheel.members = if errors.is_empty() {
             let entries = self.directory.entries.iter().enumerate();
@@ -289,7 +289,8 @@ impl PortionFacts {
     fn report_gap(&mut self, at: Option<u64>, next: u64, place: &str) {
         let len = next.saturating_sub(at.unwrap_or(next));
         if len > 0 {
-            self.told.push(format!("{len} bytes before {place} that belong to no member"));
+            self.contradictions
+                .push(format!("{len} bytes before {place} that belong to no member"));
         }
     }
 
@@ -309,7 +310,8 @@ impl PortionFacts {
             .context("no local header where it should begin")?;
         let fields = read_exactly(walk, header.fields_len())?;
         let contradictions = entry.contradictions(&header, &fields);
-        self.told.extend(contradictions.iter().map(|fact| format!("`{}`: {fact}", entry.path)));
+        self.contradictions
+            .extend(contradictions.iter().map(|fact| format!("`{}`: {fact}", entry.path)));
         ensure!(!entry.is_encrypted(), "it is encrypted");
         let end = walk.at.saturating_add(entry.packed);
         ensure!(end <= entry.next, "it overlaps what follows it");

@@ -178,7 +178,7 @@ fn needed_packages(set: &SetFacts, findings: &mut Findings) {
         if let Some(Ok(_)) = wheel.device_target() {
             wanted.insert(&DistNames::built_in().libraries, "which its code is for");
         }
-        for devel in wheel.unpacked().filter(|_| wheel.is_built_by_us()) {
+        for devel in wheel.unpacked().filter(|_| wheel.has_our_dist_info()) {
             if let TarKind::Symlink(text) = &devel.entry.kind
                 && let Some(target) = join(devel.entry.path.as_str(), text)
                 && let Some(owner) = owners.get(target.split('/').next().unwrap_or_default())
@@ -204,7 +204,7 @@ fn selected_packages(set: &SetFacts, findings: &mut Findings) {
     let (files, metadata): (Vec<&String>, Vec<&Metadata>) = set
         .sdists
         .iter()
-        .filter(|sdist| sdist.is_built_by_us())
+        .filter(|sdist| sdist.has_our_dist_info())
         .filter_map(|sdist| Some((&sdist.package.file, sdist.metadata.as_ref().ok()?)))
         .unzip();
     let Some(file) = files.first() else { return };
@@ -267,7 +267,7 @@ fn versions(set: &SetFacts, findings: &mut Findings) {
 
 /// Our `rocm` names the targets of the device wheels, and a default target for machines without a GPU.
 fn selector_targets(set: &SetFacts, findings: &mut Findings) {
-    let selector = set.selector().filter(|it| it.is_built_by_us());
+    let selector = set.selector().filter(|it| it.has_our_dist_info());
     let Some((selector, texts)) = selector.and_then(|it| Some((it, it.dist_info()?))) else {
         return;
     };

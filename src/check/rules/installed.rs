@@ -222,7 +222,7 @@ fn manifest(wheel: &WheelFile, tree: &DevelTree, findings: &mut Findings) {
     let path = devel_manifest::PATH;
     let Some(bytes) = wheel.text(path) else {
         // Only rocwheel writes a manifest.
-        if !wheel.is_made_by_others() {
+        if !wheel.names_other_builder() {
             findings.of(rule::BROKEN_DEVEL, &wheel.package.file, format!("no `{path}`"));
         }
         return;

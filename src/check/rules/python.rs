@@ -51,7 +51,7 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
             let facts = broken_calls(entry_points, &modules, "");
             // TheRock's core package has dead scripts, and is published with them.
             let rule =
-                if wheel.is_made_by_others() { rule::DEAD_SCRIPT } else { rule::UNKEPT_PROMISE };
+                if wheel.names_other_builder() { rule::DEAD_SCRIPT } else { rule::UNKEPT_PROMISE };
             findings.at_each(rule, PackagePath::new(file, path), facts);
         }
         if let Some(metadata) = wheel.metadata() {
@@ -188,9 +188,8 @@ fn required_files(wheel: &WheelFile, platform: Platform, findings: &mut Findings
         return;
     }
     // TheRock's builder writes no table of required files.
-    let is_judged = wheel.is_built_by_us() || !wheel.is_made_by_others();
     // Device wheels have no Python.
-    if !is_judged || wheel.device_target().is_some() {
+    if !wheel.may_be_ours() || wheel.device_target().is_some() {
         return;
     }
     let file = &wheel.package.file;
@@ -329,7 +328,7 @@ fn sdist(sdist: &SdistFile, metadata: &Metadata, findings: &mut Findings) {
     // If a listed file is missing, the other findings would follow from it.
     if has_listed_files(sdist, findings) {
         called_functions(sdist, &modules, findings);
-        if sdist.is_built_by_us() {
+        if sdist.has_our_dist_info() {
             own_scripts(sdist, findings);
         }
         if let Some(why) = backend_fault(sdist, &modules) {
@@ -410,7 +409,7 @@ struct BuildSystem {
 
 /// Why pip cannot build a wheel from an sdist. `None` if it can.
 fn backend_fault(sdist: &SdistFile, modules: &PythonModules<'_>) -> Option<String> {
-    let is_ours = sdist.is_built_by_us();
+    let is_ours = sdist.has_our_dist_info();
     let Some(file) = sdist.contents.files.get("pyproject.toml") else {
         let is_old = sdist.contents.files.contains_key("setup.py");
         return if is_old {

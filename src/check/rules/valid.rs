@@ -149,8 +149,8 @@ fn record(wheel: &WheelFile, findings: &mut Findings) {
             findings.at(rule, place, fact);
             continue;
         };
-        // RECORD cannot hold its own hash. In a package of another project only some files were read:
-        // the other files have no digest to compare.
+        // RECORD cannot hold its own hash. Only some files of a package of another project are read if the
+        // package is in a store: the other files have no digest to compare.
         if place.path != path
             && let Ok(content) = &member.content
             && let Some(fact) = mismatch(row, content, wheel.package.is_ours())
@@ -265,7 +265,7 @@ fn licenses(wheel: &WheelFile, findings: &mut Findings) {
     let mut license_texts = wheel.members.iter().filter(|member| is_license_text(member));
     // rocwheel names each license text that it packs.
     if files.is_empty()
-        && !wheel.is_made_by_others()
+        && !wheel.names_other_builder()
         && let Some(member) = license_texts.find(|member| !member.path.starts_with(directory))
     {
         let fact = format!("no `License-File`, and `{}` is a license text", member.path);
