@@ -2,6 +2,7 @@
 //! said, and never ends the reading: an environment has files of many programs.
 
 use std::{
+    borrow::Cow,
     io,
     path::{Path, PathBuf},
     sync::Arc,
@@ -149,11 +150,13 @@ impl InstalledPackage {
         let mut reader = csv::ReaderBuilder::new();
         let rows = reader.has_headers(false).flexible(true).from_reader(record.as_bytes());
         for row in rows.into_records() {
-            let path = row.as_ref().ok().and_then(|row| row.get(0));
-            let (Ok(row), Some(path)) = (&row, path.filter(|path| !path.contains('\0'))) else {
+            let recorded_path = row.as_ref().ok().and_then(|row| row.get(0));
+            let readable_path = recorded_path.filter(|path| !path.contains('\0'));
+            let (Ok(row), Some(recorded_path)) = (&row, readable_path) else {
                 self.note_changed("RECORD");
                 continue;
             };
+            let path = &*with_slashes(site, recorded_path);
             // What Python compiled is made again.
             if Path::new(path).extension().is_some_and(|it| it == "pyc") {
                 continue;
@@ -200,6 +203,14 @@ impl InstalledPackage {
             self.changed.push(path.to_owned());
         }
     }
+}
+
+/// A path of RECORD with `/`. Programs on Windows write `\`, which elsewhere can be a part of a name too.
+fn with_slashes<'a>(site: &Path, path: &'a str) -> Cow<'a, str> {
+    if path.contains('\\') && !site.join(path).exists() {
+        return Cow::Owned(path.replace('\\', "/"));
+    }
+    Cow::Borrowed(path)
 }
 
 fn member(path: &str, place: &Path, metadata: &std::fs::Metadata) -> io::Result<MemberFacts> {

@@ -402,7 +402,22 @@ fn strays(site: &Path, packages: &[InstalledPackage]) -> Vec<String> {
     };
     let directories = entries_of(site).into_iter().filter(is_of_rocm);
     let files = directories.flat_map(|directory| WalkDir::new(directory).into_iter().flatten());
-    let paths = files.filter(|entry| entry.file_type().is_file()).filter_map(|entry| {
+    // A second name for a file of a package, such as `libx.so` for linkers, brings nothing that could be loaded by
+    // mistake. A link to another file does.
+    let real_site = fs::canonicalize(site).ok();
+    let is_second_name = |link: &Path| {
+        let target = fs::canonicalize(link).unwrap_or_default();
+        let path = real_site.as_ref().and_then(|site| target.strip_prefix(site).ok());
+        path.and_then(Path::to_str).is_some_and(|path| known.contains(path))
+    };
+    let is_file = |entry: &walkdir::DirEntry| {
+        // The loader follows links, of which this type says nothing.
+        entry.file_type().is_file() || entry.path_is_symlink() && entry.path().is_file()
+    };
+    let paths = files.filter(is_file).filter_map(|entry| {
+        if entry.path_is_symlink() && is_second_name(entry.path()) {
+            return None;
+        }
         let path = entry.path().strip_prefix(site).ok()?.to_str()?;
         let name = path.rsplit('/').next().unwrap_or_default();
         let is_archive = Path::new(name).extension().is_some_and(|it| it == "kpack");

@@ -571,6 +571,42 @@ fn a_python_that_is_gone() {
     assert_has!(said, "/bin/python` does not run: the Python of the environment is gone");
 }
 
+/// Made by programs of Windows, and by hand.
+#[test]
+fn records_with_backslashes_and_second_names_are_healthy() {
+    let site = Site::new();
+    let record = site.path("rocm_sdk_core-0.99.1.dev0.dist-info/RECORD");
+    let rows = fs_err::read_to_string(site.root().join(&record)).unwrap();
+    site.write(&record, rows.replace('/', "\\").as_bytes());
+    assert_eq!(site.says("gfx942"), "");
+    let library = site.root().join(site.path("libhipblas.so.3"));
+    let link = |target: &Path, name: &str| {
+        std::os::unix::fs::symlink(target, library.with_file_name(name)).unwrap();
+    };
+    link("libhipblas.so.3".as_ref(), "libhipblas.so");
+    link("/nowhere/libgone.so".as_ref(), "libgone.so");
+    assert_eq!(site.says("gfx942"), "");
+    let other = Site::empty();
+    other.write("libother.so", b"of another ROCm");
+    link(&other.root().join("libother.so"), "libother.so");
+    let stray = "1 file is of no installed package: `_rocm_sdk_libraries/lib/libother.so`";
+    assert_has!(site.says("gfx942"), stray);
+}
+
+/// `onnxruntime` and `onnxruntime-rocm` have modules of the same name.
+#[test]
+fn a_package_that_was_installed_over_another() {
+    let site = Site::new();
+    let needs = format!("rocm=={VERSION}");
+    let files = |bytes| [("onnxruntime/__init__.py", bytes), ("onnxruntime/capi.so", bytes)];
+    site.install("onnxruntime-rocm", "1.22", &[&needs], &files(b"of ROCm".as_slice()));
+    site.install("onnxruntime", "1.23", &[], &files(b"of processors".as_slice()));
+    insta::assert_snapshot!(site.says("gfx942"), @"
+    `onnxruntime` 1.23 has replaced files of `onnxruntime-rocm` 1.22: 2 files are changed: `onnxruntime/__init__.py`, `onnxruntime/capi.so`
+      uninstall `onnxruntime`, and then: install `onnxruntime-rocm` 1.22 from where this environment takes its packages
+    ");
+}
+
 /// Python reads `pyvenv.cfg` as UTF-8, comments included, before anything else.
 #[test]
 fn settings_that_python_cannot_read() {
