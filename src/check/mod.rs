@@ -21,4 +21,4 @@ pub use path_facts::is_library;
 pub use read::facts_of;
 pub use report::{Report, annotations, level};
 pub use rule::{Finding, RULES, Rule, RulePattern, RuleSelection, Severity};
-pub use rules::{CheckOptions, Destination, Judgement, beside_ours, install_tree, judge};
+pub use rules::{CheckOptions, Destination, Judgement, defects_beside_ours, install_tree, judge};

@@ -17,7 +17,7 @@ use crate::{
     check::{
         SetFacts,
         facts::UnreadPackage,
-        observe::{ObserveProgress, Outline, PackageReader, Portion, read_sdist},
+        observe::{Outline, PackageReader, Portion, ReadWatch, read_sdist},
     },
     console::World,
     error::Result,
@@ -89,13 +89,20 @@ fn unread_packages(
     };
     let mut unread = HashMap::new();
     for package in packages {
-        let path = place.shown(package.path());
+        let path = place.below_set(package.path());
         let identity = FileIdentity::of(&root.join(&path))?;
         if identity.is_settled(SystemTime::now()) {
             unread.insert(package.name.clone(), UnreadPackage { path, identity });
         }
     }
     Ok(unread)
+}
+
+/// A portion of a wheel, which one thread reads.
+struct WheelPortion {
+    /// The index of the wheel among all wheels.
+    wheel: usize,
+    portion: Portion,
 }
 
 /// Reads the facts of all packages, in the order of `packages` for any number of threads.
@@ -108,16 +115,13 @@ fn read_packages(
 ) -> Result<SetFacts> {
     let total = packages.iter().map(|it| it.size).sum::<u64>();
     let progress = world.console.progress("Checking", place.to_string(), total);
-    let watch = &ObserveProgress {
-        stop: &world.stop,
-        binaries: None,
-        progress: &|bytes| progress.inc(bytes),
-    };
+    let watch =
+        &ReadWatch { stop: &world.stop, binaries: None, progress: &|bytes| progress.inc(bytes) };
     let (wheels, sdists): (Vec<_>, Vec<_>) = packages.iter().partition(|it| it.is_wheel());
     let outlines = read_outlines(&wheels, jobs, world)?;
-    let mut work: Vec<(usize, Portion)> = Vec::new();
-    for (index, outline) in outlines.iter().enumerate() {
-        let portions = if is_of_others(&wheels[index].name) && place.local().is_none() {
+    let mut work: Vec<WheelPortion> = Vec::new();
+    for (wheel, outline) in outlines.iter().enumerate() {
+        let portions = if is_of_others(&wheels[wheel].name) && place.local().is_none() {
             // Such a wheel may have gigabytes, and it was read from end to end before it was published.
             outline.descriptions()
         } else {
@@ -127,12 +131,12 @@ fn read_packages(
                 WheelReading::OneStream => vec![outline.whole()],
             }
         };
-        work.extend(portions.into_iter().map(|portion| (index, portion)));
+        work.extend(portions.into_iter().map(|portion| WheelPortion { wheel, portion }));
     }
     // The longest work first. If it started last, all other threads would wait for it.
-    work.sort_by_key(|(_, portion)| Reverse(portion.weight()));
-    let facts = parallel::map(&work, jobs, &world.stop, |(index, portion)| {
-        Ok(outlines[*index].read_portion(wheels[*index], portion, watch)?)
+    work.sort_by_key(|work| Reverse(work.portion.weight()));
+    let facts = parallel::map(&work, jobs, &world.stop, |work| {
+        Ok(outlines[work.wheel].read_portion(wheels[work.wheel], &work.portion, watch)?)
     })?;
     let sdists = parallel::map(&sdists, jobs, &world.stop, |package| {
         let stream = package.stream(0..package.size)?;
@@ -143,9 +147,9 @@ fn read_packages(
     for package in packages {
         package.outcome()?;
     }
-    let mut portions = work.iter().map(|(index, _)| *index).zip(facts).into_group_map();
-    let wheels = outlines.into_iter().enumerate().map(|(index, outline)| {
-        Arc::new(outline.finish(portions.remove(&index).unwrap_or_default()))
+    let mut facts_by_wheel = work.iter().map(|work| work.wheel).zip(facts).into_group_map();
+    let wheels = outlines.into_iter().enumerate().map(|(wheel, outline)| {
+        Arc::new(outline.finish(facts_by_wheel.remove(&wheel).unwrap_or_default()))
     });
     Ok(SetFacts { wheels: wheels.collect(), sdists, ..SetFacts::default() })
 }

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     check::{
         facts::{MemberFacts, MemberKind},
-        observe::{ObserveProgress, Outline, PackageReader, is_kept, read_sdist},
+        observe::{Outline, PackageReader, ReadWatch, is_kept, read_sdist},
     },
     console::World,
     digest::Sha256,
@@ -134,7 +134,7 @@ impl ObservedSet {
         let identity_of_set = identity_of_place.filter(is_of_set).unwrap_or_default();
         let total = chosen.iter().map(bytes_read_at_once).sum();
         let progress = world.console.progress_in_parts("Reading", place, chosen.len(), total);
-        let watch = ObserveProgress { stop: &world.stop, progress: &|_| (), binaries: None };
+        let watch = ReadWatch { stop: &world.stop, progress: &|_| (), binaries: None };
         let packages = parallel::map(&chosen, jobs, &world.stop, |package| {
             progress.begin(&package.name);
             let observed = observe_package(package, &watch);
@@ -196,10 +196,7 @@ fn bytes_read_at_once(package: &StoredPackage) -> u64 {
     if package.is_wheel() { package.size.min(END) } else { package.size }
 }
 
-fn observe_package(
-    package: &StoredPackage,
-    watch: &ObserveProgress<'_>,
-) -> Result<ObservedPackage> {
+fn observe_package(package: &StoredPackage, watch: &ReadWatch<'_>) -> Result<ObservedPackage> {
     let files = if package.is_wheel() {
         files_of_wheel(package, watch)?
     } else {
@@ -210,7 +207,7 @@ fn observe_package(
 
 fn files_of_sdist(
     package: &StoredPackage,
-    watch: &ObserveProgress<'_>,
+    watch: &ReadWatch<'_>,
 ) -> Result<BTreeMap<String, ObservedFile>> {
     let sdist = read_sdist(&package.name, package.stream(0..package.size)?, watch)?;
     package.outcome()?;
@@ -230,7 +227,7 @@ fn files_of_sdist(
 
 fn files_of_wheel(
     package: &StoredPackage,
-    watch: &ObserveProgress<'_>,
+    watch: &ReadWatch<'_>,
 ) -> Result<BTreeMap<String, ObservedFile>> {
     let end = PackageEnd::read(package)?;
     let outline = Outline::read(&package.name, &end);
@@ -239,7 +236,7 @@ fn files_of_wheel(
         bail!("{why}");
     }
     let mut texts = BTreeMap::new();
-    for portion in outline.some(|entry| is_kept(&entry.path, entry.len)) {
+    for portion in outline.portions_of(|entry| is_kept(&entry.path, entry.len)) {
         let facts = outline.read_portion(&end, &portion, watch)?;
         package.outcome()?;
         for MemberFacts { path, content, .. } in facts.into_members()? {

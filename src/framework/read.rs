@@ -16,7 +16,7 @@ use super::{python_source::PythonSource, strings};
 use crate::{
     check::{
         facts::{Elf, MemberFacts, MemberKind, WheelFile},
-        observe::{ObserveProgress, Outline, PackageReader},
+        observe::{Outline, PackageReader, ReadWatch},
     },
     console::World,
     digest::Sha256,
@@ -325,7 +325,7 @@ fn observe(
             .unwrap_or_else(PoisonError::into_inner)
             .insert(path.to_owned(), Binary { bytes, names });
     };
-    let watch = &ObserveProgress {
+    let watch = &ReadWatch {
         stop: &world.stop,
         progress: &|bytes| progress.inc(bytes),
         binaries: Some(&hold),

@@ -76,7 +76,7 @@ impl WheelCheck<'_> {
         for damage in &wheel.damage {
             self.add(rule::DAMAGED_FOREIGN_PACKAGE, damage);
         }
-        self.findings.extend(check::beside_ours(&wheel.facts));
+        self.findings.extend(check::defects_beside_ours(&wheel.facts));
         let group = self.group;
         if let Some(mismatch) = facts::not_for_set(wheel, group.providers, group.rocm) {
             self.add(rule::NOT_FOR_SET, mismatch.reason);

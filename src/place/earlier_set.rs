@@ -49,7 +49,7 @@ impl EarlierSet<'_> {
             return Ok(false);
         }
         let lost = if is_part { 0 } else { self.lost(listing).count() };
-        let Some(run) = self.place.run() else {
+        let Some(run) = self.place.run_place() else {
             return match (lost, self.existing) {
                 (0, _) => Ok(false),
                 (_, Existing::Replace) if self.is_same_release() => Ok(true),
@@ -96,12 +96,13 @@ impl EarlierSet<'_> {
     pub(super) fn is_of_earlier_attempt(&self, path: &str) -> bool {
         let earlier = self.known.files.get(path).and_then(|it| it.run_attempt);
         let new = self.new.identity.run_attempt;
-        self.place.run().is_some() && earlier.zip(new).is_some_and(|(earlier, new)| earlier < new)
+        self.place.run_place().is_some()
+            && earlier.zip(new).is_some_and(|(earlier, new)| earlier < new)
     }
 
     /// The attempt of the run of this place that published a set.
     fn earlier_attempt(&self, earlier: &Identity) -> Option<RunAttempt> {
-        let run = self.place.run()?;
+        let run = self.place.run_place()?;
         earlier.run_attempt.filter(|_| earlier.run_id == Some(run.id))
     }
 

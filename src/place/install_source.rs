@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::{
     directory_url::urls_of_directory,
     read_packages::named_metadata,
-    set_place::{LONGEST_PAGE, PackageDirectories, PlaceKind, SetPlace, failure, found},
+    set_place::{LONGEST_PAGE, PackageDirectories, PlaceKind, SetPlace, failure, none_if_missing},
 };
 use crate::{
     digest::{Hasher, Sha256},
@@ -70,9 +70,13 @@ pub struct OfferedFile {
 /// Where the files were found, which is how installers find them too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum OfferForm {
-    /// `set.json`, with the public addresses of its index. Without one on a server that answers no address
-    /// of a directory, so that only the find-links pages can be read.
-    Document { urls: Urls, has_index: bool },
+    /// `set.json`, with the public addresses of its index.
+    Document {
+        urls: Urls,
+        /// Whether installers can read the index. Some servers do not answer the address of a directory, so that
+        /// only the find-links pages can be read.
+        has_index: bool,
+    },
     /// An index at this path of the store. Only the pages of the projects that were asked for have
     /// been read.
     Index { url: String, path: String },
@@ -198,7 +202,7 @@ impl SetPlace {
     pub fn offered(&self, platform: Platform) -> Result<Option<OfferedSet>> {
         let mut denied = None;
         if self.page.is_none()
-            && let Some(text) = self.probed(&self.path("set.json"), &mut denied)?
+            && let Some(text) = self.text_unless_denied(&self.path("set.json"), &mut denied)?
         {
             let set = SetJson::parse(&text)
                 .with_context(|| format!("failed to read `{}`", self.shown_in_full("set.json")))?;
@@ -245,12 +249,12 @@ impl SetPlace {
         };
         let url = self.url_of(&Address::here(path.clone()))?;
         let form = OfferForm::Index { url, path };
-        Ok(Some(self.offering(files, platform, form)))
+        Ok(Some(self.offered_set(files, platform, form)))
     }
 
     /// The text of a page, if there is one. A web server in front of a bucket that may not be listed
     /// denies what does not exist, so the search for another page goes on.
-    fn probed(&self, path: &str, denied: &mut Option<Error>) -> Result<Option<String>> {
+    fn text_unless_denied(&self, path: &str, denied: &mut Option<Error>) -> Result<Option<String>> {
         let is_refusal = |error: &Error| failure(error) == Some(StoreFailureKind::Denied);
         match self.text(path) {
             Err(error) if self.kind == PlaceKind::Web && is_refusal(&error) => {
@@ -272,7 +276,7 @@ impl SetPlace {
             return Ok(());
         };
         for file in &mut offered.files {
-            let path = self.shown(&file.address.path);
+            let path = self.below_set(&file.address.path);
             if file.sha256.is_none() && file.version == *version {
                 let content = fs_err::File::open(root.join(&path))?;
                 let mut hasher = Hasher::default();
@@ -321,7 +325,12 @@ impl SetPlace {
         read().with_context(|| format!("failed to read the metadata of `{}`", file.name))
     }
 
-    fn offering(&self, files: Vec<OfferedFile>, platform: Platform, form: OfferForm) -> OfferedSet {
+    fn offered_set(
+        &self,
+        files: Vec<OfferedFile>,
+        platform: Platform,
+        form: OfferForm,
+    ) -> OfferedSet {
         let mut offered = OfferedSet {
             place: self.to_string(),
             files: Vec::new(),
@@ -340,7 +349,7 @@ impl SetPlace {
         if let Some(origin) = &address.origin {
             return Ok(format!("{origin}/{path}"));
         }
-        let shown = self.shown(&address.path);
+        let shown = self.below_set(&address.path);
         match &self.kind {
             PlaceKind::Bucket(urls) => Ok(urls.path(&shown)),
             PlaceKind::Web => Ok(format!("{}/{path}", self.store)),
@@ -375,7 +384,7 @@ impl SetPlace {
             }
             PlaceKind::Web => self.form_for_installers(self.urls()?.in_layout(layout), &files)?,
         };
-        Ok(OfferedSet { is_described: true, ..self.offering(files, platform, form) })
+        Ok(OfferedSet { is_described: true, ..self.offered_set(files, platform, form) })
     }
 
     /// How installers read the set, which they do without credentials.
@@ -449,12 +458,12 @@ impl SetPlace {
         });
         let files = offered.collect::<Result<Vec<_>>>()?;
         let form = self.directories(&layouts)?;
-        Ok((!files.is_empty()).then(|| self.offering(files, platform, form)))
+        Ok((!files.is_empty()).then(|| self.offered_set(files, platform, form)))
     }
 
     /// The family in whose directory a file is.
     fn family_of(&self, address: &Address) -> Option<ArtifactGroup> {
-        let path = self.shown(&address.path);
+        let path = self.below_set(&address.path);
         let (family, _) = Layout::of(&path).1.split_once('/')?;
         ArtifactGroup::of_directory(family).ok()
     }
@@ -467,12 +476,13 @@ impl SetPlace {
         denied: &mut Option<Error>,
     ) -> Result<Option<Vec<OfferedFile>>> {
         let mut unreadable = None;
+        // Some stores have no page under the address of a directory.
         for end in ["", "index.html"] {
             let page = format!("{index}{project}/");
-            let Some(html) = self.probed(&format!("{page}{end}"), denied)? else {
+            let Some(html) = self.text_unless_denied(&format!("{page}{end}"), denied)? else {
                 continue;
             };
-            let mut files = match self.linked(&page, &html) {
+            let mut files = match self.linked_files(&page, &html) {
                 Ok(files) => files,
                 // A web server may answer for any directory with a document that is no page.
                 Err(error) => {
@@ -500,20 +510,20 @@ impl SetPlace {
             None => vec![self.path("dist/index.html"), self.path("index.html"), self.path("")],
         };
         for path in pages.into_iter().filter(|path| !path.is_empty()) {
-            let Some(html) = self.probed(&path, denied)? else {
+            let Some(html) = self.text_unless_denied(&path, denied)? else {
                 continue;
             };
-            let files = self.linked(&path, &html)?;
+            let files = self.linked_files(&path, &html)?;
             if !files.is_empty() {
                 let form = OfferForm::Page(self.url_of(&Address::here(path))?);
-                return Ok(Some(self.offering(files, platform, form)));
+                return Ok(Some(self.offered_set(files, platform, form)));
             }
         }
         Ok(None)
     }
 
     /// The packages of a page, each once, without those that are yanked.
-    fn linked(&self, page: &str, html: &str) -> Result<Vec<OfferedFile>> {
+    fn linked_files(&self, page: &str, html: &str) -> Result<Vec<OfferedFile>> {
         let links = parse::links(html)?.into_iter();
         let offered = links.filter(|link| link.claim.yanked.is_none()).filter_map(|link| {
             let address = parse::resolve(page, &link.href).ok()?;
@@ -542,6 +552,6 @@ impl SetPlace {
     /// Whether the set is whole: `upload` writes `set.json` last.
     pub fn is_whole(&self) -> Result<bool> {
         let key = self.key("set.json")?;
-        Ok(found(self.store.head(&key))?.is_some())
+        Ok(none_if_missing(self.store.head(&key))?.is_some())
     }
 }

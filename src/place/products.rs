@@ -170,8 +170,9 @@ fn decide_pages(listing: &mut Listing<'_>, world: &World) -> Result<(Changes, In
 
 /// The directories of projects, sorted, and the packages that are in the directory of another project.
 fn directories_of_projects<'a>(listing: &'a Listing<'_>) -> (Vec<&'a str>, Vec<&'a str>) {
+    let top = format!("{TOP}/");
     let keys = listing.objects.keys().map(String::as_str);
-    let paths: Vec<&str> = keys.filter(|path| path.starts_with("rocm/")).sorted().collect();
+    let paths: Vec<&str> = keys.filter(|path| path.starts_with(&top)).sorted().collect();
     // A release place has tarballs too, whose names look like names of sdists.
     let is_tarball = |name: &str| name.parse::<TarballName>().is_ok();
     let is_package = |path: &&str| is_package(name_of(path)) && !is_tarball(name_of(path));
@@ -353,7 +354,7 @@ impl ProductPages<'_> {
     }
 }
 
-/// The directory of a package, if that has the name of its project.
+/// The directory of a package, if the directory is named after its project.
 fn package_directory(path: &str) -> Option<&str> {
     let (directory, name) = path.rsplit_once('/')?;
     let (project, _) = identity(name).filter(|_| is_package(name))?;

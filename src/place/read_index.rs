@@ -137,7 +137,7 @@ fn described(place: &SetPlace, packages: &[StoredPackage]) -> Result<Option<Publ
     let mut known = KnownFacts::of_documents(place, None)?;
     let ours = packages.iter().filter(|it| !is_of_others(&it.name));
     let of_document = ours.filter_map(|package| {
-        let described = known.files.remove(&place.shown(package.path()))?;
+        let described = known.files.remove(&place.below_set(package.path()))?;
         Some(PageClaim {
             page: "set.json".to_owned(),
             listing: Listing::SetJson.of(None),
@@ -160,7 +160,7 @@ fn unpublished(place: &SetPlace, packages: Vec<StoredPackage>) -> Result<Publish
         return Ok(PublishedSet { packages, ..PublishedSet::default() });
     }
     let (what, hint) = match &place.kind {
-        PlaceKind::Directory(_) => ("no wheel or sdist in", place.where_packages_are()),
+        PlaceKind::Directory(_) => ("no wheel or sdist in", place.hint_for_no_packages()),
         PlaceKind::Web => ("no index and no link to a package:", PASS_A_SET.into()),
         PlaceKind::Bucket(_) => ("no wheel or sdist, and no index:", PASS_A_SET.into()),
     };
@@ -354,7 +354,7 @@ impl PageReader<'_> {
             }
             let path = format!("{root}{project}/");
             let Some(text) = self.page(&path)? else {
-                let why = format!("`{}` names it, and it is not there", self.place.shown(root));
+                let why = format!("`{}` names it, and it is not there", self.place.below_set(root));
                 self.bad(&path, why);
                 continue;
             };
@@ -368,7 +368,7 @@ impl PageReader<'_> {
                 links
             });
             if links.as_ref().is_ok_and(Vec::is_empty) {
-                let page = self.place.shown(&path);
+                let page = self.place.below_set(&path);
                 self.facts.empty_pages.push((page, project));
             }
             self.links(&path, listing, links);
@@ -434,7 +434,7 @@ impl PageReader<'_> {
             return;
         }
         self.facts.claims.push(PageClaim {
-            page: self.place.shown(page),
+            page: self.place.below_set(page),
             listing: listing.clone(),
             file: file.clone(),
             claim,
@@ -461,7 +461,7 @@ impl PageReader<'_> {
     }
 
     fn bad(&mut self, page: &str, why: String) {
-        self.facts.bad_pages.push((self.place.shown(page), why));
+        self.facts.bad_pages.push((self.place.below_set(page), why));
     }
 
     /// The page of a directory, under the key that ends in `/` or under its file name.
@@ -493,7 +493,7 @@ impl PageReader<'_> {
         let is_web = self.place.kind == PlaceKind::Web;
         if let Some(key) = DirectoryKey::compare(text.as_deref(), named.as_deref(), is_web) {
             self.has_keys |= key.has_contents();
-            let torn = key.defect().map(|why| (self.place.shown(path), why.to_owned()));
+            let torn = key.defect().map(|why| (self.place.below_set(path), why.to_owned()));
             self.torn.extend(torn);
         }
         Ok((text, named))
@@ -506,7 +506,7 @@ impl PageReader<'_> {
         if let Some(content_type) = head.and_then(|object| object.content_type)
             && !is_taken_by_installers(&content_type)
         {
-            self.facts.refused_pages.push((self.place.shown(path), content_type));
+            self.facts.refused_pages.push((self.place.below_set(path), content_type));
         }
     }
 

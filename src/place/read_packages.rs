@@ -256,7 +256,7 @@ impl Reading<'_> {
             let layout = self.layouts.first().copied().unwrap_or_default();
             let shown = self.place.shown_in_full(layout.files());
             return Err(anyhow!("no wheel or sdist in `{shown}`"))
-                .hint(self.place.where_packages_are());
+                .hint(self.place.hint_for_no_packages());
         }
         let reading = |(listed, sidecar): &(ListedPackage, Option<SetStamp>)| {
             let package = match self.place.local() {

@@ -120,14 +120,14 @@ impl SetPlace {
     }
 
     /// The hint for a place without packages.
-    pub(super) fn where_packages_are(&self) -> String {
+    pub(super) fn hint_for_no_packages(&self) -> String {
         let otherwise = || "pass the directory that `rocwheel build` wrote to".to_owned();
-        self.packages_below().unwrap_or_else(otherwise)
+        self.hint_below().unwrap_or_else(otherwise)
     }
 
     /// The hint with the directory that `pipeline` or `build` puts packages into, if this is the
     /// directory around it.
-    pub fn packages_below(&self) -> Option<String> {
+    pub fn hint_below(&self) -> Option<String> {
         let root = self.local()?;
         let directories = ["packages", "python"].map(|name| root.join(name));
         let packages = directories.iter().find(|it| it.join("dist").is_dir())?;
@@ -228,8 +228,8 @@ impl SetPlace {
         }
     }
 
-    /// How many requests are sent at the same time. Those to a server mostly wait for it, and the store bounds
-    /// the memory of all of them together.
+    /// How many requests are sent at the same time. A request to a server mostly waits for the server, and the store
+    /// bounds the memory of all requests together.
     pub(super) fn requests(&self) -> NonZeroUsize {
         const TO_SERVER: NonZeroUsize = NonZeroUsize::new(128).unwrap();
         const TO_DISK: NonZeroUsize = NonZeroUsize::new(16).unwrap();
@@ -304,7 +304,7 @@ impl SetPlace {
 
     /// The run whose outputs the place is among, as its key says. Such a place has the set of the newest attempt
     /// of the run. Other places have releases, whose files never change.
-    pub fn run(&self) -> Option<RunPlace> {
+    pub fn run_place(&self) -> Option<RunPlace> {
         match &self.kind {
             PlaceKind::Directory(root) => RunPlace::of_path(root),
             PlaceKind::Bucket(_) | PlaceKind::Web => RunPlace::of_key(&self.top),
@@ -325,8 +325,8 @@ impl SetPlace {
         }
     }
 
-    /// For messages: a path of the store, relative to the directory of the set.
-    pub fn shown(&self, path: &str) -> String {
+    /// A path of the store, relative to the directory of the set. The reverse of `path`.
+    pub fn below_set(&self, path: &str) -> String {
         path.strip_prefix(&self.top).unwrap_or(path).to_owned()
     }
 
@@ -365,7 +365,8 @@ impl SetPlace {
             return Ok(None);
         };
         let reading = || format!("failed to read `{path}` of `{store}`");
-        let Some(reader) = found(store.get(&key, Span::Whole)).with_context(reading)? else {
+        let Some(reader) = none_if_missing(store.get(&key, Span::Whole)).with_context(reading)?
+        else {
             return Ok(None);
         };
         let mut bytes = Vec::new();
@@ -459,7 +460,7 @@ pub(super) fn failure(error: &Error) -> Option<StoreFailureKind> {
 }
 
 /// `None` for an object that does not exist.
-pub(super) fn found<T>(answer: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+pub(super) fn none_if_missing<T>(answer: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match answer {
         Err(error) if error.kind() == StoreFailureKind::NotFound => Ok(None),
         answer => answer.map(Some),
@@ -476,7 +477,7 @@ impl SetPlace {
         Ok(if has_dist { Layout::Dist } else { Layout::Flat })
     }
 
-    /// The layouts of those directories. The first one is the layout of the set.
+    /// The layouts of the directories that have the packages. The first one is the layout of the set.
     pub fn layouts(&self, directories: PackageDirectories) -> Result<Vec<Layout>> {
         Ok(match (directories, self.layout()?) {
             (PackageDirectories::Built, layout) => vec![layout],

@@ -16,7 +16,7 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{
     read_packages::metadata_text,
-    set_place::{PackageDirectories, PlaceKind, SetPlace, found},
+    set_place::{PackageDirectories, PlaceKind, SetPlace, none_if_missing},
 };
 use crate::{
     error::{Context as _, Error, Hint as _, Result, Stop, anyhow},
@@ -182,7 +182,7 @@ impl SetPlace {
             return Ok(None);
         };
         let store = self.store_of(address)?;
-        let object = found(store.head(&key))
+        let object = none_if_missing(store.head(&key))
             .with_context(|| format!("failed to look for `{path}` in `{store}`"))?;
         Ok(object.map(|object| StoredPackage::new(name.to_owned(), &store, key, object.size)))
     }
@@ -196,7 +196,7 @@ impl SetPlace {
     ) -> Result<Option<(SetJson, Option<SystemTime>)>> {
         let reading = || format!("failed to read `{}`", self.shown_in_full(name));
         let key = self.key(name)?;
-        let object = match found(self.store.head(&key)) {
+        let object = match none_if_missing(self.store.head(&key)) {
             // A web server in front of a bucket that may not be listed denies what does not exist.
             Err(error)
                 if self.kind == PlaceKind::Web && error.kind() == StoreFailureKind::Denied =>

@@ -174,7 +174,7 @@ impl<'a> Sync<'a> {
             .with_context(|| format!("failed to read `{place}`"))?;
         Ok(Plan {
             place: place.to_string(),
-            is_of_run: place.run().is_some(),
+            is_of_run: place.run_place().is_some(),
             steps: items.into_iter().zip(actions).collect(),
             removed: changes.removed,
         })
@@ -241,7 +241,7 @@ impl<'a> Sync<'a> {
     fn way_out(&self, plan: &Plan) -> String {
         let mut refused = plan.refused();
         let twin = refused.find_map(|(_, there)| there.twin.as_deref());
-        match (self.existing, twin, self.place.run()) {
+        match (self.existing, twin, self.place.run_place()) {
             (Existing::Keep, ..) => {
                 "publish under another version: a file of this place is never replaced".into()
             }

@@ -117,7 +117,7 @@ impl Upload<'_> {
         }
         for file in &mut set.files {
             file.yanked = others.yank(file);
-            let is_of_others = !is_ours(&file.project) && self.place.run().is_some();
+            let is_of_others = !is_ours(&file.project) && self.place.run_place().is_some();
             file.run_attempt = self.identity.run_attempt.filter(|_| is_of_others);
         }
         let sidecars = others.metadata.into_iter();

@@ -114,7 +114,7 @@ fn member_facts(member: &BuiltMember) -> Result<MemberFacts> {
     let examined = match &member.tree {
         // The archive itself is not examined, only the files in it.
         Some(_) => None,
-        // `None` for bytes that can be read only from the first to the last.
+        // `examine` gives `None` for a source that can be read only from its first byte to its last.
         None => member.source.examine(|file| content::examine(file, size.sha256, keep(path)))?,
     };
     let content = match examined {

@@ -41,16 +41,20 @@ const LAUNCHER_MARK: &[u8; 24] = b"rocwheel launcher runs: ";
 /// How many bytes show what a file is.
 const BEGIN: usize = 4;
 
-/// The longest file whose bytes are kept for the rules.
+/// How much of a file is kept for the rules. The number of a variant is the length of the longest such file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(super) enum Keep {
+    /// No bytes, only the facts.
     Facts = 0,
     /// Text such as METADATA, which may contain a README of 1 MiB.
     Text = 4 * MIB,
     /// RECORD or a manifest. The RECORD of 100,000 files has 12 MiB.
     List = 64 * MIB,
 }
+
+// Kept bytes come from memory: a longer file is in a temporary file, from which `read` does not take them.
+const _: () = assert!(Keep::List as u64 <= IN_MEMORY as u64);
 
 impl Keep {
     /// Whether the bytes of a file of this length are kept.
@@ -114,7 +118,7 @@ pub(super) fn read(
         binary = Some(file.into_bytes());
     }
     let size = SizeAndDigest::of_hashed(hasher, len)?;
-    // Bytes that are kept are facts, and are not handed over as a binary too.
+    // Kept bytes are among the facts, so they are not handed over as a binary too.
     let kept = binary.take_if(|_| is_kept).and_then(Spool::into_memory);
     Ok(ReadContent { facts: facts.with_size(size, kept), binary })
 }

@@ -28,8 +28,8 @@ use crate::{
     wheel::PackageFilename,
 };
 
-/// Progress display and interruption while packages are read.
-pub struct ObserveProgress<'a> {
+/// What a caller does while packages are read: shows progress, stops the reading, takes binaries.
+pub struct ReadWatch<'a> {
     pub stop: &'a Stop,
     /// Called with the number of bytes of the package that were read since the last call.
     pub progress: &'a (dyn Fn(u64) + Sync),
@@ -91,7 +91,7 @@ struct Walk<'a> {
     inner: BufReader<Box<dyn Read + Send + 'a>>,
     at: u64,
     hasher: Option<Hasher>,
-    watch: &'a ObserveProgress<'a>,
+    watch: &'a ReadWatch<'a>,
 }
 
 /// How much is read or unpacked at a time. It is hashed while it is in the cache of the processor.
@@ -103,7 +103,7 @@ impl<'a> Walk<'a> {
         stream: Box<dyn Read + Send + 'a>,
         at: u64,
         is_hashed: bool,
-        watch: &'a ObserveProgress<'a>,
+        watch: &'a ReadWatch<'a>,
     ) -> Self {
         Self {
             inner: BufReader::with_capacity(BUFFER, stream),

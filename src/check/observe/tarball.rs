@@ -14,7 +14,7 @@ use crate::{
             SdistFile,
         },
         observe::{
-            BUFFER, ObserveProgress, Walk,
+            BUFFER, ReadWatch, Walk,
             content::{self, Hold, Keep, SizeAndDigest},
             file_name,
         },
@@ -22,7 +22,7 @@ use crate::{
         sparse::NotKept,
     },
     digest::{Hasher, InspectReader},
-    error::{Context as _, Interrupted, Result, ensure},
+    error::{Interrupted, Result, ensure},
     io::buffered,
     relpath::join,
     wheel::Metadata,
@@ -152,7 +152,7 @@ fn read_entries(
 pub fn read_sdist<'a>(
     file: &str,
     source: Box<dyn Read + Send + 'a>,
-    watch: &'a ObserveProgress<'a>,
+    watch: &'a ReadWatch<'a>,
 ) -> Result<SdistFile, Interrupted> {
     let mut walk = Walk::new(source, 0, true, watch);
     let mut package =
@@ -174,30 +174,33 @@ pub(super) fn top(package: &CheckedPackage) -> String {
 
 /// The sdist with these files, by their path below the top directory.
 pub(super) fn sdist(package: CheckedPackage, contents: Result<SdistContents>) -> SdistFile {
-    let top = top(&package);
-    let mut sdist = SdistFile {
-        package,
-        metadata: Err(String::new()),
-        copies_agree: true,
-        contents: SdistContents::default(),
+    let contents = match contents {
+        Ok(contents) => contents,
+        Err(error) => {
+            return SdistFile {
+                package,
+                metadata: Err(format!("{error:#}")),
+                copies_agree: true,
+                contents: SdistContents::default(),
+            };
+        }
     };
-    let metadata = contents.and_then(|contents| {
-        sdist.contents = contents;
-        let files = &sdist.contents.files;
-        let main = files.get("PKG-INFO").with_context(|| format!("no `{top}/PKG-INFO`"))?;
-        let mut copies = files.iter().filter(|(path, _)| path.ends_with("/PKG-INFO"));
-        sdist.copies_agree = copies.all(|(_, copy)| copy.sha256 == main.sha256);
-        Metadata::parse(main.kept.as_deref().unwrap_or_default())
-    });
-    sdist.metadata = metadata.map_err(|error| format!("{error:#}"));
-    sdist
+    let Some(main) = contents.files.get("PKG-INFO") else {
+        let metadata = Err(format!("no `{}/PKG-INFO`", top(&package)));
+        return SdistFile { package, metadata, copies_agree: true, contents };
+    };
+    let mut copies = contents.files.iter().filter(|(path, _)| path.ends_with("/PKG-INFO"));
+    let copies_agree = copies.all(|(_, copy)| copy.sha256 == main.sha256);
+    let metadata = Metadata::parse(main.kept.as_deref().unwrap_or_default());
+    let metadata = metadata.map_err(|error| format!("{error:#}"));
+    SdistFile { package, metadata, copies_agree, contents }
 }
 
 /// Reads all files. A package of another project keeps only the bytes of its PKG-INFO.
 fn read_contents(
     source: impl Read,
     package: &CheckedPackage,
-    watch: &ObserveProgress<'_>,
+    watch: &ReadWatch<'_>,
 ) -> Result<SdistContents> {
     let top = top(package);
     let mut tar = TarReader::new(GzDecoder::new(source), LONGEST_SDIST);

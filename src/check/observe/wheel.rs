@@ -19,7 +19,7 @@ use crate::{
     check::{
         facts::{CheckedPackage, ContentFacts, DevelTree, MemberFacts, WheelFile},
         observe::{
-            BUFFER, ObserveProgress, PackageReader, Walk,
+            BUFFER, PackageReader, ReadWatch, Walk,
             content::{self, Hold, Keep, SizeAndDigest},
             file_name, read_range,
             tarball::{self, ReadDevel},
@@ -108,13 +108,16 @@ impl Outline {
     }
 
     /// Some of the members, as portions that may be read at the same time. Neighbours share one.
-    pub fn some(&self, is_wanted: impl Fn(&DirectoryEntry) -> bool) -> Vec<Portion> {
+    pub fn portions_of(&self, is_wanted: impl Fn(&DirectoryEntry) -> bool) -> Vec<Portion> {
         let mut portions: Vec<Portion> = Vec::new();
         for (index, entry) in self.directory.entries.iter().enumerate() {
             if !is_wanted(entry) {
                 continue;
             }
+            // In a hostile wheel the directory may begin before its members.
             let end = self.offset(index + 1).max(entry.at);
+            // The first portion begins where the archive begins, so that bytes before the first member are reported.
+            let begin = if index == 0 { self.directory.begin } else { entry.at };
             match portions.last_mut() {
                 Some(last) if last.members.end == index && last.weight() < PORTION => {
                     last.members.end = index + 1;
@@ -122,7 +125,7 @@ impl Outline {
                 }
                 _ => portions.push(Portion {
                     members: index..index + 1,
-                    bytes: if index == 0 { self.directory.begin } else { entry.at }..end,
+                    bytes: begin..end,
                     is_hashed: false,
                 }),
             }
@@ -139,7 +142,7 @@ impl Outline {
     /// All members, split into portions that may be read at the same time, and one more without
     /// members if the whole wheel is to be hashed.
     pub fn portions(&self, is_hashed: bool) -> Vec<Portion> {
-        let mut portions = self.some(|_| true);
+        let mut portions = self.portions_of(|_| true);
         portions.extend(is_hashed.then(|| Portion { members: 0..0, ..self.whole() }));
         portions
     }
@@ -154,7 +157,7 @@ impl Outline {
         &self,
         source: &dyn PackageReader,
         portion: &Portion,
-        watch: &ObserveProgress<'_>,
+        watch: &ReadWatch<'_>,
     ) -> Result<PortionFacts, Interrupted> {
         let mut facts = PortionFacts { first: portion.members.start, ..PortionFacts::default() };
         let read = self.read_members(&mut facts, source, portion, watch);
@@ -168,13 +171,14 @@ impl Outline {
         facts: &mut PortionFacts,
         source: &dyn PackageReader,
         portion: &Portion,
-        watch: &ObserveProgress<'_>,
+        watch: &ReadWatch<'_>,
     ) -> Result<()> {
         let stream = source.stream(portion.bytes.clone())?;
+        // The portion of `portions(true)` that only hashes. In a wheel without members the whole portion has none either.
         if portion.members.is_empty() && !self.directory.entries.is_empty() {
             // The portions with the members report the progress.
             let progress = &|_| ();
-            let watch = ObserveProgress { progress, ..*watch };
+            let watch = ReadWatch { progress, ..*watch };
             facts.sha256 = Walk::new(stream, 0, true, &watch).finish()?.sha256;
             return Ok(());
         }
@@ -214,7 +218,7 @@ impl Outline {
 
     /// The files that say what a wheel is, such as METADATA, WHEEL and RECORD.
     pub fn descriptions(&self) -> Vec<Portion> {
-        self.some(|entry| is_kept(&entry.path, entry.len))
+        self.portions_of(|entry| is_kept(&entry.path, entry.len))
     }
 
     /// Combines the facts of all portions. A member that was not read has only its path, kind and length,
@@ -357,7 +361,7 @@ impl PortionFacts {
         data: &mut impl BufRead,
         entry: &DirectoryEntry,
         hold: Hold,
-        watch: &ObserveProgress<'_>,
+        watch: &ReadWatch<'_>,
     ) -> Result<ContentFacts> {
         // One byte more than the directory says shows that the data is too long. The bound is for data that
         // unpacks to any size.

@@ -324,30 +324,39 @@ fn dist_info_lines(module: &str, tables: &str, is_legacy: bool) -> Vec<DistInfoL
     module_lines.chain(table_lines).collect()
 }
 
+/// What the packages of one build say alike.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Build {
+    version: String,
+    lines: Vec<DistInfoLine>,
+}
+
 /// Packages of one version are of one build: each has the same `_dist_info.py`, apart from the lines
 /// about the package itself, and the same `_dist_info.json`.
 fn builds(set: &SetFacts, findings: &mut Findings) {
     // In a legacy set the packages of a family name only their family.
     let is_legacy = coverage::is_legacy(set);
-    let mut builds: BTreeMap<(String, Vec<DistInfoLine>), Vec<&str>> = BTreeMap::new();
+    let mut builds: BTreeMap<Build, Vec<&str>> = BTreeMap::new();
     for (package, texts) in set.dist_infos() {
         let (Some(name), Some(tables)) = (package.filename(), texts.tables) else {
             continue;
         };
         let lines = dist_info_lines(texts.module, tables, is_legacy);
-        let files = builds.entry((name.version.to_string(), lines)).or_default();
-        files.push(&package.file);
+        let build = Build { version: name.version.to_string(), lines };
+        builds.entry(build).or_default().push(&package.file);
     }
     // The build to which most packages of a version belong.
     let largest_build = |version: &str| {
-        let same = builds.iter().filter(|((other, _), _)| other == version);
-        same.max_by_key(|(_, files)| files.len())
+        let of_version = builds.iter().filter(|(build, _)| build.version == version);
+        of_version.max_by_key(|(_, files)| files.len())
     };
-    for ((version, lines), files) in &builds {
-        let Some(((_, others), _)) = largest_build(version) else { continue };
-        if others == lines {
+    for (build, files) in &builds {
+        let Some((largest, _)) = largest_build(&build.version) else { continue };
+        if largest == build {
             continue;
         }
+        let lines = &build.lines;
+        let others = &largest.lines;
         let first_lacking = |lines: &[DistInfoLine], others: &[DistInfoLine]| {
             let present: BTreeSet<&DistInfoLine> = others.iter().collect();
             lines.iter().find(|line| !present.contains(line)).cloned()

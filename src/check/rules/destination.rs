@@ -28,14 +28,14 @@ pub struct Destination {
 impl Destination {
     /// `None` if the place is not among the outputs of a run.
     pub fn of(place: &SetPlace, run: Option<RunId>) -> Option<Self> {
-        Some(Self { place: place.run()?, run })
+        Some(Self { place: place.run_place()?, run })
     }
 
     /// The same for the run that the `set.json` of a set names, if the set has one.
     pub fn of_set(place: &SetPlace, set: &SetPlace) -> Option<Self> {
-        // A place that is not of a run has no use for the page of the set.
-        place.run()?;
-        // Another rule is about a page that cannot be read.
+        // A place that is not of a run takes any set, so `set.json` need not be read.
+        place.run_place()?;
+        // Another rule reports a `set.json` that cannot be read.
         let document = set.find_set_json().ok().flatten();
         Self::of(place, document.and_then(|it| it.identity.run_id))
     }

@@ -133,7 +133,7 @@ fn binary(place: PackagePath<'_>, elf: &ElfFile, seen: &Observed<'_>, findings: 
             let fact = format!("its SONAME is `{soname}`, and there is no such file beside it");
             findings.at(rule::SONAME_WITHOUT_FILE, place, fact);
         }
-        newer_than(place, &elf.facts, findings);
+        too_new_versions(place, &elf.facts, findings);
     }
     if let Some(target) = &elf.launches {
         let target_path = join(place.path, target);
@@ -152,7 +152,7 @@ fn binary(place: PackagePath<'_>, elf: &ElfFile, seen: &Observed<'_>, findings: 
 }
 
 /// Reports the newest symbol version of each kind, if hosts need not have it.
-fn newer_than(place: PackagePath<'_>, elf: &elf::ElfFacts, findings: &mut Findings) {
+fn too_new_versions(place: PackagePath<'_>, elf: &elf::ElfFacts, findings: &mut Findings) {
     let host = SystemLibraries::builtin();
     // `GLIBC_2.28` is the number 2.28 of the kind `GLIBC`. The map keeps the last number of a kind, which
     // is the newest because the numbers are sorted.

@@ -54,7 +54,7 @@ pub struct CheckOptions {
     pub destination: Option<Destination>,
 }
 
-pub use others::beside_ours;
+pub use others::defects_beside_ours;
 
 /// The input of the rules about packages that are installed together.
 struct Observed<'a> {

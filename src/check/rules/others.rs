@@ -33,7 +33,7 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
         let mut defects = Findings::default();
         valid::archive(wheel, &mut defects);
         report_damage(defects, findings);
-        findings.extend(beside_ours(wheel));
+        findings.extend(defects_beside_ours(wheel));
     }
     for sdist in set.sdists.iter().filter(|it| !it.package.is_ours()) {
         let mut defects = Findings::default();
@@ -58,7 +58,7 @@ fn report_damage(defects: Findings, findings: &mut Findings) {
 }
 
 /// The defects of a wheel of another project that is installed beside ROCm's packages.
-pub fn beside_ours(wheel: &WheelFile) -> Vec<Finding> {
+pub fn defects_beside_ours(wheel: &WheelFile) -> Vec<Finding> {
     let mut findings = Findings::default();
     for member in &wheel.members {
         let place = PackagePath::new(wheel, member);

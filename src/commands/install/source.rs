@@ -146,7 +146,7 @@ impl InstallArgs {
             "pass the address of an index, or of a set; `--wait 3m` waits until a set is whole";
         offered
             .ok_or_else(|| anyhow!(No(format!("no packages at `{place}`"))))
-            .hint(place.packages_below().unwrap_or_else(|| otherwise.to_owned()))
+            .hint(place.hint_below().unwrap_or_else(|| otherwise.to_owned()))
     }
 }
 

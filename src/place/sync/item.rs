@@ -18,7 +18,7 @@ use crate::{
     },
     io::FileIdentity,
     parallel,
-    place::set_place::{SetPlace, found},
+    place::set_place::{SetPlace, none_if_missing},
     store::{CopySource, Object, Span},
 };
 
@@ -221,7 +221,7 @@ impl ExistingObject {
 
     /// `None` if there is no such object. One without a recorded digest is read.
     pub(super) fn find(place: &SetPlace, path: &str) -> Result<Option<Self>> {
-        match found(place.store.head(&place.key(path)?))? {
+        match none_if_missing(place.store.head(&place.key(path)?))? {
             Some(object) => Self::of(place, path, &object),
             None => Ok(None),
         }
@@ -231,7 +231,7 @@ impl ExistingObject {
     pub(super) fn of(place: &SetPlace, path: &str, object: &Object) -> Result<Option<Self>> {
         let sha256 = match object.sha256 {
             Some(sha256) => sha256,
-            None => match found(place.store.get(&place.key(path)?, Span::Whole))? {
+            None => match none_if_missing(place.store.get(&place.key(path)?, Span::Whole))? {
                 Some(reader) => Sha256::of_reader(reader)?.0,
                 None => return Ok(None),
             },

@@ -13,7 +13,7 @@ use crate::{
         set_json::TOP,
     },
     parallel,
-    place::set_place::{SetPlace, found},
+    place::set_place::{SetPlace, none_if_missing},
     store::{Depth, Object},
 };
 
@@ -114,7 +114,7 @@ impl<'a> Listing<'a> {
         links: bool,
         stop: &Stop,
     ) -> Result<Vec<Action>> {
-        let is_of_run = self.place.run().is_some();
+        let is_of_run = self.place.run_place().is_some();
         parallel::try_map(items, self.place.requests(), stop, |item| {
             let existing = self.find(item, replaces && links)?;
             let action = Action::of(item, existing, replaces, is_of_run);
@@ -195,7 +195,7 @@ impl<'a> Listing<'a> {
             return Ok(Some(ExistingObject::same(item)));
         }
         let place = self.place;
-        let head = found(place.store.head(&place.key(&item.path)?))
+        let head = none_if_missing(place.store.head(&place.key(&item.path)?))
             .with_context(|| format!("failed to read `{}`", item.path))?;
         match head {
             Some(object) if object.etag == listed.etag => {

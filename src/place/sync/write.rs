@@ -209,7 +209,7 @@ impl Writer<'_> {
     ) -> Result<WriteOutcome, StoreError> {
         let options = PutOptions {
             content_type: content_type(&item.path).to_owned(),
-            cache_control: Some(item.cache_control(self.to.run().is_some()).to_owned()),
+            cache_control: Some(item.cache_control(self.to.run_place().is_some()).to_owned()),
             condition: condition.clone(),
             sha256: Some(item.sha256),
         };

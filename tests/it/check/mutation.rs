@@ -10,7 +10,7 @@ use std::{
 use rocwheel::{
     check::{
         self, CheckOptions, SetFacts,
-        observe::{ObserveProgress, Outline, PackageReader, read_sdist},
+        observe::{Outline, PackageReader, ReadWatch, read_sdist},
     },
     error::Stop,
 };
@@ -85,7 +85,7 @@ impl PackageReader for InMemory<'_> {
 #[expect(clippy::print_stderr, reason = "the run is a report as well")]
 fn of_many_damaged_wheels_nearly_all_are_found() {
     let stop = Stop::default();
-    let watch = ObserveProgress { binaries: None, stop: &stop, progress: &|_| () };
+    let watch = ReadWatch { binaries: None, stop: &stop, progress: &|_| () };
     let mut set = SetFacts::default();
     let mut wheels: BTreeMap<String, Vec<u8>> = BTreeMap::new();
     for entry in fs_err::read_dir(sample()).unwrap() {

@@ -57,7 +57,7 @@ fn tar(binary: &[u8]) -> Vec<u8> {
 }
 
 fn whole(bytes: &[u8]) -> WheelFile {
-    let watch = ObserveProgress { stop: &Stop::default(), binaries: None, progress: &|_| () };
+    let watch = ReadWatch { stop: &Stop::default(), binaries: None, progress: &|_| () };
     let outline = Outline::read(FILE, &bytes.to_vec());
     let facts = outline.read_portion(&bytes.to_vec(), &outline.whole(), &watch);
     outline.finish(vec![facts.unwrap()])
@@ -110,7 +110,7 @@ fn portions_in_any_order_say_the_same_as_the_whole() {
         ("a/four", b"4", CompressionMethod::Deflated),
     ]);
     let stop = Stop::default();
-    let watch = ObserveProgress { stop: &stop, binaries: None, progress: &|_| () };
+    let watch = ReadWatch { stop: &stop, binaries: None, progress: &|_| () };
     let outline = Outline::read(FILE, &bytes);
     let portions = outline.portions(false);
     assert_eq!(portions.len(), 2);
@@ -261,7 +261,7 @@ fn sizes_behind_the_data_are_understood() {
     let mut bytes = writer.finish().unwrap().into_inner();
     // Wherever a read ends.
     let stop = Stop::default();
-    let watch = ObserveProgress { stop: &stop, binaries: None, progress: &|_| () };
+    let watch = ReadWatch { stop: &stop, binaries: None, progress: &|_| () };
     for at in 0..bytes.len() {
         let outline = Outline::read(FILE, &bytes);
         let facts = outline.read_portion(&TornAt(at, &bytes), &outline.whole(), &watch);
