@@ -315,8 +315,8 @@ impl SetPlace {
                 let place = shell_word(&self.to_string());
                 format!("`rocwheel check {place}` says whether the set is complete")
             };
-            let package = self.package(&file.name, address)?.context("it is gone");
-            let package = package.map_err(|error| hinted(error, check()))?;
+            let listed = self.package(&file.name, address)?;
+            let package = listed.context("it is gone").map_err(|error| hinted(error, check()))?;
             let metadata = package.metadata();
             // How the reading failed says more than what is wrong with a half of the metadata.
             package.outcome()?;
@@ -427,10 +427,9 @@ impl SetPlace {
             Ok(reader) => reader,
             Err(error) => return Ok(Err(error)),
         };
-        let mut page = Vec::new();
-        reader.take(LONGEST_PAGE).read_to_end(&mut page)?;
-        let page = String::from_utf8_lossy(&page);
-        let links = parse::links(&page).unwrap_or_default();
+        let mut bytes = Vec::new();
+        reader.take(LONGEST_PAGE).read_to_end(&mut bytes)?;
+        let links = parse::links(&String::from_utf8_lossy(&bytes)).unwrap_or_default();
         Ok(Ok(links.iter().any(|link| {
             let name = link.path().rsplit('/').next().unwrap_or_default();
             link.claim.yanked.is_none() && is_package(name)

@@ -191,8 +191,8 @@ pub(super) fn sdist(package: CheckedPackage, contents: Result<SdistContents>) ->
     };
     let mut copies = contents.files.iter().filter(|(path, _)| path.ends_with("/PKG-INFO"));
     let copies_agree = copies.all(|(_, copy)| copy.sha256 == main.sha256);
-    let metadata = Metadata::parse(main.kept.as_deref().unwrap_or_default());
-    let metadata = metadata.map_err(|error| format!("{error:#}"));
+    let metadata = Metadata::parse(main.kept.as_deref().unwrap_or_default())
+        .map_err(|error| format!("{error:#}"));
     SdistFile { package, metadata, copies_agree, contents }
 }
 

@@ -144,9 +144,9 @@ mod tests {
         let command = root.find_subcommand(name).unwrap_or(&root);
         let line_of_process: Vec<_> =
             ["rocwheel"].into_iter().chain(words).map(Into::into).collect();
-        let error = args::parse::<Cli>(&line_of_process).unwrap_err();
-        let error = advise(error, command, &root).to_string();
-        let tips = error.lines().filter_map(|line| line.strip_prefix("  tip: "));
+        let refusal = args::parse::<Cli>(&line_of_process).unwrap_err();
+        let text = advise(refusal, command, &root).to_string();
+        let tips = text.lines().filter_map(|line| line.strip_prefix("  tip: "));
         format!("{line}: {}", tips.collect::<Vec<_>>().join("; "))
     }
 

@@ -113,11 +113,12 @@ impl FrameworkVersionArgs {
         let mut wheels: Vec<PackageFilename> = Vec::new();
         for subject in &self.subjects {
             if subject.is_dir() {
-                let paths = fs::read_dir(subject)?.map(|entry| Ok(entry?.path()));
-                let paths: Vec<PathBuf> = paths.collect::<Result<_>>()?;
-                let in_directory = paths.iter().filter(|path| has_extension(path, "whl"));
-                wheels
-                    .extend(in_directory.map(|path| wheel_name(path)).collect::<Result<Vec<_>>>()?);
+                for entry in fs::read_dir(subject)? {
+                    let path = entry?.path();
+                    if has_extension(&path, "whl") {
+                        wheels.push(wheel_name(&path)?);
+                    }
+                }
             } else {
                 wheels.push(wheel_name(subject)?);
             }

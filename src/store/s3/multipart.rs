@@ -204,8 +204,11 @@ impl<'a> MultipartUpload<'a> {
 }
 
 async fn abort(client: &Client, store: &S3Store, key: &Key, id: &str) {
-    let request = client.abort_multipart_upload();
-    let request = request.bucket(store.bucket.as_str()).key(key.as_str()).upload_id(id);
+    let request = client
+        .abort_multipart_upload()
+        .bucket(store.bucket.as_str())
+        .key(key.as_str())
+        .upload_id(id);
     let _ = timeout(Duration::from_secs(20), request.send()).await;
 }
 

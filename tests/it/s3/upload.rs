@@ -343,7 +343,7 @@ fn plan_at_closed_port(line: &str) -> Outcome {
     desk.outcome(&mut command)
 }
 
-/// What a set would add to a place can be seen where nothing is reached and nobody has keys.
+/// What a set would add to a place can be seen without network and without keys.
 #[test]
 fn a_plan_needs_neither_the_network_nor_the_bucket() {
     for (line, place) in [
