@@ -395,33 +395,37 @@ impl SetPlace {
         };
         let family_urls = file.family.as_ref().map(|family| urls.of_family(family));
         let urls_of_file = family_urls.as_ref().unwrap_or(&urls);
-        if self.is_index_for_installers(&urls_of_file.index(), &file.project.to_string())? {
+        let project = file.project.normalized();
+        if self.is_index_for_installers(&urls_of_file.index(), project)? {
             return form(urls, true);
         }
-        match self.lists_packages(&urls_of_file.find_links())? {
-            Ok(_) => form(urls, false),
-            Err(error) if error.kind() == StoreFailureKind::Denied => Err(error)
-                .with_context(|| {
-                    format!("`{self}` can only be read with credentials, which installers do not have")
-                })
-                .hint(format!(
-                    "copy it to a directory with `rocwheel promote {self} --to same --into DIR`, and install `DIR`"
-                )),
+        let page = urls_of_file.find_links();
+        // Another server may answer in its place, such as one that asks who the user is.
+        let refusal = match self.page_lists(&page, project)? {
+            Ok(true) => return form(urls, false),
+            Ok(false) => anyhow!("`{page}` has no link to a package of `{project}`")
+                .context(format!("installers cannot find the packages of `{self}`")),
+            Err(error) if error.kind() == StoreFailureKind::Denied => anyhow!(error).context(
+                format!("`{self}` can only be read with credentials, which installers do not have"),
+            ),
             Err(error) => {
-                Err(error).with_context(|| format!("installers cannot read `{self}`"))
+                return Err(error).with_context(|| format!("installers cannot read `{self}`"));
             }
-        }
+        };
+        Err(refusal).hint(format!(
+            "copy it to a directory with `rocwheel promote {self} --to same --into DIR`, and install `DIR`"
+        ))
     }
 
     /// Whether installers can read the index at an address: some servers answer the address of a directory with
     /// something else than its page.
     fn is_index_for_installers(&self, index: &str, project: &str) -> Result<bool> {
-        let answer = self.lists_packages(&format!("{index}{project}/"))?;
+        let answer = self.page_lists(&format!("{index}{project}/"), project)?;
         Ok(answer.unwrap_or(false))
     }
 
-    /// Whether a page names a package. Reads it as installers do, without credentials.
-    fn lists_packages(&self, url: &str) -> Result<Result<bool, StoreError>> {
+    /// Whether a page has a link to a package of a project. Reads it as installers do, without credentials.
+    fn page_lists(&self, url: &str, project: &str) -> Result<Result<bool, StoreError>> {
         let (store, key) = HttpStore::of_url(url, &self.stop)?;
         let reader = match store.get(&key, Span::Whole) {
             Ok(reader) => reader,
@@ -430,9 +434,11 @@ impl SetPlace {
         let mut bytes = Vec::new();
         reader.take(LONGEST_PAGE).read_to_end(&mut bytes)?;
         let links = parse::links(&String::from_utf8_lossy(&bytes)).unwrap_or_default();
-        Ok(Ok(links.iter().any(|link| {
-            let name = link.path().rsplit('/').next().unwrap_or_default();
-            link.claim.yanked.is_none() && is_package(name)
+        Ok(Ok(links.iter().filter(|link| link.claim.yanked.is_none()).any(|link| {
+            let address = parse::resolve("", &link.href).ok();
+            let package =
+                address.filter(|it| is_package(&it.path)).and_then(|it| identity(&it.path));
+            package.is_some_and(|(name, _)| name.normalized() == project)
         })))
     }
 

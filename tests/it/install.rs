@@ -11,7 +11,11 @@ mod streams;
 use crate::action::inputs::assert_declared;
 use crate::publish::packages::wheel;
 use crate::support::prelude::*;
-use crate::support::{namespace, published::VERSION};
+use crate::support::{
+    namespace,
+    published::VERSION,
+    web::{Answer, serve},
+};
 
 /// A sandbox with the judges' programs, and no settings of this machine but where its packages come from.
 fn sandbox() -> Sandbox {
@@ -298,6 +302,38 @@ fn a_wheel_under_another_name_says_how_the_set_is_checked() {
       caused by: it is gone
 
     hint: `rocwheel check HERE/set` says whether the set is complete
+    ");
+}
+
+/// A sign-in page, an empty page, and a page of other packages, each in place of every page of the set.
+#[test]
+fn pages_that_list_no_package_of_the_set_are_refused_before_the_installer_runs() {
+    let others = "<a href=\"../torch-2.9.0-cp312-cp312-linux_x86_64.whl\">torch</a>";
+    let mut refusals = BTreeSet::new();
+    for page in ["<form>Sign in</form>", "", others] {
+        let port = serve(move |request| {
+            let path = &request.path;
+            if path.ends_with('/') || path.ends_with(".html") {
+                return Answer::new(200, "text/html", page.into());
+            }
+            match fs_err::read(sample().place().join(path.trim_start_matches('/'))) {
+                Ok(file) => Answer::new(200, "application/octet-stream", file).part(request),
+                Err(_) => Answer::new(404, "text/plain", Vec::new()),
+            }
+        });
+        let place = format!("http://127.0.0.1:{port}");
+        let t = sandbox().shows(&place, "PLACE");
+        let line = format!("install {place} --target gfx942 --no-check");
+        refusals.insert(t.run(&line).refused(2));
+        assert_eq!(count(&t.path("")), 0, "{page}");
+        t.run(&format!("promote {place} --to same --into copy")).ok();
+        t.run("install copy --target gfx942 --dry-run").ok();
+    }
+    insta::assert_snapshot!(refusals.into_iter().collect::<String>(), @"
+    error: installers cannot find the packages of `PLACE/`
+      caused by: `PLACE/dist/index.html` has no link to a package of `rocm`
+
+    hint: copy it to a directory with `rocwheel promote PLACE/ --to same --into DIR`, and install `DIR`
     ");
 }
 
