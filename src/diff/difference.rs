@@ -59,6 +59,9 @@ pub struct PackageChange {
     pub name: String,
     /// The name of its file in the later set.
     pub file: Option<String>,
+    /// The name of its file in the earlier set, if the names differ in more than the version.
+    #[serde(rename = "renamed-from", skip_serializing_if = "Option::is_none")]
+    pub renamed_from: Option<String>,
     /// Its size in each set; `None` if the set lacks the package.
     pub before: Option<u64>,
     pub after: Option<u64>,
@@ -209,6 +212,20 @@ impl ComparedSet {
     }
 }
 
+impl ObservedPackage {
+    /// The name of its file, if the name in the later set differs in more than the version.
+    fn renamed_to(&self, after: &Self) -> Option<&str> {
+        let parse =
+            |package: &Self| package.name.rsplit('/').next()?.parse::<PackageFilename>().ok();
+        let is_renamed = match parse(self).zip(parse(after)) {
+            // A tag says where a package can be installed, whatever its version is.
+            Some((old, new)) if old.version != new.version => old.tag != new.tag,
+            _ => self.name != after.name,
+        };
+        is_renamed.then_some(&self.name)
+    }
+}
+
 impl PackageChange {
     /// The sizes before and after.
     pub fn sizes(&self) -> (u64, u64) {
@@ -305,7 +322,10 @@ impl<'a> ComparedSets<'a> {
         for name in names {
             let before = self.before.packages.get(name);
             let after = self.after.packages.get(name);
+            let renamed_from =
+                before.zip(after).and_then(|(before, after)| before.renamed_to(after));
             if let (Some(before), Some(after)) = (before, after)
+                && renamed_from.is_none()
                 && !self.is_changed(before, after, with_changed_files.contains(name.as_str()))
             {
                 continue;
@@ -314,6 +334,7 @@ impl<'a> ComparedSets<'a> {
                 package: name.clone(),
                 name: after.or(before).map_or(String::new(), |package| package.name.clone()),
                 file: after.map(|package| package.name.clone()),
+                renamed_from: renamed_from.map(str::to_owned),
                 before: before.map(|package| package.size),
                 after: after.map(|package| package.size),
             });

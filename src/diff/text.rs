@@ -130,7 +130,11 @@ fn package_line(change: &PackageChange) -> String {
     if change.before.is_none() || change.after.is_none() {
         return line;
     }
-    format!("{line}: {}, {}", size(after), percent(before, after))
+    let line = format!("{line}: {}, {}", size(after), percent(before, after));
+    match change.renamed_from.as_ref().zip(change.file.as_ref()) {
+        Some((old, new)) => format!("{line}, renamed from `{old}` to `{new}`"),
+        None => line,
+    }
 }
 
 /// `gone      −12.00 KiB  rocm-sdk-core: _rocm_sdk_core/lib/libx.so.1`

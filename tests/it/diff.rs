@@ -115,6 +115,33 @@ fn each_change_is_a_line() {
     assert_eq!(diff(before.path(), after.path(), &["--exit-code"]).code, 1);
 }
 
+/// The tag decides where a wheel can be installed, and no byte of the wheel need differ.
+#[test]
+fn a_wheel_with_another_tag_is_a_change_in_every_version() {
+    let rename = |directory: &Path, version: &str| {
+        let name = |tag: &str| format!("rocm_sdk_core-{version}-py3-none-{tag}.whl");
+        let renamed = directory.join(name("manylinux_2_28_x86_64"));
+        fs_err::rename(directory.join(name("linux_x86_64")), renamed).unwrap();
+    };
+    let (before, after, other) = (changed(&[]), changed(&[]), tempfile::tempdir().unwrap());
+    rename(after.path(), "0.99.1.dev0");
+    copy_files(&other_version(), other.path());
+    rename(other.path(), "0.99.1rc1");
+    for (after, version) in [(&after, "0.99.1.dev0"), (&other, "0.99.1rc1")] {
+        let said = diff(before.path(), after.path(), &["--exit-code"]);
+        assert_eq!(said.code, 1, "{}", said.stdout);
+        assert_has!(
+            said.stdout,
+            "changed",
+            "rocm-sdk-core",
+            "renamed from `rocm_sdk_core-0.99.1.dev0-py3-none-linux_x86_64.whl` to ",
+            &format!("`rocm_sdk_core-{version}-py3-none-manylinux_2_28_x86_64.whl`")
+        );
+        let json = diff(before.path(), after.path(), &["--format", "json"]).ok();
+        assert_has!(json, "\"renamed-from\"");
+    }
+}
+
 /// Texts of two versions are compared line by line.
 #[test]
 fn a_last_line_that_is_gone_is_a_change() {
