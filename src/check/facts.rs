@@ -113,6 +113,8 @@ pub struct ContentFacts {
     /// The bytes, if rules need them.
     pub kept: Option<Vec<u8>>,
     pub elf: Option<Elf>,
+    /// Whether it begins with `#!`, so that the kernel starts it with the program that it names.
+    pub is_script: bool,
     pub code: DeviceCodeFacts,
     /// For a file for Windows: the file names of the libraries that it imports, or why they cannot
     /// be read.

@@ -27,6 +27,7 @@ use crate::{
 
 const ELF_MAGIC: &[u8] = b"\x7fELF";
 const WINDOWS_MAGIC: &[u8] = b"MZ";
+const SCRIPT_MAGIC: &[u8] = b"#!";
 const MIB: u64 = 1 << 20;
 /// How many bytes of a binary are held in memory. A thread holds one binary at a time.
 const IN_MEMORY: usize = 64 << 20;
@@ -117,6 +118,7 @@ pub(super) fn read(
         facts = form.examine(&file)?;
         binary = Some(file.into_bytes());
     }
+    facts.is_script = begin.starts_with(SCRIPT_MAGIC);
     let size = SizeAndDigest::of_hashed(hasher, len)?;
     // Kept bytes are among the facts, so they are not handed over as a binary too.
     let kept = binary.take_if(|_| is_kept).and_then(Spool::into_memory);
@@ -137,13 +139,14 @@ pub(super) fn examine(
     };
     let begin = read_begin(BEGIN as u64)?;
     let form = Form::of(&begin, keep.is_for(len));
-    let facts = match form {
+    let mut facts = match form {
         Form::Other => ContentFacts {
             code: code::read(&begin, &mut ReadFrom::new(file, 0))?,
             ..ContentFacts::default()
         },
         _ => form.examine(file)?,
     };
+    facts.is_script = begin.starts_with(SCRIPT_MAGIC);
     let kept = if keep.is_for(len) { Some(read_begin(len)?) } else { None };
     Ok(facts.with_size(SizeAndDigest { len, sha256 }, kept))
 }

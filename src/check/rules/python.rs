@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::Observed;
 use crate::{
+    archive::TarKind,
     check::{
         facts::{ContentFacts, MemberFacts, MemberKind, SdistFile, WheelFile},
         path_facts::has_extension,
@@ -43,8 +44,8 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
         }
         for member in &wheel.members {
             foreign_file(wheel, member, findings);
-            program_mode(wheel, member, findings);
         }
+        program_modes(wheel, findings);
         let file = &wheel.package.file;
         let modules = modules_of(wheel);
         if let Some((path, entry_points)) = wheel.dist_info("entry_points.txt") {
@@ -164,18 +165,45 @@ fn foreign_file(wheel: &WheelFile, member: &MemberFacts, findings: &mut Findings
     findings.at(rule::FOREIGN_FILE, PackagePath::new(wheel, member), fact);
 }
 
-/// A program has an execute bit.
-fn program_mode(wheel: &WheelFile, member: &MemberFacts, findings: &mut Findings) {
-    let content = member.content.as_ref().ok();
-    let Some(elf) = content.and_then(ContentFacts::elf) else {
+/// Every program of a wheel, and of its development files, has an execute bit.
+fn program_modes(wheel: &WheelFile, findings: &mut Findings) {
+    // Windows has no execute bits.
+    if wheel.package.platform().is_some_and(|platform| platform.starts_with("win")) {
         return;
-    };
-    let is_called = elf.launches.is_some() || member.path.contains("/bin/");
-    let is_program = elf.facts.kind == ElfKind::Executable && is_called;
-    if is_program && member.kind == MemberKind::File && member.mode & 0o111 == 0 {
-        let fact = format!("a program, and its mode is {:o}", member.mode & 0o7777);
-        findings.at(rule::NOT_EXECUTABLE, PackagePath::new(wheel, member), fact);
     }
+    for member in wheel.members.iter().filter(|it| it.kind == MemberKind::File) {
+        let content = member.content.as_ref().ok();
+        let program = content.and_then(|content| program_kind(&member.path, content));
+        if let Some(kind) = program.filter(|_| member.mode & 0o111 == 0) {
+            let fact = format!("a {kind}, and its mode is {:o}", member.mode & 0o7777);
+            findings.at(rule::NOT_EXECUTABLE, PackagePath::new(wheel, member), fact);
+        }
+    }
+    for devel in wheel.unpacked() {
+        let path = devel.entry.path.as_str();
+        let program = devel.content.as_ref().and_then(|content| program_kind(path, content));
+        let has_no_bits = matches!(devel.entry.kind, TarKind::File { executable: false, .. });
+        if let Some(kind) = program.filter(|_| has_no_bits) {
+            let fact = format!("a {kind} without execute bits");
+            findings.at(rule::NOT_EXECUTABLE, PackagePath::new(wheel, path), fact);
+        }
+    }
+}
+
+/// What a user starts: `program` or `script`. `None` for other files, such as a module with `#!` in its first
+/// line, which is a habit of many authors.
+fn program_kind(path: &str, content: &ContentFacts) -> Option<&'static str> {
+    let is_in = |directory: &str| path.contains(&format!("/{directory}/"));
+    if let Some(elf) = content.elf() {
+        let is_called = elf.launches.is_some() || is_in("bin");
+        return (is_called && elf.facts.kind == ElfKind::Executable).then_some("program");
+    }
+    let (directory, name) = path.rsplit_once('/')?;
+    let is_module = has_extension(name, "py") || has_extension(name, "pm");
+    // Below `libexec` are modules and files that a shell reads, too. They have an extension, and programs have none.
+    let is_called =
+        (directory.ends_with("/bin") && !is_module) || (is_in("libexec") && !name.contains('.'));
+    (is_called && content.is_script).then_some("script")
 }
 
 /// The package has the files that its `_dist_info.json` names, and its commands are executable. Each
@@ -237,7 +265,9 @@ fn required_files(wheel: &WheelFile, platform: Platform, findings: &mut Findings
         }
         // Windows has no execute bits.
         let must_have_bits = is_program && platform == Platform::Linux;
-        if must_have_bits && let Some(program) = matching.iter().find(|file| !file.is_executable) {
+        // `program_modes` reports programs and scripts.
+        let lacks_bits = |file: &&&RocmFile<'_>| !file.is_executable && !file.is_program;
+        if must_have_bits && let Some(program) = matching.iter().find(lacks_bits) {
             let name = required.name();
             let path = program.path;
             let fact = format!("the command `{name}` runs `{path}`, which has no execute bits");
@@ -251,21 +281,29 @@ struct RocmFile<'a> {
     /// The path below the top directory: `lib/libamdhip64.so.7`.
     path: &'a str,
     is_executable: bool,
+    /// Whether it is a program or a script by its content and place.
+    is_program: bool,
 }
 
 /// The files in the directories of a wheel whose names begin with `_`, such as `_rocm_sdk_core`.
 fn rocm_files(wheel: &WheelFile) -> Vec<RocmFile<'_>> {
-    let members = wheel.members.iter().map(|it| (it.path.as_str(), it.mode & 0o111 != 0));
+    let members = wheel.members.iter().filter_map(|member| {
+        let path = path_below_top(&member.path)?;
+        let content = member.content.as_ref().ok();
+        let is_program = content.is_some_and(|it| program_kind(&member.path, it).is_some());
+        Some(RocmFile { path, is_executable: member.mode & 0o111 != 0, is_program })
+    });
     // Most programs in the development tree are symlinks to other packages. A symlink has no mode.
-    let devel = wheel.unpacked().map(|it| (it.entry.path.as_str(), true));
-    members
-        .chain(devel)
-        .filter(|(path, _)| path.starts_with('_'))
-        .filter_map(|(path, is_executable)| {
-            let (_, path) = path.split_once('/')?;
-            Some(RocmFile { path, is_executable })
-        })
-        .collect()
+    let devel = wheel.unpacked().filter_map(|devel| {
+        let path = path_below_top(devel.entry.path.as_str())?;
+        Some(RocmFile { path, is_executable: true, is_program: false })
+    });
+    members.chain(devel).collect()
+}
+
+/// The path below a top directory whose name begins with `_`.
+fn path_below_top(path: &str) -> Option<&str> {
+    path.strip_prefix('_')?.split_once('/').map(|(_, below)| below)
 }
 
 /// The missing `__init__.py` files of the two directories of a wheel. Python imports a directory without

@@ -17,6 +17,12 @@ const HOST: &[Damage] = &[
     }),
     ("a program has no execute bits", |set| mode(set, CORE, "llvm/bin/clang-22", 0o100_644)),
     ("a script has no execute bits", |set| mode(set, CORE, "bin/hipconfig", 0o100_644)),
+    ("scripts that no table names have no execute bits, and modules need none", |set| {
+        for path in ["bin/hipcc.pl", "bin/hipvars.pm", "libexec/a/run", "libexec/a/b.py", "share/c"] {
+            extra(set, CORE, &format!("_rocm_sdk_core/{path}"), b"#!/bin/sh\n");
+        }
+        extra(set, CORE, "_rocm_sdk_core/bin/notes", b"no script");
+    }),
     ("a header is gone", |set| drop_member(set, CORE, "hip_runtime.h")),
     ("debug files come along", |set| extra(set, CORE, "_rocm_sdk_core/lib/a.debug", b"1")),
     ("a cache of Python comes along", |set| {
@@ -243,7 +249,10 @@ fn programs_and_libraries() {
     a program has no execute bits
       error   RW121 not-executable: `_rocm_sdk_core/lib/llvm/bin/clang-22`: a program, and its mode is 644
     a script has no execute bits
-      error   RW121 not-executable: the command `hipconfig` runs `bin/hipconfig`, which has no execute bits
+      error   RW121 not-executable: `_rocm_sdk_core/bin/hipconfig`: a script, and its mode is 644
+    scripts that no table names have no execute bits, and modules need none
+      error   RW121 not-executable: `_rocm_sdk_core/bin/hipcc.pl`: a script, and its mode is 644
+      error   RW121 not-executable: `_rocm_sdk_core/libexec/a/run`: a script, and its mode is 644
     a header is gone
       error   RW504 dangling-devel-link: `_rocm_sdk_devel/include/hip/hip_runtime.h`: it leads to `../../../_rocm_sdk_core/include/hip/hip_runtime.h`, which does not exist
     debug files come along
