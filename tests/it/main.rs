@@ -40,4 +40,5 @@ mod store;
 mod summary;
 mod targets;
 mod terminal;
+mod upstream;
 mod version;

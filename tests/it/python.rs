@@ -21,7 +21,7 @@ fn the_python_is_linted_and_formatted() {
     for arguments in [["check", "--no-cache"], ["format", "--check"]] {
         let mut ruff = Command::new(tool("ruff"));
         ruff.args(arguments).args(["--config", CONFIG]);
-        succeed(ruff.args([SOURCES, TESTS, "tests/framework"]));
+        succeed(ruff.args([SOURCES, TESTS, "tests/framework", "tests/it/support/upstream_set"]));
     }
 }
 

@@ -21,6 +21,7 @@
 //! | `screen` | a terminal, and what a person sees on it |
 //! | `web` | web servers of directories and of keys |
 //! | `upstream` | models of TheRock's uploader and of the indexer of its buckets |
+//! | `upstream_set` | the packages that TheRock's builder makes of the sample, by a model of it |
 
 /// Asserts that a text has each of these in it, and shows all of it if one is missing.
 macro_rules! assert_has {
@@ -56,6 +57,7 @@ pub(crate) mod sandbox;
 pub(crate) mod screen;
 pub(crate) mod stored;
 pub(crate) mod upstream;
+pub(crate) mod upstream_set;
 pub(crate) mod web;
 
 /// Bytes that do not compress, and are the same every time.
