@@ -17,6 +17,7 @@ pub mod framework;
 pub mod index;
 pub mod install;
 pub mod kpack;
+pub mod list;
 pub mod pipeline;
 pub mod place;
 pub mod promote;
@@ -88,6 +89,7 @@ const COMMANDS: [(&str, &[(&str, &str)]); 5] = [
     (
         "Inspect",
         &[
+            ("list", "Which versions a set, an index or a stream has"),
             ("diff", "Compare two sets, runs or versions"),
             ("kpack", "Look into device code"),
             ("place", "Say where a run keeps its packages"),
@@ -155,6 +157,7 @@ enum Command {
     Version(version::VersionArgs),
     Targets(targets::TargetsArgs),
     Kpack(kpack::KpackArgs),
+    List(Box<list::ListArgs>),
     Framework(framework::FrameworkArgs),
     Promote(Box<promote::PromoteArgs>),
     Deps(deps::DepsArgs),
@@ -178,6 +181,7 @@ impl Cli {
             Command::Install(args) => args.read_variables(variables),
             Command::Upload(args) => args.read_variables(variables),
             Command::Summary(args) => args.read_variables(variables),
+            Command::List(args) => args.read_variables(variables),
             Command::Place(args) => args.read_variables(variables),
             Command::Version(args) => args.read_variables(variables),
             Command::Targets(args) => args.read_variables(variables),
@@ -208,6 +212,7 @@ impl Command {
             Self::Targets(args) => targets::run(args, world),
             Self::Split(args) => split::run(args, world),
             Self::Kpack(args) => kpack::run(args, world),
+            Self::List(args) => list::run(args, world),
             Self::Framework(args) => framework::run(args, world),
             Self::Promote(args) => promote::run(args, world),
             Self::Deps(args) => deps::run(args, world),

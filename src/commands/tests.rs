@@ -82,8 +82,8 @@ fn read(line: &str, value: &str) -> (Result<Cli>, BTreeSet<String>) {
     (read.map(|()| cli), asked.into_inner())
 }
 
-/// What the job says that a command is part of, for which the command has no flag that it shows.
-const OF_THE_JOB: [&str; 9] = [
+/// What the job or the machine says, for which the command has no flag that it shows.
+const OF_THE_JOB: [&str; 10] = [
     "AMDGPU_FAMILIES",
     "GITHUB_ENV",
     "GITHUB_OUTPUT",
@@ -91,6 +91,7 @@ const OF_THE_JOB: [&str; 9] = [
     "GITHUB_SERVER_URL",
     "GITHUB_STEP_SUMMARY",
     "RELEASE_TYPE",
+    "ROCWHEEL_STREAM_MIRROR",
     "RUNNER_TEMP",
     "SOURCE_DATE_EPOCH",
 ];

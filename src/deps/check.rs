@@ -19,7 +19,6 @@ use crate::{
     error::{Hint as _, Result, anyhow},
     parallel,
     place::{OfferedFile, SetPlace},
-    run::Platform,
     wheel::{DistName, PackageFilename, Requirement},
 };
 
@@ -32,12 +31,7 @@ pub struct SetPackage {
 
 /// The packages of a set, with the packages of other projects in it, such as torch.
 pub fn packages_of(place: &SetPlace, jobs: NonZeroUsize, world: &World) -> Result<Vec<SetPackage>> {
-    let mut offered = Vec::new();
-    for platform in Platform::ALL {
-        offered.extend(place.offered(platform)?.into_iter().flat_map(|it| it.files));
-    }
-    // A file for any platform is offered to each of them.
-    let files: Vec<OfferedFile> = offered.into_iter().unique_by(|file| file.name.clone()).collect();
+    let files = place.offered(None)?.map(|offered| offered.files).unwrap_or_default();
     if files.is_empty() {
         return Err(anyhow!("no packages in `{place}`"))
             .hint("pass the directory of a set, or the address that `upload` printed");

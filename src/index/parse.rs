@@ -179,6 +179,13 @@ fn json_links(page: &str) -> Result<Vec<PageLink>> {
     Ok(files.filter_map(link).collect())
 }
 
+/// The project to whose page a root page in HTML links: the name of the directory below the root page.
+pub fn linked_project(root: &str, link: &PageLink) -> Result<Option<String>> {
+    let Address { origin, path } = resolve(root, &link.href)?;
+    let below = path.trim_end_matches("index.html").trim_end_matches('/').strip_prefix(root);
+    Ok(below.filter(|_| origin.is_none()).map(str::to_owned))
+}
+
 /// The projects of a root page in JSON (PEP 691).
 pub fn json_projects(page: &str) -> Result<Vec<String>> {
     let projects = json_list(page, "projects")?.into_iter();

@@ -414,7 +414,7 @@ fn choose_version<'a>(
             wish.is_none_or(|wish| wish.allows(version).unwrap_or(true)) && is_wanted(version)
         })
     };
-    newest(&|version| rocm_version.is_some_and(|rocm| is_for(version, rocm)))
+    newest(&|version| rocm_version.is_some_and(|rocm| version.is_for_rocm(rocm)))
         .or_else(|| newest(&|version| version.of_rocm().is_none()))
         .or_else(|| newest(&|_| true))
 }
@@ -442,15 +442,6 @@ pub(super) fn parts(rocm: &Metadata) -> BTreeSet<DistName> {
         .collect()
 }
 
-/// Whether a version of a framework was built for this version of ROCm. A framework of a build of one
-/// commit names the beginning of the commit.
-pub(super) fn is_for(framework: &Version, rocm: &Version) -> bool {
-    framework.of_rocm().is_some_and(|named| {
-        let beginning = named.to_string();
-        named == *rocm || (beginning.contains('+') && rocm.to_string().starts_with(&beginning))
-    })
-}
-
 /// Fails if the chosen version of a framework is for another version of ROCm, unless the user has named
 /// exactly this version of the framework.
 pub(super) fn ensure_for(
@@ -460,7 +451,7 @@ pub(super) fn ensure_for(
     offered: &OfferedSet,
 ) -> Result<()> {
     let Pinned { project, version, .. } = pin;
-    if version.of_rocm().is_none() || is_for(version, rocm) || wish.specifier().contains('+') {
+    if version.of_rocm().is_none() || version.is_for_rocm(rocm) || wish.specifier().contains('+') {
         return Ok(());
     }
     let mut versions = offered

@@ -2,11 +2,7 @@
 
 use itertools::Itertools as _;
 
-use super::{
-    installer::source_arguments,
-    requirements::Requirements,
-    select::{is_for, with_device_code},
-};
+use super::{installer::source_arguments, requirements::Requirements, select::with_device_code};
 use crate::{
     error::render, place::PackageSource, target::Target, version::Version, wheel::Metadata,
 };
@@ -17,7 +13,7 @@ fn version(text: &str) -> Version {
 
 #[test]
 fn a_framework_belongs_to_the_version_of_rocm_that_it_names() {
-    let tied = |framework: &str, rocm: &str| is_for(&version(framework), &version(rocm));
+    let tied = |framework: &str, rocm: &str| version(framework).is_for_rocm(&version(rocm));
     assert!(tied("2.10.0+rocm7.13.0rc1", "7.13.0rc1"));
     assert!(tied("2.9.0+devrocm7.10.0.dev0-efed3c", "7.10.0.dev0+efed3c9a"));
     assert!(!tied("2.10.0+rocm7.13.0rc12", "7.13.0rc1"));

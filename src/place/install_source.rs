@@ -22,6 +22,7 @@ use crate::{
     },
     io::Tap,
     location::encode_path,
+    parallel,
     quantity::shell_word,
     run::{ArtifactGroup, Platform},
     store::{Span, Store as _, StoreError, StoreFailureKind, http::HttpStore},
@@ -39,7 +40,8 @@ pub struct OfferedSet {
     pub files: Vec<OfferedFile>,
     /// Whether it has a `set.json`, which is written once a set is whole.
     pub is_described: bool,
-    platform: Platform,
+    /// The platform that the files are for. `None` if they are for any.
+    platform: Option<Platform>,
     /// Whether it has files for this platform alone, and whether for other platforms alone.
     has_own_files: bool,
     has_files_of_others: bool,
@@ -54,6 +56,9 @@ pub struct OfferedFile {
     /// The address that installers can read.
     pub url: String,
     pub sha256: Option<Sha256>,
+    /// `None` on most pages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
     #[serde(skip)]
     pub project: DistName,
     #[serde(skip)]
@@ -115,7 +120,7 @@ impl PackageSource {
 
 impl OfferedFile {
     /// Whether it may be installed on a platform.
-    fn is_for(&self, platform: Platform) -> bool {
+    pub fn is_for(&self, platform: Platform) -> bool {
         match self.name.parse::<PackageFilename>().ok().and_then(|name| name.tag) {
             Some(tag) => tag.platform().split('.').any(|it| platform.takes(it)),
             // An sdist is for every platform.
@@ -123,7 +128,7 @@ impl OfferedFile {
         }
     }
 
-    fn is_for_one_platform(&self) -> bool {
+    pub fn is_for_one_platform(&self) -> bool {
         let name = self.name.parse::<PackageFilename>().ok();
         name.and_then(|name| name.tag).is_some_and(|tag| tag.platform() != "any")
     }
@@ -169,7 +174,7 @@ impl OfferedSet {
     /// Adds the files that may be installed on the platform.
     fn add(&mut self, files: Vec<OfferedFile>) {
         for file in files {
-            let is_own = file.is_for(self.platform);
+            let is_own = self.platform.is_none_or(|platform| file.is_for(platform));
             self.has_files_of_others |= !is_own;
             self.has_own_files |= is_own && file.is_for_one_platform();
             if is_own {
@@ -180,10 +185,12 @@ impl OfferedSet {
 
     /// Fails if all packages with programs are for other platforms.
     pub fn ensure_for_platform(&self) -> Result<()> {
+        let Some(platform) = self.platform else {
+            return Ok(());
+        };
         if self.has_own_files || !self.has_files_of_others {
             return Ok(());
         }
-        let platform = self.platform;
         let refusal =
             format!("`{}` has no packages for {platform}, only for other platforms", self.place);
         Err(anyhow!(No(refusal))).hint(format!(
@@ -198,8 +205,8 @@ impl OfferedSet {
 }
 
 impl SetPlace {
-    /// What this place offers for a platform. `None` if it has no package, and no page that names one.
-    pub fn offered(&self, platform: Platform) -> Result<Option<OfferedSet>> {
+    /// What this place offers for a platform, or for any. `None` if it has no package, and no page that names one.
+    pub fn offered(&self, platform: Option<Platform>) -> Result<Option<OfferedSet>> {
         let mut denied = None;
         if self.page.is_none()
             && let Some(text) = self.text_unless_denied(&self.path("set.json"), &mut denied)?
@@ -233,14 +240,14 @@ impl SetPlace {
     }
 
     /// What the index at this place offers. `None` if it has no page of `rocm`, or may not be read.
-    pub fn offered_as_index(&self, platform: Platform) -> Result<Option<OfferedSet>> {
+    pub fn offered_as_index(&self, platform: Option<Platform>) -> Result<Option<OfferedSet>> {
         self.offered_by_index("", platform, &mut None)
     }
 
     fn offered_by_index(
         &self,
         below: &str,
-        platform: Platform,
+        platform: Option<Platform>,
         denied: &mut Option<Error>,
     ) -> Result<Option<OfferedSet>> {
         let path = self.path(below);
@@ -300,6 +307,41 @@ impl SetPlace {
         Ok(())
     }
 
+    /// Adds the files of every project of an index, as its first page names them. Other places have told all
+    /// their files.
+    pub fn offer_all_projects(&self, offered: &mut OfferedSet) -> Result<()> {
+        let OfferForm::Index { path, .. } = &offered.form else {
+            return Ok(());
+        };
+        let path = path.clone();
+        let projects = self.projects_of_index(&path)?;
+        let read =
+            |project: &DistName| self.offered_by_project(&path, project.normalized(), &mut None);
+        let files = parallel::try_map(&projects, self.requests(), &self.stop, read)?;
+        offered.add(files.into_iter().flatten().flatten().collect());
+        Ok(())
+    }
+
+    /// The projects that the first page of an index names, but the one whose page was read before the index was
+    /// taken for one.
+    fn projects_of_index(&self, path: &str) -> Result<Vec<DistName>> {
+        // Some stores have no page under the address of a directory.
+        let mut page = self.text_unless_denied(path, &mut None)?;
+        if page.is_none() {
+            page = self.text_unless_denied(&format!("{path}index.html"), &mut None)?;
+        }
+        let page = page.unwrap_or_default();
+        let names = if parse::is_json(&page) {
+            parse::json_projects(&page)?
+        } else {
+            let links = parse::links(&page)?;
+            // A link that leads nowhere names no project.
+            links.iter().filter_map(|link| parse::linked_project(path, link).ok()?).collect()
+        };
+        let projects = names.iter().filter_map(|name| name.parse::<DistName>().ok());
+        Ok(projects.filter(|project| project.normalized() != SELECTOR).unique().collect())
+    }
+
     /// Reads the metadata of a package: the file beside a wheel, or what is inside of the package.
     pub fn metadata_of(&self, file: &OfferedFile) -> Result<Metadata> {
         let read = || -> Result<Metadata> {
@@ -328,7 +370,7 @@ impl SetPlace {
     fn offered_set(
         &self,
         files: Vec<OfferedFile>,
-        platform: Platform,
+        platform: Option<Platform>,
         form: OfferForm,
     ) -> OfferedSet {
         let mut offered = OfferedSet {
@@ -359,7 +401,7 @@ impl SetPlace {
         }
     }
 
-    fn offered_by_document(&self, set: &SetJson, platform: Platform) -> Result<OfferedSet> {
+    fn offered_by_document(&self, set: &SetJson, platform: Option<Platform>) -> Result<OfferedSet> {
         let layout = set.layout();
         let families = set.own_families();
         let listed = set.files.iter().filter(|file| file.yanked.is_none());
@@ -369,6 +411,7 @@ impl SetPlace {
                 name: file.name().to_owned(),
                 url: self.url_of(&address)?,
                 sha256: Some(file.sha256),
+                size: Some(file.size),
                 project: file.project.clone(),
                 version: file.version.clone(),
                 family: file.family().filter(|family| families.contains(family)),
@@ -452,13 +495,14 @@ impl SetPlace {
         Ok(OfferForm::Directory(addresses.collect::<Result<_>>()?))
     }
 
-    fn offered_by_directory(&self, platform: Platform) -> Result<Option<OfferedSet>> {
+    fn offered_by_directory(&self, platform: Option<Platform>) -> Result<Option<OfferedSet>> {
         let layouts = self.layouts(PackageDirectories::Built)?;
         let packages = self.packages(PackageDirectories::Built)?;
-        let addresses = packages.iter().map(|package| Address::here(package.path()));
-        let offered = addresses.filter_map(|address| {
+        let offered = packages.iter().filter_map(|package| {
+            let address = Address::here(package.path());
             let family = self.family_of(&address);
-            let offered = self.offered_file(address, &FileClaim::default())?;
+            let claim = FileClaim { size: Some(package.size), ..FileClaim::default() };
+            let offered = self.offered_file(address, &claim)?;
             Some(offered.map(|file| OfferedFile { family, ..file }))
         });
         let files = offered.collect::<Result<Vec<_>>>()?;
@@ -507,7 +551,7 @@ impl SetPlace {
     /// The files of the page that the user named, or of the find-links page of a set.
     fn offered_by_page(
         &self,
-        platform: Platform,
+        platform: Option<Platform>,
         denied: &mut Option<Error>,
     ) -> Result<Option<OfferedSet>> {
         let pages = match &self.page {
@@ -546,6 +590,7 @@ impl SetPlace {
             name,
             url,
             sha256: claim.sha256,
+            size: claim.size,
             project,
             version,
             family: None,

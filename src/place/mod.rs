@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `place_arg` `set_place` `directory_url` `stored_package` | parses and opens a place, says its addresses, and lists its packages |
 //! | `read_packages` `local` | reads packages that have changed, and the set of a directory |
-//! | `read_index` `install_source` | says what pages claim, and where installers find packages |
+//! | `read_index` `install_source` `offered_versions` | says what pages claim, where installers find packages, and which versions are there |
 //! | `sync` | compares a place with the objects that it is to have, and writes the difference |
 //! | `upload` `index` `products` `mirror` | these objects, for a set, an index, a release place, and a base index |
 //! | `earlier_set` | whether a set may take the place of the set that is there |
@@ -15,6 +15,7 @@ mod index;
 mod install_source;
 mod local;
 mod mirror;
+mod offered_versions;
 mod place_arg;
 mod products;
 mod read_index;
@@ -30,6 +31,10 @@ pub use self::{
     install_source::{OfferedFile, OfferedSet, PackageSource},
     local::{LocalSet, because as refusal},
     mirror::{mirror, plan_mirror},
+    offered_versions::{
+        Completeness, OfferedFramework, OfferedVersion, describe_version, selectors_of,
+        versions_offered,
+    },
     place_arg::PlaceArg,
     products::{
         IndexedProducts, ProductDirectories, ProductUpload, index_products, plan_index_products,

@@ -380,12 +380,8 @@ impl PageReader<'_> {
     fn linked_projects(&mut self, root: &str, text: &str) -> Vec<String> {
         let mut projects = BTreeSet::new();
         for link in parse::html_links(text) {
-            match parse::resolve(root, &link.href) {
-                Ok(Address { origin: None, path }) => {
-                    let below = path.trim_end_matches('/').strip_prefix(root);
-                    projects.extend(below.map(str::to_owned));
-                }
-                Ok(_) => {}
+            match parse::linked_project(root, &link) {
+                Ok(project) => projects.extend(project),
                 Err(error) => self.bad(root, one_line(&error)),
             }
         }

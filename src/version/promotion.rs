@@ -32,6 +32,15 @@ impl Version {
         });
         with_local.as_deref().unwrap_or(rocm).parse().ok()
     }
+
+    /// Whether this version of a framework was built for a version of ROCm. A framework of a build of one
+    /// commit names the beginning of the commit.
+    pub fn is_for_rocm(&self, rocm: &Self) -> bool {
+        self.of_rocm().is_some_and(|named| {
+            let beginning = named.to_string();
+            named == *rocm || (beginning.contains('+') && rocm.to_string().starts_with(&beginning))
+        })
+    }
 }
 
 /// What a set becomes.

@@ -63,7 +63,7 @@ pub struct StreamPlace {
 }
 
 impl ReleaseStream {
-    fn all() -> impl Iterator<Item = Self> {
+    pub fn all() -> impl Iterator<Item = Self> {
         STREAMS.streams.iter().map(Self)
     }
 
@@ -86,6 +86,16 @@ impl ReleaseStream {
             })
             .collect()
     }
+
+    /// The addresses of these places, on a mirror if there is one, which has a directory for each host.
+    pub fn addresses(self, version: Option<&Version>, mirror: Option<&str>) -> Vec<String> {
+        let places = self.places(version).into_iter();
+        let addresses = places.map(|place| match mirror {
+            Some(mirror) => place.mirrored(mirror),
+            None => place.index.clone(),
+        });
+        addresses.collect()
+    }
 }
 
 impl StreamPlace {
@@ -98,11 +108,16 @@ impl StreamPlace {
         Some(version.nightly_date()? < self.before_date?)
     }
 
-    /// The same place on a mirror, which has a directory for each host.
-    #[must_use]
-    pub fn mirrored(&self, mirror: &str) -> Self {
+    /// Which versions are here, if not all: `before 10.0`.
+    pub fn limit(&self) -> Option<String> {
+        let version = self.before.as_ref().map(Version::to_string);
+        let limit = version.or_else(|| self.before_date.map(|date| date.to_string()))?;
+        Some(format!("before {limit}"))
+    }
+
+    fn mirrored(&self, mirror: &str) -> String {
         let path = self.index.trim_start_matches("https://");
-        Self { index: format!("{}/{path}", mirror.trim_end_matches('/')), ..self.clone() }
+        format!("{}/{path}", mirror.trim_end_matches('/'))
     }
 }
 
@@ -200,9 +215,8 @@ mod tests {
     #[test]
     fn the_newest_version_is_at_the_present_place_unless_there_is_none() {
         let stream: ReleaseStream = "nightly".parse().unwrap();
-        let places = stream.places(None);
-        let indexes = places.iter().map(|it| it.mirrored("http://mirror/x/").index);
-        insta::assert_snapshot!(indexes.collect::<Vec<_>>().join("\n"), @"
+        let indexes = stream.addresses(None, Some("http://mirror/x/"));
+        insta::assert_snapshot!(indexes.join("\n"), @"
         http://mirror/x/nightly.repo.amd.com/rocm/whl-next/
         http://mirror/x/rocm.nightlies.amd.com/whl-multi-arch/
         ");

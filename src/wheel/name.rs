@@ -75,6 +75,11 @@ impl Tag {
         self.0.split('-').next().unwrap_or_default()
     }
 
+    /// Whether it is for the stable ABI, and so for every later Python too: `cp39-abi3-linux_x86_64`.
+    pub fn is_for_later_pythons(&self) -> bool {
+        self.0.split('-').nth(1) == Some("abi3")
+    }
+
     /// Whether `CPython` 3.{minor} may import from a wheel with this simple tag.
     pub fn is_for_python(&self, minor: u32) -> bool {
         let python = self.python();

@@ -6,7 +6,7 @@ mod judged;
 mod registries;
 mod runs;
 mod stopped;
-mod streams;
+pub(crate) mod streams;
 
 use crate::action::inputs::assert_declared;
 use crate::publish::packages::wheel;

@@ -29,6 +29,7 @@ mod install;
 mod judges;
 mod kpack;
 mod launcher;
+mod list;
 mod odd;
 mod pipeline;
 mod promote;

@@ -1,5 +1,5 @@
 //! What is meant by a word that a user of other programs tries first. The similar names that clap finds are
-//! shown only if they differ by a letter or two, or begin with the word: `list` is not `install`.
+//! shown only if they differ by a letter or two, or begin with the word: `lock` is not `doctor`.
 
 use clap::{
     Command,
@@ -8,7 +8,7 @@ use clap::{
 };
 
 /// Words that other programs have for a command of this one.
-const COMMANDS: [(&str, &[&str]); 14] = [
+const COMMANDS: [(&str, &[&str]); 15] = [
     ("pipeline", &["all", "run"]),
     ("install", &["add", "setup"]),
     ("fetch", &["download", "get", "pull"]),
@@ -16,7 +16,8 @@ const COMMANDS: [(&str, &[&str]); 14] = [
     ("check", &["audit", "lint", "test", "validate", "verify"]),
     ("index", &["html", "pages", "simple"]),
     ("upload", &["deploy", "publish", "push"]),
-    ("summary", &["describe", "info", "list", "ls", "show"]),
+    ("summary", &["describe", "info", "show"]),
+    ("list", &["ls", "releases", "search", "versions"]),
     ("promote", &["release", "retag", "sign"]),
     ("framework tie", &["repair", "tie"]),
     ("diff", &["compare"]),
@@ -154,7 +155,7 @@ mod tests {
     fn words_of_other_programs_lead_to_what_is_meant() {
         let lines = [
             "verify P",
-            "list",
+            "ls",
             "publish P",
             "download",
             "release P",

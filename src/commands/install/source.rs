@@ -5,19 +5,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use itertools::Itertools as _;
-
 use super::InstallArgs;
 use crate::{
     commands::{World, args::SelectionArgs},
     error::{Context as _, Hint as _, No, Result, anyhow, ensure, one_line},
+    index::Urls,
     install::{self, InstallOrigin},
     parallel,
     place::{OfferedSet, SetPlace},
     policy::DistNames,
     quantity::took,
     run::Run,
-    version::{ReleaseStream, StreamPlace, Version},
+    version::{ReleaseStream, Version},
     wheel::{DistName, Metadata},
 };
 
@@ -45,8 +44,8 @@ impl InstallArgs {
         Ok((place, offered))
     }
 
-    /// The places of a stream that may have the version.
-    fn places(&self, stream: ReleaseStream) -> Result<Vec<StreamPlace>> {
+    /// The addresses of a stream that may have the version.
+    fn addresses(&self, stream: ReleaseStream) -> Result<Vec<String>> {
         ensure!(!self.run.names_a_run(), "`--stream` and a run: name one of them");
         if let Some(version) = &self.version
             && version.stream() != stream
@@ -56,20 +55,17 @@ impl InstallArgs {
                 .hint(format!("pass `--stream {right}`"));
         }
         self.run.args.ensure_online("reading a stream")?;
-        let reached = |place: &StreamPlace| match &self.mirror {
-            Some(mirror) => place.mirrored(&mirror.to_string()),
-            None => place.clone(),
-        };
-        Ok(stream.places(self.version.as_ref()).into_iter().map(reached).collect())
+        let mirror = self.mirror.as_ref().map(Urls::to_string);
+        Ok(stream.addresses(self.version.as_ref(), mirror.as_deref()))
     }
 
     /// The index of a stream that has the version, or any of the stream.
     fn published(&self, stream: ReleaseStream, world: &World) -> Result<(SetPlace, OfferedSet)> {
-        let places = self.places(stream)?;
+        let addresses = self.addresses(stream)?;
         let mut seen = Vec::new();
-        for place in &places {
-            let index = self.settings.access.place(&place.index.parse()?, &world.stop)?;
-            let Some(offered) = index.offered_as_index(self.run.args.platform())? else {
+        for address in &addresses {
+            let index = self.settings.access.place(&address.parse()?, &world.stop)?;
+            let Some(offered) = index.offered_as_index(Some(self.run.args.platform()))? else {
                 continue;
             };
             let versions = install::versions_of(&offered, Some(stream));
@@ -84,11 +80,8 @@ impl InstallArgs {
                 let stream = format!("the stream `{stream}`");
                 Err(install::lacks(&stream, version, &seen))
             }
-            _ => {
-                let addresses = places.iter().map(|it| it.index.as_str()).join(" and ");
-                Err(anyhow!(No(format!("the stream `{stream}` has no packages"))))
-                    .hint(format!("its indexes are {addresses}"))
-            }
+            _ => Err(anyhow!(No(format!("the stream `{stream}` has no packages"))))
+                .hint(format!("its indexes are {}", addresses.join(" and "))),
         }
     }
 
@@ -130,7 +123,8 @@ impl InstallArgs {
     /// Fails if a run has no packages.
     fn has_packages(&self, run: &Run, world: &World) -> Result<()> {
         let place = self.place_of(run, world)?;
-        let is_there = place.is_whole()? || place.offered(self.run.args.platform())?.is_some();
+        let is_there =
+            place.is_whole()? || place.offered(Some(self.run.args.platform()))?.is_some();
         ensure!(is_there, No(format!("no packages at `{place}`")));
         Ok(())
     }
@@ -141,7 +135,7 @@ impl InstallArgs {
         if let Some(wait) = self.run.wait() {
             wait_until_whole(place, wait, world)?;
         }
-        let offered = place.offered(platform)?;
+        let offered = place.offered(Some(platform))?;
         let otherwise =
             "pass the address of an index, or of a set; `--wait 3m` waits until a set is whole";
         offered

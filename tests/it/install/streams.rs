@@ -8,7 +8,7 @@ const PRESENT: &str = "mirror/dev.repo.amd.com/rocm/whl-next";
 const EARLIER: &str = "mirror/rocm.devreleases.amd.com/whl-multi-arch";
 
 /// Adds packages to an index in which each project has a page, with its files beside it.
-pub(super) fn publish_index(index: &Path, dist: &Path) {
+pub(crate) fn publish_index(index: &Path, dist: &Path) {
     for name in tree(dist) {
         if !name.ends_with(".whl") && !name.ends_with(".tar.gz") {
             continue;
