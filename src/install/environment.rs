@@ -97,8 +97,24 @@ impl Environment {
     }
 
     pub fn python(&self) -> PathBuf {
-        let name = if cfg!(windows) { "python.exe" } else { "python" };
-        self.programs().join(name)
+        match cfg!(windows) {
+            true if self.is_conda() => self.root.join("python.exe"),
+            true => self.programs().join("python.exe"),
+            false => self.programs().join("python"),
+        }
+    }
+
+    /// Whether it is an environment of conda, which has a Python of its own and no `pyvenv.cfg`.
+    fn is_conda(&self) -> bool {
+        self.root.join("conda-meta").is_dir()
+    }
+
+    /// Whether the packages beside its Python are those of the system, so that no installer changes them (PEP 668).
+    fn is_managed_by_system(&self) -> bool {
+        let library = self.root.join(if cfg!(windows) { "Lib" } else { "lib" });
+        let pythons = fs::read_dir(&library).into_iter().flatten().flatten();
+        let mut directories = pythons.map(|entry| entry.path()).chain([library]);
+        directories.any(|directory| directory.join("EXTERNALLY-MANAGED").is_file())
     }
 
     /// The command that runs one of its programs.
@@ -108,11 +124,14 @@ impl Environment {
 
     /// The command of a shell that lets the user work in it.
     pub fn activation(&self) -> String {
+        if self.is_conda() {
+            return format!("conda activate {}", shell_word(&self.root.display().to_string()));
+        }
         let script = self.programs().join("activate").display().to_string();
         if cfg!(windows) { script } else { format!("source {}", shell_word(&script)) }
     }
 
-    /// What an install does here. Fails for a directory that is neither empty nor a virtual environment.
+    /// What an install does here. Fails for a directory that is neither empty nor an environment of `venv` or conda.
     pub fn action(&self) -> Result<Action> {
         let entries = match fs::read_dir(&self.root) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Action::Create),
@@ -131,7 +150,11 @@ impl Environment {
                 .with_context(|| format!("the Python of `{shown}` does not run"))
                 .hint("make the environment again, or name another directory")?;
         }
-        if has_settings && fs::symlink_metadata(&python).is_ok() {
+        let has_python = fs::symlink_metadata(&python).is_ok();
+        if !has_settings && self.is_managed_by_system() {
+            Err(anyhow!("`{shown}` is not to be changed: the system manages its packages (`EXTERNALLY-MANAGED`)"))
+                .hint("name another directory, where a virtual environment is made")
+        } else if has_python && (has_settings || self.is_conda()) {
             Ok(Action::Update)
         } else if is_empty {
             Ok(Action::Create)
@@ -141,6 +164,11 @@ impl Environment {
                 python.strip_prefix(&self.root)?.display()
             ))
             .hint("remove it, or name another directory")
+        } else if self.is_conda() {
+            Err(anyhow!("the conda environment `{shown}` has no Python")).hint(format!(
+                "run `conda install --prefix {} python`, or name another directory",
+                shell_word(&shown.to_string())
+            ))
         } else {
             Err(anyhow!("`{shown}` is no virtual environment, and is not empty"))
                 .hint("name another directory")

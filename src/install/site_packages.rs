@@ -202,6 +202,9 @@ fn sites(
     sites.push(own.to_owned());
     sites.extend(user_site.filter(|_| is_venv && settings.sees_other_sites));
     sites.extend(settings.other_sites(version));
+    if let Some(version) = version.filter(|_| is_prefix) {
+        sites.extend(sites_of_prefix(environment, version));
+    }
     // Python reads `.pth` files in these directories, and not in the directories of `PYTHONPATH`.
     let named: Vec<PathBuf> = sites.iter().flat_map(|site| named_in_pth(site)).collect();
     let imported = variables.python_path.iter().cloned().chain(sites).chain(named);
@@ -297,16 +300,20 @@ impl VenvSettings {
         let (true, Some(home), Some(version)) = (self.sees_other_sites, &self.home, version) else {
             return Vec::new();
         };
-        let prefix = home.parent().unwrap_or(home);
-        let library = prefix.join(format!("lib/python{version}"));
-        // Debian keeps packages of the distribution and of the administrator apart.
-        vec![
-            prefix.join(format!("local/lib/python{version}/dist-packages")),
-            library.join("dist-packages"),
-            prefix.join("lib/python3/dist-packages"),
-            library.join("site-packages"),
-        ]
+        sites_of_prefix(home.parent().unwrap_or(home), version)
     }
+}
+
+/// The directories of packages of a Python that is installed in a prefix such as `/usr`.
+fn sites_of_prefix(prefix: &Path, version: &str) -> Vec<PathBuf> {
+    let library = prefix.join(format!("lib/python{version}"));
+    // Debian keeps packages of the distribution and of the administrator apart.
+    vec![
+        prefix.join(format!("local/lib/python{version}/dist-packages")),
+        library.join("dist-packages"),
+        prefix.join("lib/python3/dist-packages"),
+        library.join("site-packages"),
+    ]
 }
 
 impl PythonFacts {
@@ -360,7 +367,8 @@ fn own_site(environment: &Path) -> Option<PathBuf> {
     if let Some(site) = of_version.filter(|site| site.is_dir()) {
         return Some(site);
     }
-    let libraries = ["lib", "lib64"].map(|name| environment.join(name));
+    // On Debian, what an administrator installs for the Python of `/usr` comes first.
+    let libraries = ["local/lib", "lib", "lib64"].map(|name| environment.join(name));
     let pythons = libraries.iter().flat_map(|library| entries_of(library));
     let sites: Vec<PathBuf> = iter::once(environment.join("Lib/site-packages"))
         .chain(

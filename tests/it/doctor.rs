@@ -1,6 +1,7 @@
 //! `doctor` on machines that have everything, or lack one thing, with servers of our own.
 
 mod environment;
+mod layouts;
 
 use crate::support::prelude::*;
 use crate::{

@@ -3,6 +3,7 @@
 mod emitted;
 mod environments;
 mod judged;
+mod layouts;
 mod registries;
 mod runs;
 mod stopped;

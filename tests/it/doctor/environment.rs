@@ -8,7 +8,7 @@ use crate::support::published::VERSION;
 const TORCH: &str = "2.9.0+rocm7.14.0";
 
 /// A `site-packages` directory without a Python.
-struct Site {
+pub(super) struct Site {
     place: TempDir,
 }
 
@@ -16,7 +16,7 @@ type Edit = fn(&mut Members);
 
 impl Site {
     /// The wheels of the sample, and a `rocm` that requires them.
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self::edited(&[])
     }
 
@@ -46,7 +46,7 @@ impl Site {
         Self { place: tempfile::tempdir().unwrap() }
     }
 
-    fn root(&self) -> &Path {
+    pub(super) fn root(&self) -> &Path {
         self.place.path()
     }
 

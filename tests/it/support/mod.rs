@@ -18,6 +18,7 @@
 //! | `members` | the members of a wheel, to change and to pack again |
 //! | `demo` | wheels of a framework that links the libraries of the sample |
 //! | `published` | both sets, and their packages, built once for all tests |
+//! | `pythons` | Pythons as conda and Debian lay them out |
 //! | `screen` | a terminal, and what a person sees on it |
 //! | `web` | web servers of directories and of keys |
 //! | `upstream` | models of TheRock's uploader and of the indexer of its buckets |
@@ -52,6 +53,7 @@ pub(crate) mod odd;
 pub(crate) mod place;
 pub(crate) mod program;
 pub(crate) mod published;
+pub(crate) mod pythons;
 pub(crate) mod sample;
 pub(crate) mod sandbox;
 pub(crate) mod screen;
