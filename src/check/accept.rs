@@ -67,6 +67,14 @@ pub struct AcceptOutcome {
 }
 
 impl AcceptList {
+    /// The list as text, with the day if an entry may expire. Empty for an empty list.
+    pub fn dated(&self, today: &str) -> Result<String> {
+        if self.accept.is_empty() {
+            return Ok(String::new());
+        }
+        Ok(format!("{today}\n{}", serde_json::to_string(&self.accept)?))
+    }
+
     pub fn parse(text: &str) -> Result<Self> {
         let parse_toml = || -> Result<Self> {
             let list: Self = toml::from_str(text).map_err(|error| {

@@ -48,7 +48,7 @@ impl PublisherSummary {
         let published = urls.map(|set| Whereabouts::Published(Places { set, base }));
         SummaryPage {
             set,
-            whereabouts: published.unwrap_or(Whereabouts::Nowhere),
+            whereabouts: published.unwrap_or(Whereabouts::Refused),
             server: self.inputs.server(),
             report,
             changes,

@@ -30,7 +30,7 @@ use crate::{
 ///
 /// Reads the packages in SET, a directory or an address such as `s3://bucket/prefix`, or else those
 /// that a run has published. Prints the summary, unless `--output` is given or GitHub Actions shows
-/// it.
+/// it. It has what the last `check` said of a directory, if no package has changed since.
 #[derive(Debug, clap::Args)]
 #[command(mut_arg("set", |it| it.required_unless_present(Resettable::Reset)))]
 #[command(after_help = "Examples:
@@ -59,7 +59,7 @@ pub struct SummaryArgs {
     /// Show the findings and the device code of libraries from this output of `check --format json`
     #[arg(long, value_name = "FILE")]
     findings: Option<PathBuf>,
-    /// Run `check` on the packages, if they are in a directory
+    /// Run `check` on the packages of a directory [default: what the last `check` said, if they are the same]
     #[arg(long, conflicts_with = "findings")]
     check: bool,
     #[command(flatten)]
@@ -238,6 +238,11 @@ impl SummaryArgs {
             return Report::parse(&read_text(file)?).map(Some);
         }
         match place {
+            PlaceArg::Directory(directory) if !self.check => {
+                let place = SetPlace::directory(directory, &world.stop);
+                let memory = check::Policy::accepting(&self.accept).memory(&place)?;
+                Ok(memory.and_then(|it| it.report()))
+            }
             _ if !self.check => Ok(None),
             PlaceArg::Directory(directory) => {
                 let place = SetPlace::directory(directory, &world.stop);

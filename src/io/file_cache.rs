@@ -5,6 +5,7 @@
 //! | file | beside | an entry says |
 //! |---|---|---|
 //! | `.rocwheel-digests.json` | `set.json` | SHA-256 and metadata of a package, see [`DigestCache`](super::DigestCache) |
+//! | `.rocwheel-checked.json` | `set.json` | what `check` said about the set |
 //! | `.rocwheel-unpacked.json` | the unpacked artifacts | what an archive was unpacked to |
 //! | `.rocwheel-sources.json` | `dist` | the SHA-256 of what a wheel gets of a source |
 //! | `.rocwheel-built.json` | `dist` | what the bytes of a wheel follow from |

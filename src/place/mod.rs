@@ -44,7 +44,7 @@ pub use self::{
     },
     read_packages::{KnownPackage, KnownPackages},
     set_place::{PackageDirectories, SetPlace},
-    stored_package::StoredPackage,
+    stored_package::{SetFiles, StoredPackage},
     sync::{Existing, Plan},
     upload::{PublishedUpload, Upload, UploadOptions},
 };

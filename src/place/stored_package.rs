@@ -2,7 +2,7 @@
 //! read as streams.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     io::{self, BufReader, Read},
     ops::Range,
     path::Path,
@@ -19,14 +19,16 @@ use super::{
     set_place::{PackageDirectories, PlaceKind, SetPlace, none_if_missing},
 };
 use crate::{
+    digest::Sha256,
     error::{Context as _, Error, Hint as _, Result, Stop, anyhow},
     index::{
         Layout,
         package_file::{SetStamp, is_package, is_wheel},
+        pages::content_type,
         parse::Address,
         set_json::{PART, SetJson},
     },
-    io::Tap,
+    io::{FileIdentity, Tap, read_text},
     location::Key,
     run::ArtifactGroup,
     store::{CopySource, Depth, Object, Ranged, Span, Store, StoreError, StoreFailureKind},
@@ -53,6 +55,22 @@ impl ListedPackage {
     }
 }
 
+/// Which files of a set decide whether it is still the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetFiles {
+    Packages,
+    PackagesAndPages,
+}
+
+impl SetFiles {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Packages => "packages",
+            Self::PackagesAndPages => "packages and pages",
+        }
+    }
+}
+
 impl SetPlace {
     /// Lists all packages and sidecars, with those in the directories of families.
     pub(super) fn files(&self, layouts: &[Layout]) -> Result<Vec<ListedPackage>> {
@@ -75,6 +93,44 @@ impl SetPlace {
             });
         }
         Ok(self.files_among(layouts, &objects))
+    }
+
+    /// A digest of files of a local set and of the text of its `set.json`, without reading a package: it changes
+    /// with each of them. `None` if there is no `set.json`, or if a file is so young that its next change might
+    /// not show.
+    pub fn state(&self, files: SetFiles) -> Result<Option<Sha256>> {
+        let Some(root) = self.local() else {
+            return Ok(None);
+        };
+        let description = root.join("set.json");
+        if !description.is_file() {
+            return Ok(None);
+        }
+        let listed = self.files(&self.layouts(PackageDirectories::All)?)?.into_iter();
+        let packages = listed.filter(|file| is_package(&file.name)).map(|file| file.path);
+        let mut paths: BTreeSet<String> = packages.collect();
+        if files == SetFiles::PackagesAndPages {
+            for (below, depth) in
+                [("", Depth::Children), ("dist/", Depth::All), ("simple/", Depth::All)]
+            {
+                let is_page = |path: &String| {
+                    content_type(path).starts_with("text/html") || path == "SHA256SUMS"
+                };
+                let pages = self.list(below, depth)?.into_iter().map(|(path, _)| path);
+                paths.extend(pages.filter(is_page));
+            }
+        }
+        let now = SystemTime::now();
+        let mut identities = BTreeMap::new();
+        for path in paths {
+            let identity = FileIdentity::of(&root.join(&path))?;
+            if !identity.is_settled(now) {
+                return Ok(None);
+            }
+            identities.insert(path, identity);
+        }
+        let state = (Sha256::of(read_text(&description)?.as_bytes()).to_string(), identities);
+        Ok(Some(Sha256::of(&serde_json::to_vec(&state)?)))
     }
 
     /// The packages and sidecars of some layouts among listed objects.

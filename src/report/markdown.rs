@@ -49,8 +49,10 @@ const NO_BASE_OF_PRODUCT: &str = "These commands use no other index. If the pack
 /// Where the packages of a summary are.
 #[derive(Clone, Copy, Debug)]
 pub enum Whereabouts<'a> {
-    /// Not published, because `check` found errors.
+    /// Not published, and no command was asked to.
     Nowhere,
+    /// To be published, and refused because `check` found errors.
+    Refused,
     Published(Places<'a>),
     /// Among other versions in the directories of a product.
     Product(ProductIndex<'a>),
@@ -116,7 +118,7 @@ impl<'a> SummaryPage<'a> {
                 (0, _) => "⚠️",
                 _ => "❌",
             };
-            let is_refused = matches!(self.whereabouts, Whereabouts::Nowhere);
+            let is_refused = matches!(self.whereabouts, Whereabouts::Refused);
             let refused = if is_refused { " Nothing was published." } else { "" };
             let _ = writeln!(markdown, "{mark} **check: {report}**{refused}\n");
             markdown += &render_first(report);
@@ -184,7 +186,10 @@ impl<'a> SummaryPage<'a> {
     pub(super) fn places(&self) -> Option<Places<'a>> {
         match self.whereabouts {
             Whereabouts::Published(places) => Some(places),
-            Whereabouts::Nowhere | Whereabouts::Product(_) | Whereabouts::Kept(_) => None,
+            Whereabouts::Nowhere
+            | Whereabouts::Refused
+            | Whereabouts::Product(_)
+            | Whereabouts::Kept(_) => None,
         }
     }
 
@@ -200,7 +205,7 @@ impl<'a> SummaryPage<'a> {
         }
         let lines = self.install_lines();
         let markdown = match self.whereabouts {
-            Whereabouts::Nowhere => return String::new(),
+            Whereabouts::Nowhere | Whereabouts::Refused => return String::new(),
             Whereabouts::Published(places) => {
                 let own_line = match self.own_line() {
                     Some(line) => {
@@ -258,7 +263,7 @@ impl<'a> SummaryPage<'a> {
     pub(super) fn lines(&self, choice: &Choice) -> Vec<(&'static str, String)> {
         let set = self.set;
         match self.whereabouts {
-            Whereabouts::Nowhere => Vec::new(),
+            Whereabouts::Nowhere | Whereabouts::Refused => Vec::new(),
             Whereabouts::Published(places) => install::lines(set, places, choice),
             Whereabouts::Product(index) => install::of_product(set, index, choice),
             Whereabouts::Kept(artifact) => install::downloaded(set, &artifact.name, choice),

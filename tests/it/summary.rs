@@ -52,6 +52,10 @@ fn a_set_on_a_web_server_has_the_page_of_its_directory() {
     let server = Server::of_directory(&place, Manner::Ranges);
     let address = server.url.trim_end_matches('/');
     let page = |set: &str| summary(&[set]).ok();
+    // Beside the shared set other tests leave what they checked.
+    let copy = tempfile::tempdir().unwrap();
+    copy_tree(&place, copy.path());
+    let place = copy.path().join(place.file_name().unwrap());
     let here = page(&text(&place)).replace(&format!("file://{}", text(&place)), address);
     assert_eq!(page(&server.url), here);
     let empty = tempfile::tempdir().unwrap();
@@ -89,10 +93,14 @@ fn a_set_is_the_same_wherever_it_is_named() {
     let index = "https://host.example/python/simple/";
     let say = |place: &[&str]| summary(&[place, &["--index-url", index]].concat()).ok();
     for set in sets() {
-        let at = text(&set.place());
+        // Beside the shared set other tests leave what they checked.
+        let copy = tempfile::tempdir().unwrap();
+        copy_tree(set.root(), copy.path());
+        let root = copy.path().join(set.root().file_name().unwrap());
+        let at = text(&root.join(set.place().strip_prefix(set.root()).unwrap()));
         let named = say(&[&at]);
         assert_eq!(say(&["--packages-dir", &at]), named);
-        let root = text(set.root());
+        let root = text(&root);
         let run = ["--run-id=local", "--platform=linux", "--output-dir", &root];
         let bucket = ["--bucket", "any", "--repository", "ROCm/TheRock"];
         assert_eq!(say(&[&run[..], &bucket].concat()), named);
@@ -116,8 +124,74 @@ fn what_check_finds_is_run_or_read() {
         let read = summary(&[&at, "--findings", &text(file.path())]).ok();
         assert_eq!(summary(&[&at, "--check"]).ok(), read);
         assert!(read.contains("check: OK, no problems") && read.contains("librocblas.so.5.1"));
-        assert!(!summary(&[&at]).ok().contains("check:"));
     }
+}
+
+/// The steps of README: `check`, `index`, `summary`. What `check` said holds while the packages are the same.
+#[test]
+fn a_summary_has_what_the_last_check_said_of_the_same_packages() {
+    let t = Sandbox::new();
+    fs_err::create_dir_all(t.path("set/dist")).unwrap();
+    copy_files(&published::sample().dist(), &t.path("set/dist"));
+    let described = published::sample().place().join("set.json");
+    fs_err::copy(described, t.path("set/set.json")).unwrap();
+    // A file that has just been written might change without a sign of it.
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    let verdict = |line: &str| {
+        let page = t.run(&format!("summary set {line}")).ok();
+        page.lines().nth(2).unwrap().to_owned()
+    };
+    t.run("index set").ok();
+    assert_eq!(verdict(""), "**not checked**");
+    t.run("check set").ok();
+    t.run("index set").ok();
+    assert_eq!(verdict(""), "✅ **check: OK, no problems**");
+    assert_has!(t.run("summary set").ok(), "### Device code");
+    t.write("known.toml", "[[accept]]\nrule = 'RW303'\nreason = 'known'\nuntil = 2099-01-01\n");
+    assert_eq!(verdict("--accept known.toml"), "**not checked**", "another accept list");
+    // Whoever leaves rules out has not asked everything.
+    t.run("check set --ignore RW303").ok();
+    assert_eq!(verdict(""), "✅ **check: OK, no problems**");
+    // Nothing of it is published.
+    t.run("upload set --multi-target --output-dir out").ok();
+    let names = tree(&t.path("out"));
+    assert!(!names.iter().any(|it| it.contains(".rocwheel-")), "{names:?}");
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    t.run("check set").ok();
+    assert_eq!(verdict(""), "✅ **check: OK, no problems**");
+    // The same bytes under the same name are another file, and a package that is gone is none.
+    let core = t.path("set/dist/rocm_sdk_core-0.99.1.dev0-py3-none-linux_x86_64.whl");
+    let bytes = fs_err::read(&core).unwrap();
+    fs_err::remove_file(&core).unwrap();
+    fs_err::write(&core, bytes).unwrap();
+    assert_eq!(verdict(""), "**not checked**");
+    fs_err::remove_file(&core).unwrap();
+    assert_eq!(t.run("check set").code, 1);
+    let page = t.run("summary set").ok();
+    assert_has!(page, "❌ **check: ");
+    assert_lacks!(page, "pip install", "Nothing was published");
+}
+
+#[test]
+fn a_verdict_about_pages_ends_with_these_pages() {
+    let t = Sandbox::new();
+    copy_tree(&published::sample().place(), &t.path("set"));
+    damage_page(&t.path("set"));
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    assert_eq!(t.run("check set").code, 1);
+    let page = t.run("summary set").ok();
+    assert_has!(page, "❌ **check: ");
+    t.run("index set").ok();
+    assert_has!(t.run("summary set").ok(), "**not checked**");
+}
+
+/// Another digest on the page of a project.
+fn damage_page(set: &Path) {
+    let page = set.join("simple/rocm-sdk-core/index.html");
+    let mut damaged = fs_err::read_to_string(&page).unwrap();
+    let at = damaged.find("#sha256=").unwrap() + 8;
+    damaged.replace_range(at..at + 64, &"0".repeat(64));
+    fs_err::write(&page, damaged).unwrap();
 }
 
 #[test]
@@ -299,11 +373,7 @@ fn a_summary_asks_what_check_asks() {
     let copy = tempfile::tempdir().unwrap();
     let set = copy.path().join("set");
     copy_tree(&published::sample().place(), &set);
-    let page = set.join("simple/rocm-sdk-core/index.html");
-    let mut damaged = fs_err::read_to_string(&page).unwrap();
-    let at = damaged.find("#sha256=").unwrap() + 8;
-    damaged.replace_range(at..at + 64, &"0".repeat(64));
-    fs_err::write(&page, damaged).unwrap();
+    damage_page(&set);
     let set = text(&set);
     assert_eq!(rocwheel(&["check", &set]).code, 1);
     let said = summary(&[&set, "--check", "--format", "json"]).ok();

@@ -54,6 +54,15 @@ pub struct CheckOptions {
     pub destination: Option<Destination>,
 }
 
+impl CheckOptions {
+    /// Whether a check with these options asks every rule about a whole set, and nothing more. The accept list
+    /// does not matter.
+    pub fn are_usual(&self) -> bool {
+        let RuleSelection { select, ignore } = &self.selection;
+        self.targets.is_empty() && select.is_empty() && ignore.is_empty() && !self.is_part
+    }
+}
+
 pub use others::defects_beside_ours;
 
 /// The input of the rules about packages that are installed together.

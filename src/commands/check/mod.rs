@@ -18,14 +18,14 @@ use crate::{
     atomic,
     check::{
         self, AcceptList, CheckOptions, Destination, Finding, Judgement, RULES, Report,
-        RulePattern, RuleSelection, SetFacts, Severity,
+        RulePattern, RuleSelection, SetFacts, Severity, VerdictMemory,
     },
     commands::{
         args::{AccessArgs, Jobs, SetArg, Variables, unusual},
         summary,
     },
     console::OutputFormat,
-    error::{Context as _, Hint as _, No, Result, anyhow},
+    error::{Context as _, Hint as _, No, Result, anyhow, one_line},
     io::read_text,
     place::{KnownPackages, LocalSet, PackageDirectories, PlaceArg, PlaceDepth, SetPlace},
     quantity::many,
@@ -36,7 +36,7 @@ use crate::{
 ///
 /// Reads the packages in a directory, or in its `dist`, or those that an index in a bucket or on a
 /// web server lists. Finds packages that are invalid, missing or for the wrong targets, libraries
-/// that do not load, and pages that do not match the files. Changes nothing. `check explain RW405`
+/// that do not load, and pages that do not match the files. Changes no file of a set. `check explain RW405`
 /// explains a finding.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -212,15 +212,26 @@ impl CheckArgs {
 
     fn report(&self, place: &PlaceArg, policy: &Policy, world: &World) -> Result<Report> {
         let place = self.access.place(place, &world.stop)?;
+        let destination = Destination::of_set(&place, &place);
+        let policy = policy.going_to(destination);
+        // A comparison says something about two sets, or about a set and a framework.
+        let is_alone = self.baseline.is_none() && self.with.is_empty();
+        let memory = if is_alone { policy.memory(&place)? } else { None };
         let set = check::facts_of(&place, PlaceDepth::Pages, self.jobs.count(), world)?;
         let mut compared = self.with.findings(&set, self, world)?;
         if let Some(baseline) = &self.baseline {
             let baseline = summary::open_baseline(baseline, &self.access, world)?;
             compared.extend(baseline.changes(&place, None, world)?.findings());
         }
-        let destination = Destination::of_set(&place, &place);
-        let policy = policy.going_to(destination);
         let report = policy.find(&set, compared, world)?;
+        // A package that changed meanwhile is not the one that was read.
+        if let Some(memory) = memory
+            && policy.memory(&place)?.as_ref() == Some(&memory)
+            && let Err(error) = memory.remember(&report)
+        {
+            let why = one_line(&error);
+            world.console.note(format!("`summary` will not know of this check: {why}"));
+        }
         // The last line of the answer says the same.
         if !world.console.has_one_reader() {
             print_outcome(&report, world);
@@ -312,17 +323,26 @@ impl Policy {
         Ok(report)
     }
 
-    /// Applies the rules; `compared` are the findings from comparing the set with something else. Prints
-    /// entries of the accept list that match no finding, and the annotations of a workflow.
-    fn find(&self, set: &SetFacts, compared: Vec<Finding>, world: &World) -> Result<Report> {
-        let options = CheckOptions {
+    /// Where the verdict about a set is remembered between commands.
+    pub fn memory(&self, place: &SetPlace) -> Result<Option<VerdictMemory>> {
+        VerdictMemory::of(place, &self.options()?)
+    }
+
+    fn options(&self) -> Result<CheckOptions> {
+        Ok(CheckOptions {
             targets: TargetTable::builtin().select(self.require_targets.as_slice())?,
             selection: RuleSelection { select: self.select.clone(), ignore: self.ignore.clone() },
             accept: self.accept.list()?,
             today: day(OffsetDateTime::now_utc()),
             is_part: self.is_part,
             destination: self.destination.clone(),
-        };
+        })
+    }
+
+    /// Applies the rules; `compared` are the findings from comparing the set with something else. Prints
+    /// entries of the accept list that match no finding, and the annotations of a workflow.
+    fn find(&self, set: &SetFacts, compared: Vec<Finding>, world: &World) -> Result<Report> {
+        let options = self.options()?;
         let Judgement { report, unused_entries } = check::judge(set, &options, compared);
         for entry in unused_entries {
             let list = self.accept.accept.as_deref().unwrap_or(Path::new(""));

@@ -23,13 +23,17 @@ pub(super) struct WithArgs {
 }
 
 impl WithArgs {
+    pub(super) fn is_empty(&self) -> bool {
+        self.with.is_empty()
+    }
+
     pub(super) fn findings(
         &self,
         set: &SetFacts,
         check: &CheckArgs,
         world: &World,
     ) -> Result<Vec<Finding>> {
-        if self.with.is_empty() {
+        if self.is_empty() {
             return Ok(Vec::new());
         }
         let published = match &check.baseline {

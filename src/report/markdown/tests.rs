@@ -346,7 +346,7 @@ fn a_refused_set_has_findings_and_no_addresses() {
     let (set, report) = (samples::document(), report());
     let page = SummaryPage {
         set: &set,
-        whereabouts: Whereabouts::Nowhere,
+        whereabouts: Whereabouts::Refused,
         server: SERVER,
         report: Some(&report),
         changes: None,

@@ -1,0 +1,75 @@
+//! [`VerdictMemory`]: what `check` said about the set of a directory, so that `summary` can say it too.
+//!
+//! `.rocwheel-checked.json` beside `set.json` is a [`FileCache`] with one entry. It holds while each package is
+//! the file that was read, `set.json` has the same bytes, the accept list is the same, and the same version of
+//! rocwheel asks. Accepted findings expire, so a verdict with an accept list holds for one day. A verdict with
+//! findings about pages holds only while these are the same files too: `index` may have written them again.
+
+use std::path::PathBuf;
+
+use super::{CheckOptions, Report};
+use crate::{
+    digest::Sha256,
+    error::Result,
+    io::FileCache,
+    place::{SetFiles, SetPlace},
+};
+
+const FILE: &str = ".rocwheel-checked.json";
+const SCHEMA: &str = concat!("rocwheel-checked-v1 ", env!("CARGO_PKG_VERSION"));
+/// The rules that compare a set with its pages.
+const ABOUT_PAGES: &str = "RW7";
+
+/// The verdict about the set of a directory, as its files are now, with this accept list.
+#[derive(Debug, PartialEq)]
+pub struct VerdictMemory {
+    path: PathBuf,
+    of_packages: Sha256,
+    /// `None` if a page has just changed.
+    with_pages: Option<Sha256>,
+}
+
+impl VerdictMemory {
+    /// Where the verdict about a set is remembered. `None` if none is: the set is not on this disk or has no
+    /// `set.json`, a package has just changed, or the options are not those of every check.
+    ///
+    /// **Contract:** whoever checks the set asks before the first package is read, and again at the end.
+    pub fn of(place: &SetPlace, options: &CheckOptions) -> Result<Option<Self>> {
+        let Some(root) = place.local().filter(|_| options.are_usual()) else {
+            return Ok(None);
+        };
+        let accept = options.accept.dated(&options.today)?;
+        let proof = |files| -> Result<Option<Sha256>> {
+            let state = place.state(files)?;
+            Ok(state.map(|state| Sha256::of(format!("{state}\n{accept}").as_bytes())))
+        };
+        let Some(of_packages) = proof(SetFiles::Packages)? else {
+            return Ok(None);
+        };
+        let with_pages = proof(SetFiles::PackagesAndPages)?;
+        Ok(Some(Self { path: root.join(FILE), of_packages, with_pages }))
+    }
+
+    /// What was said about this set.
+    pub fn report(&self) -> Option<Report> {
+        let cache: FileCache<Report, Sha256> = FileCache::open(self.path.clone(), SCHEMA);
+        let of_packages = cache.get(SetFiles::Packages.name(), self.of_packages);
+        let with_pages = || cache.get(SetFiles::PackagesAndPages.name(), self.with_pages?);
+        of_packages.or_else(with_pages).cloned()
+    }
+
+    /// Remembers a report, in place of an earlier one.
+    pub fn remember(&self, report: &Report) -> Result<()> {
+        let mut cache = FileCache::new(self.path.clone(), SCHEMA);
+        let is_about_pages = report.findings.iter().any(|it| it.rule.id.starts_with(ABOUT_PAGES));
+        let (files, proof) = if is_about_pages {
+            (SetFiles::PackagesAndPages, self.with_pages)
+        } else {
+            (SetFiles::Packages, Some(self.of_packages))
+        };
+        if let Some(proof) = proof {
+            cache.insert(files.name(), proof, report.clone());
+        }
+        Ok(cache.write()?)
+    }
+}
