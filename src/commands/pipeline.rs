@@ -30,11 +30,11 @@ use crate::{
     place::{Existing, LocalSet, PlaceArg, PublishedUpload, SetPlace, Upload, UploadOptions},
     quantity::shell_word,
     report::{Forecast, PipelineAnswer, SummaryPage},
-    run::{Buckets, Provenance, Run},
+    run::{Buckets, Platform, Provenance, Run},
 };
 
 /// Flags that only `--help` lists.
-const UNUSUAL: [&str; 21] = [
+const UNUSUAL: [&str; 26] = [
     "to",
     "baseline",
     "base_index",
@@ -56,6 +56,11 @@ const UNUSUAL: [&str; 21] = [
     "fail_on",
     "require_targets",
     "accept",
+    "repository",
+    "linux_amdgpu_families",
+    "windows_amdgpu_families",
+    "without",
+    "jobs",
 ];
 
 /// Run every step from artifacts to packages that pip and uv can install
@@ -285,7 +290,14 @@ impl OriginArgs {
         let choice = &self.choice;
         let settings = &self.settings;
         let (flag, artifacts) = match &self.artifact_dir {
-            _ if self.sample => ("--sample", Artifacts::Sample),
+            _ if self.sample => {
+                let platform = choice.run.args.platform();
+                if platform != Platform::Linux {
+                    return Err(anyhow!("the sample is for linux only, and not for {platform}"))
+                        .hint("leave out `--platform`");
+                }
+                ("--sample", Artifacts::Sample)
+            }
             Some(directory) => {
                 build::ensure_all(directory)?;
                 ("--artifact-dir", Artifacts::Directory(directory))

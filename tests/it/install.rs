@@ -451,3 +451,17 @@ fn programs_and_the_next_steps_of_a_job_learn_what_is_installed() {
         assert_eq!(rest.lines().nth(1).unwrap(), value, "{name}");
     }
 }
+
+/// It is a wrong argument, as for every command, and no answer of a place.
+#[test]
+fn a_directory_without_packages_is_refused_as_check_refuses_it() {
+    let t = sandbox();
+    fs_err::create_dir(t.path("empty")).unwrap();
+    let said = ["check empty", "install empty"].map(|line| t.run(line).refused(2));
+    assert_eq!(said[0], said[1]);
+    assert_has!(said[1], "no wheel or sdist in `empty`");
+    t.run("pipeline --sample --output-dir out").ok();
+    let said = ["check out", "install out"].map(|line| t.run(line).refused(2));
+    assert_eq!(said[0], said[1]);
+    assert_has!(said[1], "hint: pass `out/packages`, which has packages");
+}

@@ -12,7 +12,7 @@ use crate::{
     index::Urls,
     install::{self, InstallOrigin},
     parallel,
-    place::{OfferedSet, SetPlace},
+    place::{self, OfferedSet, PlaceDepth, SetPlace},
     policy::DistNames,
     quantity::took,
     run::Run,
@@ -136,6 +136,10 @@ impl InstallArgs {
             wait_until_whole(place, wait, world)?;
         }
         let offered = place.offered(Some(platform))?;
+        // A directory without packages is no answer, but a wrong argument: `check` says the same of it.
+        if offered.is_none() && self.set.is_some() && place.local().is_some() {
+            place::find(place, PlaceDepth::default())?;
+        }
         let otherwise =
             "pass the address of an index, or of a set; `--wait 3m` waits until a set is whole";
         offered

@@ -233,3 +233,15 @@ fn in_a_workflow_the_log_has_every_finding() {
     assert!(first.contains(more), "{said}");
     assert!(!t.path("out/local-linux").exists());
 }
+
+#[test]
+fn the_sample_is_for_linux_only() {
+    let t = Sandbox::new();
+    let said = t.run("pipeline --sample --platform windows --output-dir out").refused(2);
+    insta::assert_snapshot!(said, @"
+    error: the sample is for linux only, and not for windows
+
+    hint: leave out `--platform`
+    ");
+    assert!(!t.path("out").exists());
+}
