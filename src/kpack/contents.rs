@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::{
     elf::ReadAt,
-    error::{Context as _, Result, bail},
+    error::{Context as _, Result},
     kpack::{
         ByteRegion, CodeTarget,
         archive::{self, KpackArchive},
@@ -51,12 +51,13 @@ pub struct FoundCode {
 pub type ReadCode<'a> = dyn Fn() -> Result<Option<Vec<u8>>> + 'a;
 
 /// Calls `each` with every code object of a file, and a function that reads its bytes. A code object, or a compressed
-/// bundle, of more than `most` bytes is not read: a small file may say that it has gigabytes.
+/// bundle, of more than `most` bytes is not read: a small file may say that it has gigabytes. `None` for a file
+/// without device code.
 pub fn each(
     source: &dyn ReadAt,
     most: u64,
     mut each: impl FnMut(&FoundCode, &ReadCode<'_>) -> Result<()>,
-) -> Result<CodeFile> {
+) -> Result<Option<CodeFile>> {
     let file = ByteRegion::whole(source);
     if file.has(0, archive::MAGIC)? {
         let archive = KpackArchive::open(source)?;
@@ -75,23 +76,21 @@ pub fn each(
             let is_small = code.size.max(code.packed) <= most;
             each(&description, &|| is_small.then(|| archive.read(code)).transpose())?;
         }
-        return Ok(CodeFile::Archive);
+        return Ok(Some(CodeFile::Archive));
     }
     if file.has(0, bundle::RAW)? || file.has(0, bundle::COMPRESSED)? {
         each_in_bundles(&file, most, each)?;
-        return Ok(CodeFile::Bundles);
+        return Ok(Some(CodeFile::Bundles));
     }
     let code = match host::look(source)? {
         FatFileKind::Fat(fat) => fat.code,
         // Code that must stay in its binary can still be looked at.
         FatFileKind::Unsplittable { code, .. } => code,
-        FatFileKind::Split => return Ok(CodeFile::Split(host::references(source)?)),
-        FatFileKind::Plain => {
-            bail!("no device code: neither an archive, nor bundles, nor a fat binary")
-        }
+        FatFileKind::Split => return Ok(Some(CodeFile::Split(host::references(source)?))),
+        FatFileKind::Plain => return Ok(None),
     };
     each_in_bundles(&ByteRegion::new(source, "device code", &code)?, most, each)?;
-    Ok(CodeFile::Fat)
+    Ok(Some(CodeFile::Fat))
 }
 
 /// Calls `each` with every code object of the bundles of a section.

@@ -44,9 +44,91 @@ fn an_archive_shows_its_code() {
     insta::assert_snapshot!(t.run("kpack ls x.kpack").all(), @"
     exit 0
     x.kpack: archive, 2 code objects, 13.08 KiB
-    BUNDLE               TARGET         SIZE  STORED  COMPRESSION  KERNELS
-    stage/lib/libx.so#0  gfx942:xnack+  6200  5420    zstd         add
-    stage/lib/libx.so#1  gfx942:xnack+  7192  6412    zstd         add
+    BUNDLE  TARGET         SIZE  STORED  COMPRESSION  KERNELS
+    stage/lib/libx.so
+    #0      gfx942:xnack+  6200  5420    zstd         add
+    #1      gfx942:xnack+  7192  6412    zstd         add
+    ");
+}
+
+/// Wheels are what a user has.
+#[test]
+fn a_wheel_shows_the_code_of_its_files() {
+    let dist = published::sample().dist();
+    let look = |name: &str, more: &[&str]| {
+        let wheel = dist.join(format!("{name}-0.99.1.dev0-py3-none-linux_x86_64.whl"));
+        let said = rocwheel(&[&["kpack", "ls", text(&wheel)], more].concat()).ok();
+        said.replace(text(&dist), "DIST")
+    };
+    let device = look("rocm_sdk_device_gfx942", &[]);
+    insta::assert_snapshot!(device, @"
+    DIST/rocm_sdk_device_gfx942-0.99.1.dev0-py3-none-linux_x86_64.whl: wheel, 5 files with device code
+
+    _rocm_sdk_libraries/.kpack/blas_lib_gfx942.kpack: archive, 3 code objects, 96.00 KiB
+    BUNDLE  TARGET  SIZE   STORED  COMPRESSION  KERNELS
+    math-libs/BLAS/rocBLAS/stage/lib/libhipblaslt.so.1.0
+    #0      gfx942  32768  32778   zstd
+    math-libs/BLAS/rocBLAS/stage/lib/librocblas.so.5.1
+    #0      gfx942  24576  24586   zstd
+    #1      gfx942  40960  40970   zstd
+
+    _rocm_sdk_libraries/.kpack/blas_lib_gfx942:xnack+.kpack: archive, 3 code objects, 96.00 KiB
+    BUNDLE  TARGET         SIZE   STORED  COMPRESSION  KERNELS
+    math-libs/BLAS/rocBLAS/stage/lib/libhipblaslt.so.1.0
+    #0      gfx942:xnack+  32768  32778   zstd
+    math-libs/BLAS/rocBLAS/stage/lib/librocblas.so.5.1
+    #0      gfx942:xnack+  24576  24586   zstd
+    #1      gfx942:xnack+  40960  40970   zstd
+
+    _rocm_sdk_libraries/.kpack/rccl_lib_gfx942.kpack: archive, 1 code object, 32.00 KiB
+    BUNDLE  TARGET  SIZE   STORED  COMPRESSION  KERNELS
+    comm-libs/rccl/stage/lib/librccl.so.1.0
+    #0      gfx942  32768  32778   zstd
+
+    _rocm_sdk_libraries/lib/rocblas/library/TensileLibrary_gfx942-xnack+.co: bundles, 1 code object, 8.00 KiB
+    BUNDLE  TARGET         SIZE  STORED  COMPRESSION   KERNELS
+    #0      gfx942:xnack+  8192  -       CCOB v3 zstd
+
+    _rocm_sdk_libraries/lib/rocblas/library/TensileLibrary_gfx942.co: bundles, 1 code object, 8.00 KiB
+    BUNDLE  TARGET  SIZE  STORED  COMPRESSION   KERNELS
+    #0      gfx942  8192  -       CCOB v3 zstd
+    ");
+    let below_heading = device.lines().skip(1);
+    for line in below_heading.filter(|it| it.starts_with('#') || it.starts_with("BUNDLE")) {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+    assert_eq!(
+        look("rocm_sdk_core", &[]),
+        "DIST/rocm_sdk_core-0.99.1.dev0-py3-none-linux_x86_64.whl: wheel, 0 files with device code\n"
+    );
+    let json = look("rocm_sdk_device_gfx942", &["--target", "gfx1100", "--format", "json"]);
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["kind"], "wheel");
+    assert_eq!(json["files"], Value::Array(Vec::new()), "{json}");
+}
+
+#[test]
+fn long_names_of_kernels_are_cut() {
+    let t = Sandbox::new();
+    let out = Cursor::new(Vec::new());
+    let mut writer = ArchiveWriter::new(out, "demo_lib", "gfx942").unwrap();
+    let name = "a_kernel_of_a_template_with_many_arguments".repeat(3);
+    for (ordinal, names) in [&[&*name][..], &[&*name, "b"], &["a", "b", &*name]].iter().enumerate()
+    {
+        let code = Packed::new(&code_object(names, 5000)).unwrap();
+        let key = key("stage/lib/libx.so", ordinal);
+        writer.add(&key, &"gfx942".parse().unwrap(), &code, None).unwrap();
+    }
+    t.write("x.kpack", writer.finish().unwrap().0.into_inner());
+    let said = t.run("kpack ls x.kpack").ok();
+    assert!(said.lines().all(|it| it.chars().count() <= 80), "{said}");
+    insta::assert_snapshot!(said, @"
+    x.kpack: archive, 3 code objects, 18.66 KiB
+    BUNDLE  TARGET  SIZE  STORED  COMPRESSION  KERNELS
+    stage/lib/libx.so
+    #0      gfx942  6312  5451    zstd         a_kernel_of_a_template_with_many_arg…
+    #1      gfx942  6376  5533    zstd         a_kernel_of_a_template_with_many_… +1
+    #2      gfx942  6424  5572    zstd         a, and 2 more
     ");
 }
 
@@ -73,8 +155,9 @@ fn code_of_many_megabytes_is_listed_and_not_read() {
     let (listed, peak) = said.trim_end().rsplit_once('\n').unwrap();
     insta::assert_snapshot!(listed, @"
     x.kpack: archive, 1 code object, 600.00 MiB
-    BUNDLE         TARGET  SIZE       STORED  COMPRESSION  KERNELS
-    lib/libx.so#0  gfx942  629145600  19219   zstd         not read: more than 512.00 MiB
+    BUNDLE  TARGET  SIZE       STORED  COMPRESSION  KERNELS
+    lib/libx.so
+    #0      gfx942  629145600  19219   zstd         not read: too large
     ");
     let peak: u64 = peak.parse().unwrap();
     assert!(peak < 100_000, "{peak} kB");
@@ -94,7 +177,7 @@ fn a_file_without_code_is_refused() {
       caused by: no device code: neither an archive, nor bundles, nor a fat binary
     error: a directory: `.`
 
-    hint: pass a file: a binary, a bundle or a `.kpack` archive
+    hint: pass a file: a wheel, a binary, a bundle or a `.kpack` archive
     error: failed to open file `nowhere`: No such file or directory (os error 2)
     error: unknown GPU target or family: `sm_90`
 
