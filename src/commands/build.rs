@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     World,
-    args::{Jobs, Variables, program, seams},
+    args::{Jobs, Variables, program, seams, unusual},
 };
 use crate::{
     artifact::input,
@@ -30,11 +30,27 @@ use crate::{
     wheel::{FIRST_DAY, PackSettings, WheelCompression},
 };
 
+/// Flags that only `--help` lists.
+const UNUSUAL: [&str; 11] = [
+    "release_type",
+    "compression",
+    "version_suffix",
+    "wheel_platform_tag",
+    "on_collision",
+    "kpack",
+    "devel_compression",
+    "source_date_epoch",
+    "targets",
+    "linux_amdgpu_families",
+    "windows_amdgpu_families",
+];
+
 /// Build Python packages from the artifacts of a run
 ///
 /// Artifacts are directories as `fetch` leaves them, archives (`.tar.zst`, `.tar.xz`), or both. The
 /// packages go to DIR/dist. If the build fails, DIR/dist stays as it was.
 #[derive(Clone, Debug, clap::Args)]
+#[command(mut_args(|it| unusual(it, &UNUSUAL)))]
 #[command(after_help = "Examples:
   rocwheel build --artifact-dir artifacts --output-dir packages --dry-run
   rocwheel build --artifact-dir artifacts --output-dir packages

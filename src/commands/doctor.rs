@@ -51,7 +51,7 @@ const FULL: u64 = 2 << 30;
   rocwheel doctor .venv
   rocwheel doctor .venv --target gfx942
   rocwheel doctor --offline
-  rocwheel doctor --bucket therock-nightly-artifacts --profile nightly
+  rocwheel doctor --bucket therock-nightly-artifacts
 
 Exit codes: 0 nothing is in the way, 1 there is a problem")]
 pub struct DoctorArgs {

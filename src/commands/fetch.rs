@@ -12,7 +12,7 @@ use super::{
     World,
     args::{
         AccessArgs, GitHubArgs, RunArgs, SelectionArgs, StepOutputs, Variables, at_least_one,
-        duration,
+        duration, unusual,
     },
 };
 use crate::{
@@ -23,6 +23,26 @@ use crate::{
     run::{Run, RunId, Workflow},
 };
 
+/// Flags that only `--help` lists.
+const UNUSUAL: [&str; 16] = [
+    "exclude",
+    "only",
+    "flatten",
+    "all_artifacts",
+    "allow_incomplete",
+    "release_type",
+    "bucket",
+    "offline",
+    "downloads",
+    "require_artifact",
+    "max_commits",
+    "workflow",
+    "source",
+    "artifact_group",
+    "input_dir",
+    "wait",
+];
+
 /// Download and unpack the artifacts of a run
 ///
 /// Downloads, verifies and unpacks each archive in one stream, into a directory of its name.
@@ -30,6 +50,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 #[command(mut_arg("all_artifacts", |it| it.visible_alias("all")))]
+#[command(mut_args(|it| unusual(it, &UNUSUAL)))]
 #[command(after_help = "Examples:
   rocwheel fetch --run-id 21440027240 --output-dir artifacts --dry-run
   rocwheel fetch --latest --amdgpu-families gfx94X-dcgpu --output-dir artifacts

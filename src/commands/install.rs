@@ -28,8 +28,20 @@ use crate::{
 };
 
 /// What few need, and `--help` has.
-const UNUSUAL: [&str; 6] =
-    ["repository", "release_type", "bucket", "offline", "input_dir", "artifact_group"];
+const UNUSUAL: [&str; 12] = [
+    "repository",
+    "release_type",
+    "bucket",
+    "offline",
+    "input_dir",
+    "artifact_group",
+    "branch",
+    "wait",
+    "no_check",
+    "commit",
+    "installer",
+    "platform",
+];
 
 /// Install a package set into a virtual environment
 ///

@@ -38,7 +38,7 @@ const MOST_TARGETS: usize = 4;
   rocwheel list
   rocwheel list packages
   rocwheel list --stream nightly --target gfx1100 --package torch
-  rocwheel list https://host/simple/ --version 10.1.0a20260823 --json
+  rocwheel list https://host/simple/ --version 10.1.0a20260823 --format json
 
 Exit codes: 0 listed, 1 there is no such version, 2 usage, environment or access error")]
 pub struct ListArgs {

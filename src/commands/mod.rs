@@ -90,7 +90,7 @@ const COMMANDS: [(&str, &[(&str, &str)]); 5] = [
         "Inspect",
         &[
             ("list", "Which versions a set, an index or a stream has"),
-            ("diff", "Compare two sets, runs or versions"),
+            ("diff", "Compare two sets or versions"),
             ("kpack", "Look into device code"),
             ("place", "Say where a run keeps its packages"),
             ("targets", "GPU targets of families and of this machine"),
@@ -130,9 +130,9 @@ fn help_template() -> String {
     max_term_width = 100,
     help_template = help_template(),
     after_help = "Examples:\n  rocwheel pipeline --sample --output-dir out\n  \
-                  rocwheel completions bash\n  rocwheel man build\n\n\
-                  Exit codes: 0 success, 1 a check or a transfer failed, 2 usage, environment or \
-                  access error, 130 interrupted\n\n\
+                  rocwheel completions bash\n\n\
+                  Exit codes: 0 done, 1 the answer is no, 2 usage, environment or access error, \
+                  130 interrupted\n\n\
                   Documentation: README.md and docs/ in the source repository"
 )]
 struct Cli {

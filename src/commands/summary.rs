@@ -11,7 +11,7 @@ use fs_err as fs;
 
 use super::{
     World,
-    args::{AccessArgs, GitHubArgs, RunArgs, SetArg, StepOutputs, Variables},
+    args::{AccessArgs, GitHubArgs, RunArgs, SetArg, StepOutputs, Variables, unusual},
     check,
 };
 use crate::{
@@ -26,6 +26,19 @@ use crate::{
     run::{ApiUrl, ArtifactGroup},
 };
 
+/// Flags that only `--help` lists.
+const UNUSUAL: [&str; 9] = [
+    "artifact_group",
+    "input_dir",
+    "workflow_artifact",
+    "findings",
+    "accept",
+    "base_index",
+    "release_type",
+    "bucket",
+    "offline",
+];
+
 /// Summarize a package set and how to install it
 ///
 /// Reads the packages in SET, a directory or an address such as `s3://bucket/prefix`, or else those
@@ -33,6 +46,7 @@ use crate::{
 /// it. It has what the last `check` said of a directory, if no package has changed since.
 #[derive(Debug, clap::Args)]
 #[command(mut_arg("set", |it| it.required_unless_present(Resettable::Reset)))]
+#[command(mut_args(|it| unusual(it, &UNUSUAL)))]
 #[command(after_help = "Examples:
   rocwheel summary packages --check
   rocwheel summary s3://bucket/directory --output summary.md")]

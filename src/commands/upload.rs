@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{
     World,
-    args::{AccessArgs, GitHubArgs, PageArgs, RunArgs, SetArg, Variables},
+    args::{AccessArgs, GitHubArgs, PageArgs, RunArgs, SetArg, Variables, unusual},
     check,
     publish::{self, Publication, PublisherSummary},
     summary::changes_since,
@@ -27,6 +27,10 @@ use crate::{
     store::{StoreError, StoreFailureKind},
 };
 
+/// Flags that only `--help` lists.
+const UNUSUAL: [&str; 7] =
+    ["part", "no_directory_pages", "base_index", "baseline", "summary", "bucket", "offline"];
+
 /// Publish a package set and its index to the place of its run
 ///
 /// Checks the set first; with errors, uploads nothing. The set goes to
@@ -41,6 +45,7 @@ use crate::{
 )]
 #[command(mut_arg("set", |it| it.help("Directory with packages in it or in its `dist`")))]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
+#[command(mut_args(|it| unusual(it, &UNUSUAL)))]
 #[command(after_help = "Examples:
   rocwheel upload packages --multi-target --output-dir published --dry-run
   rocwheel upload packages --multi-target --run-id 21440027240

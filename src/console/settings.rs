@@ -34,12 +34,12 @@ pub struct Options {
     /// When to use colors [default: on a terminal and in GitHub Actions]
     ///
     /// [env: `ROCWHEEL_COLOR`]
-    #[arg(long, global = true, value_name = "WHEN")]
+    #[arg(long, global = true, hide_short_help = true, value_name = "WHEN")]
     pub color: Option<ColorChoice>,
     /// Print no progress
     ///
     /// [env: `ROCWHEEL_NO_PROGRESS`]
-    #[arg(long, global = true)]
+    #[arg(long, global = true, hide_short_help = true)]
     pub no_progress: bool,
 }
 

@@ -33,7 +33,7 @@ fn no_arguments_are_answered_with_help_on_stderr() {
     assert_eq!(outcome.stderr, run("", &["-h"]).stdout);
     let long = run("", &["--help"]);
     assert_eq!((long.code, long.stderr.as_str()), (0, ""));
-    assert!(long.stdout.contains("\nExit codes: 0 success, "));
+    assert!(long.stdout.contains("\nExit codes: 0 done, "));
 }
 
 /// Opening a pipe waits for its writer, and nothing ends that.
