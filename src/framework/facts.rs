@@ -13,6 +13,7 @@ use super::{
     read::{ElfMember, FrameworkWheel},
     rocm::{RocmLibraries, library_version, stem},
     tags::{HostNeeds, Manylinux, ProvenTag},
+    version::rocm_part,
 };
 use crate::{
     check::facts::DeviceCodeFacts,
@@ -47,6 +48,9 @@ pub(super) struct NotForSet {
     pub remedy: &'static str,
 }
 
+const OTHER_ROCM: &str = "build it against this set, or tie it to the set that it was built with";
+const OTHER_VENDOR: &str = "take its build for ROCm";
+
 /// Why no binary of a wheel can use a set: the wheel is for another platform, or its first binary is for another
 /// ROCm or for another vendor. `None` if a binary can, or if no binary says why not.
 pub(super) fn not_for_set(
@@ -54,8 +58,6 @@ pub(super) fn not_for_set(
     providers: &Providers<'_>,
     rocm: &RocmLibraries,
 ) -> Option<NotForSet> {
-    const OTHER_ROCM: &str =
-        "build it against this set, or tie it to the set that it was built with";
     if let Some(mismatch) = other_platform(wheel, rocm) {
         return Some(mismatch);
     }
@@ -69,7 +71,7 @@ pub(super) fn not_for_set(
                 }
                 LibraryProvider::OtherRocm(None) => ("the set lacks it".to_owned(), OTHER_ROCM),
                 LibraryProvider::Vendor(vendor) => {
-                    (format!("that is a library of {vendor}"), "take its build for ROCm")
+                    (format!("that is a library of {vendor}"), OTHER_VENDOR)
                 }
                 _ => continue,
             };
@@ -93,6 +95,35 @@ pub(super) fn not_for_set(
         }
     }
     first_mismatch
+}
+
+/// Why a wheel is a build for another vendor or for another ROCm, if its version or a requirement says so. A wheel that
+/// runs on several vendors' devices may have such a requirement too, so binaries that use the set count more.
+pub(super) fn other_build(
+    wheel: &FrameworkWheel,
+    policy: &Frameworks,
+    rocm: &RocmLibraries,
+) -> Option<NotForSet> {
+    let version = &wheel.name.version;
+    if let Some(vendor) = policy.vendor_of_version(version) {
+        let reason = format!("its version {version} is for {vendor}");
+        return Some(NotForSet { reason, remedy: OTHER_VENDOR });
+    }
+    // `rocm6` of `rocm6.4.1`. A set under development has another word before the number.
+    let major = |part: &str| {
+        part.trim_start_matches(char::is_alphabetic).split('.').next()?.parse::<u64>().ok()
+    };
+    let major_of_wheel = rocm_part(version).and_then(|part| major(&part));
+    if major_of_wheel.is_some_and(|it| Some(it) != major(&rocm.version.to_string())) {
+        let reason = format!("its version {version} is for another ROCm than {}", rocm.version);
+        return Some(NotForSet { reason, remedy: OTHER_ROCM });
+    }
+    let mut requirements = wheel.requirements().filter(|it| !it.marker.needs_extra());
+    requirements.find_map(|requirement| {
+        let vendor = policy.vendor_of_package(&requirement.name)?;
+        let reason = format!("it requires `{}`, and that is of {vendor}", requirement.name);
+        Some(NotForSet { reason, remedy: OTHER_VENDOR })
+    })
 }
 
 /// Why a wheel cannot be installed beside a set, if it is for another platform. Its binaries say so, and its tag if

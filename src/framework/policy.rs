@@ -10,6 +10,7 @@ use crate::{
     glob::Glob,
     policy::DistNames,
     relpath::RelPath,
+    version::Version,
     wheel::{DistName, PackageFilename},
 };
 
@@ -70,10 +71,16 @@ struct ProvidedLibraries {
 }
 
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct OtherVendor {
     name: String,
     libraries: Vec<Glob>,
+    /// The packages with these libraries.
+    #[serde(default)]
+    packages: Vec<Glob>,
+    /// The local versions of wheels that are built for it.
+    #[serde(default)]
+    local_versions: Vec<Glob>,
 }
 
 /// A directory of the ROCm packages, below `site-packages`, in which frameworks find libraries.
@@ -244,6 +251,21 @@ impl Frameworks {
             .iter()
             .find(|vendor| matches_any(&vendor.libraries, library))
             .map(|vendor| vendor.name.as_str())
+    }
+
+    /// The other vendor of whose libraries this is a package.
+    pub fn vendor_of_package(&self, name: &DistName) -> Option<&str> {
+        let mut vendors = self.vendor.iter();
+        let vendor = vendors.find(|it| matches_any(&it.packages, name.normalized()))?;
+        Some(&vendor.name)
+    }
+
+    /// The other vendor for which a version is: NVIDIA for `2.9.0+cu126`.
+    pub fn vendor_of_version(&self, version: &Version) -> Option<&str> {
+        let text = version.to_string();
+        let (_, local) = text.split_once('+')?;
+        let vendor = self.vendor.iter().find(|it| matches_any(&it.local_versions, local))?;
+        Some(&vendor.name)
     }
 
     /// The directory in which ROCm packages usually have a library.

@@ -59,7 +59,7 @@ pub(super) fn run(args: &FrameworkSplitArgs, world: &World) -> Result<()> {
     let inputs: Vec<ToSplit<'_>> = wheels.iter().map(read).collect::<Result<_>>()?;
     let options =
         WheelSplitOptions { suffix: writing.version_suffix.clone(), ..args.division.clone() };
-    let plans = split::decide(&inputs, rocm.as_ref(), &policy, &options)?;
+    let mut plans = split::decide(&inputs, rocm.as_ref(), &policy, &options)?;
     for plan in &plans {
         for warning in plan.notices() {
             world.console.warn(format!("{}: {warning}", plan.file));
@@ -71,6 +71,13 @@ pub(super) fn run(args: &FrameworkSplitArgs, world: &World) -> Result<()> {
         written = write(&inputs, &plans, staged.path(), writing, world)?;
         let files: Vec<ChangedFile> = written.iter().flat_map(SplitWheels::made).cloned().collect();
         writing.publish(&files, staged.path(), &wheels)?;
+        // The answer has what was done. Whether a split is worth it shows when the parts are written.
+        let outcomes = plans.into_iter().zip(&written).zip(&wheels);
+        let plans_done = outcomes.map(|((plan, made), wheel)| match &made.too_large {
+            Some(why) => plan.passed_on(wheel, why.clone()),
+            None => plan,
+        });
+        plans = plans_done.collect();
     }
     let answer = PlansAnswer { plans, written };
     world.console.report("framework split", &answer, &answer)

@@ -153,6 +153,12 @@ impl SplitWheelPlan {
         }
     }
 
+    /// The plan for a wheel that stays whole, because its parts turned out to be too large.
+    #[must_use]
+    pub fn passed_on(self, wheel: &FrameworkWheel, why: String) -> Self {
+        Self { warnings: self.warnings, ..Self::new(wheel, Some(why)) }
+    }
+
     /// The warnings, and what keeps its device code.
     pub fn notices(&self) -> impl Iterator<Item = String> {
         let notice =

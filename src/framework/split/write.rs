@@ -30,6 +30,7 @@ use crate::{
         host,
     },
     parallel,
+    quantity::size,
     relpath::RelPath,
     wheel::{ChangedFile, PackSettings, Source, WheelEdit},
 };
@@ -52,6 +53,9 @@ pub struct SplitWheels {
     /// It may be negative.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub saving: Option<i64>,
+    /// Why the wheel stays whole, if that was known only when its parts were written.
+    #[serde(skip)]
+    pub too_large: Option<String>,
 }
 
 /// The number of parts that the work of all plans has, and about how many bytes: the device code, which is packed
@@ -78,16 +82,8 @@ impl SplitWriter<'_> {
         let settings = self.settings;
         let world = self.world;
         let wheel = code.wheel;
-        let pass_on_whole = |saving| -> Result<_> {
-            Ok(SplitWheels {
-                host: copy_wheel(wheel, self.directory)?,
-                devices: Vec::new(),
-                selector: None,
-                saving,
-            })
-        };
         if plan.passed_on.is_some() {
-            return pass_on_whole(None);
+            return self.pass_on(wheel);
         }
         let patches = parallel::map(&code.fat, settings.jobs, &world.stop, |placed| {
             let member = &placed.member;
@@ -110,20 +106,34 @@ impl SplitWriter<'_> {
             devices.push(write(device_wheel(wheel, device, &archives)?)?);
         }
         let largest = devices.iter().map(|device| device.size).max().unwrap_or(0);
-        let saving = saving(wheel.facts.package.size, host.size.saturating_add(largest));
+        let whole = wheel.facts.package.size;
+        let parts = host.size.saturating_add(largest);
+        let saving = saving(whole, parts);
         if saving < LEAST_SAVING {
-            return pass_on_whole(Some(saving));
+            let (parts, whole) = (size(parts), size(whole));
+            let why = format!(
+                "a user of one target would download {parts} instead of {whole}, \
+                 and a split that saves less than {LEAST_SAVING} % is not worth a package for each target"
+            );
+            let passed_on = self.pass_on(wheel)?;
+            return Ok(SplitWheels { saving: Some(saving), too_large: Some(why), ..passed_on });
         }
         let selector = match &plan.selector {
             Some(selector) => Some(selector.write(self.scratch, settings.time)?),
             None => None,
         };
-        let wheels = SplitWheels { host, devices, selector, saving: Some(saving) };
+        let wheels = SplitWheels { host, devices, selector, saving: Some(saving), too_large: None };
         // Only now all of them are finished: a failure before leaves none of them in the directory.
         for made in wheels.made() {
             fs::rename(self.scratch.join(&made.file), self.directory.join(&made.file))?;
         }
         Ok(wheels)
+    }
+
+    /// Copies a wheel that is not split.
+    fn pass_on(&self, wheel: &FrameworkWheel) -> Result<SplitWheels> {
+        let host = copy_wheel(wheel, self.directory)?;
+        Ok(SplitWheels { host, devices: Vec::new(), selector: None, saving: None, too_large: None })
     }
 
     /// Writes the archives of a plan. Returns their files and lengths by their installed paths.
@@ -247,11 +257,10 @@ impl fmt::Display for SplitWheels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.made().map(ShownFile).join("\n"))?;
         match self.saving {
-            None => Ok(()),
-            Some(saving) if self.devices.is_empty() => {
-                write!(f, "\nnot split: it would save {saving} % for one target")
+            Some(saving) if !self.devices.is_empty() => {
+                write!(f, "\nsaves {saving} % for the largest target")
             }
-            Some(saving) => write!(f, "\nsaves {saving} % for the largest target"),
+            _ => Ok(()),
         }
     }
 }

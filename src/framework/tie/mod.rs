@@ -22,7 +22,7 @@ use derive_more::Display;
 use itertools::Itertools as _;
 
 use super::{
-    facts,
+    facts::{self, NotForSet},
     policy::{FrameworkSpec, Frameworks, RocmDirectoryKey},
     providers::Providers,
     read::FrameworkWheel,
@@ -233,8 +233,14 @@ impl<'a> Tie<'a> {
         let runs_rocm = row.is_some_and(|row| row.runs_rocm || !row.extras.is_empty());
         let is_used = !self.plan.record.run_paths.is_empty() || runs_rocm;
         // With another refusal the user already knows why nothing is tied.
-        if !is_used && options.extras.is_empty() && self.refusals.is_empty() {
-            self.refuse_nothing_to_tie();
+        if !is_used && self.refusals.is_empty() {
+            let group = self.group;
+            let mismatch = facts::not_for_set(wheel, group.providers, group.rocm)
+                .or_else(|| facts::other_build(wheel, group.providers.policy, group.rocm));
+            // `--extras` says that Python uses ROCm, and no flag says that a build for something else does.
+            if options.extras.is_empty() || mismatch.is_some() {
+                self.refuse_nothing_to_tie(mismatch);
+            }
         }
         self.plan_requirements()?;
         self.plan_init_module()?;
@@ -261,9 +267,9 @@ impl<'a> Tie<'a> {
         self.plan.warnings.push(warning.into());
     }
 
-    /// Refuses a wheel with nothing to tie. `--extras` is proposed only if its binaries can be loaded beside the
-    /// set.
-    fn refuse_nothing_to_tie(&mut self) {
+    /// Refuses a wheel with nothing to tie. `--extras` is proposed only if nothing in the wheel says that it is for
+    /// something else.
+    fn refuse_nothing_to_tie(&mut self, mismatch: Option<NotForSet>) {
         let targets = facts::device_files(self.wheel).into_keys().join(", ");
         let what = match self.plan.binaries {
             0 if targets.is_empty() => "it has no binaries".to_owned(),
@@ -271,8 +277,7 @@ impl<'a> Tie<'a> {
             1 => "its only binary needs no library of the set".to_owned(),
             count => format!("none of its {count} binaries needs a library of the set"),
         };
-        let group = self.group;
-        let (why, hint) = match facts::not_for_set(self.wheel, group.providers, group.rocm) {
+        let (why, hint) = match mismatch {
             Some(mismatch) => (format!("{what}: {}", mismatch.reason), mismatch.remedy),
             None => (
                 what,

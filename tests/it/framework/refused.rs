@@ -8,11 +8,16 @@ use crate::support::{demo::HOOK, prelude::*, sample::object};
 
 /// What is said about a wheel after a change, by `--plan`.
 fn refusal(change: impl FnOnce(&mut DemoWheel)) -> String {
-    let place = Place::new();
     let mut wheel = DemoWheel::new();
     change(&mut wheel);
-    let wheel = place.write(&wheel);
-    let outcome = place.tie(&[wheel], &set(), &[]);
+    refusal_with(&wheel, &[])
+}
+
+/// What is said about a wheel that is not tied with these flags.
+fn refusal_with(wheel: &DemoWheel, flags: &[&str]) -> String {
+    let place = Place::new();
+    let wheel = place.write(wheel);
+    let outcome = place.tie(&[wheel], &set(), flags);
     assert!(!place.tied().exists(), "something was written");
     // On a slow machine lines about the progress come first.
     let said = outcome.stderr.lines();
@@ -108,6 +113,53 @@ fn a_wheel_that_cannot_use_the_set_is_refused_with_the_reason() {
         assert_eq!(said.code, 1, "{platform}");
         assert_has!(said.stdout, "RWF17 not-for-set");
     }
+}
+
+/// `--extras` says that the Python of a wheel uses ROCm, and the wheel itself says for what it was built.
+#[test]
+fn a_build_for_something_else_is_refused_with_extras_too() {
+    let library = |needs: &str| SharedObject::new("_C.so").needs(needs).build();
+    let changes: [&dyn Fn(&mut DemoWheel); 6] = [
+        &|it| it.add("fw/_C.so", library("libcudart.so.12")),
+        &|it| it.add("fw/_C.so", library("libamdhip64.so.6")),
+        &|it| it.add("fw/_C.dll", dll(&[], &["amdhip64_7.dll"])),
+        &|it| it.version = "1.0+cu126".to_owned(),
+        &|it| it.version = "1.0+rocm6.4.1".to_owned(),
+        &|it| {
+            it.headers =
+                "Requires-Dist: nvidia-ml-py\nRequires-Dist: nvidia-cublas-cu12==12.6\n".into();
+        },
+    ];
+    let refused = |change: &&dyn Fn(&mut DemoWheel)| {
+        let mut wheel = DemoWheel::bare("fw");
+        wheel.add("fw/__init__.py", HOOK);
+        change(&mut wheel);
+        let said = refusal_with(&wheel, &["--extras", "libraries"]);
+        assert_eq!(said, refusal_with(&wheel, &[]));
+        said
+    };
+    let refusals: Vec<String> = changes.iter().map(refused).collect();
+    insta::assert_snapshot!(refusals.join("\n"), @"
+    exit 1: `fw-1.0-py3-none-linux_x86_64.whl`: its only binary needs no library of the set: `fw/_C.so` needs `libcudart.so.12`, and that is a library of NVIDIA (nothing-to-tie)
+      hint: take its build for ROCm
+    exit 1: `fw-1.0-py3-none-linux_x86_64.whl`: its only binary needs no library of the set: `fw/_C.so` needs `libamdhip64.so.6`, and the set has `libamdhip64.so.7` (nothing-to-tie)
+      hint: build it against this set, or tie it to the set that it was built with
+    exit 1: `fw-1.0-py3-none-linux_x86_64.whl`: `fw/_C.dll` is for Windows, and the set is for Linux on x86-64 (other-platform)
+      hint: take its wheel for Linux, or pass the ROCm packages for Windows as `--set`
+    exit 1: `fw-1.0+cu126-py3-none-linux_x86_64.whl`: it has no binaries: its version 1.0+cu126 is for NVIDIA (nothing-to-tie)
+      hint: take its build for ROCm
+    exit 1: `fw-1.0+rocm6.4.1-py3-none-linux_x86_64.whl`: it has no binaries: its version 1.0+rocm6.4.1 is for another ROCm than 0.99.1.dev0 (nothing-to-tie)
+      hint: build it against this set, or tie it to the set that it was built with
+    exit 1: `fw-1.0-py3-none-linux_x86_64.whl`: it has no binaries: it requires `nvidia-cublas-cu12`, and that is of NVIDIA (nothing-to-tie)
+      hint: take its build for ROCm
+    ");
+    // What only reads the state of a device, or comes with an extra, says nothing.
+    let mut wheel = DemoWheel::bare("fw");
+    wheel.add("fw/__init__.py", HOOK);
+    wheel.headers = "Requires-Dist: nvidia-ml-py\nProvides-Extra: cuda\n\
+        Requires-Dist: nvidia-cublas-cu12; extra == 'cuda'\n"
+        .to_owned();
+    Place::new().tie_to_sample(&wheel, &["--extras", "libraries"]);
 }
 
 #[test]
