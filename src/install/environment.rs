@@ -20,7 +20,7 @@ use crate::{
         self,
         lock::{Lock, LockPurpose},
     },
-    error::{Context as _, Error, Hint as _, Result, anyhow, hinted},
+    error::{Context as _, Error, Hint as _, Result, anyhow, hints, with_hints},
     index::is_ours,
     io::{read_text, resolved_path},
     quantity::shell_word,
@@ -261,7 +261,10 @@ impl Change {
                 root.display(),
                 file.strip_prefix(root).unwrap_or(&file).display()
             );
-            return hinted(error, hint);
+            // What mends the cause comes first: then the next install works as well.
+            let mut all = hints(&error);
+            all.push(hint);
+            return with_hints(error, all);
         }
         // If files cannot be removed, the user still has to read the first error, and not this one.
         if self.removes_root {
