@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     check::{Finding, RULES, Rule, RulePattern},
-    error::{Hint as _, Result, anyhow, ensure},
+    error::{Hint as _, No, Result, anyhow, ensure},
     glob::Glob,
     index::identity,
 };
@@ -138,6 +138,17 @@ impl AcceptList {
         findings: &[Finding],
         until: &str,
     ) -> Result<String> {
+        // An entry for findings that nobody has seen would be a promise about the unknown.
+        if let Some(finding) = findings.iter().find(|it| it.counted.is_some()) {
+            let rule = finding.rule.id;
+            let package = package_of(finding).unwrap_or_default();
+            let refusal =
+                format!("`{package}` has too many findings of {rule} for a list: {}", finding.fact);
+            return Err(anyhow!(No(refusal))).hint(format!(
+                "build the package again; or write an entry by hand with `rule = \"{rule}\"` and `package = \"{package}\"`, \
+                 and without `paths` and `says`, which accepts all of them"
+            ));
+        }
         self.accept.retain(|entry| accepted.iter().any(|it| entry.matches(&it.finding)));
         let mut groups: BTreeMap<_, Vec<String>> = BTreeMap::new();
         for finding in findings {
@@ -175,6 +186,8 @@ impl AcceptEntry {
             |pattern: &String| finding.member.as_ref().is_some_and(|path| matches(pattern, path));
         self.rule.fits(finding.rule)
             && self.package.as_ref().is_none_or(is_in_package)
+            // What was only counted may say anything, at any path.
+            && (finding.counted.is_none() || (self.paths.is_empty() && self.says.is_empty()))
             && (self.paths.is_empty() || self.paths.iter().any(is_at_path))
             && finding.text().contains(&self.says)
     }

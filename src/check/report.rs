@@ -43,7 +43,10 @@ fn is_zero(count: &usize) -> bool {
 
 impl Report {
     pub fn new(packages: PackageCounts, findings: Vec<Finding>, coverage: Coverage) -> Self {
-        let count = |severity| findings.iter().filter(|it| it.rule.severity == severity).count();
+        let count = |severity| {
+            let of_severity = findings.iter().filter(|it| it.rule.severity == severity);
+            of_severity.map(Finding::count).sum()
+        };
         Self {
             schema: SCHEMA.to_owned(),
             packages: packages.ours,
@@ -87,7 +90,8 @@ impl Report {
 
     /// The number of findings of at least this severity.
     pub fn count_from(&self, least: Severity) -> usize {
-        self.findings.iter().filter(|finding| finding.rule.severity >= least).count()
+        let severe = self.findings.iter().filter(|finding| finding.rule.severity >= least);
+        severe.map(Finding::count).sum()
     }
 }
 

@@ -283,7 +283,13 @@ pub struct Finding {
     /// The findings that the report leaves out, because they only follow from this one. Groups of a set that
     /// share packages may each have the same.
     pub(super) consequences: Vec<Finding>,
+    /// If it stands for further findings of its rule in its package, which are only counted: how many.
+    pub(super) counted: Option<usize>,
 }
+
+/// The most findings of one rule that are kept for one package. A hostile wheel has one for each of its members,
+/// and as many members as an archive may have.
+const MOST_KEPT: usize = 10_000;
 
 /// The key by which findings are sorted: package, path, rule, fact.
 pub(super) type FindingOrder<'a> = (Option<&'a str>, Option<&'a str>, &'static str, &'a str);
@@ -307,19 +313,46 @@ impl<'a> PackagePath<'a> {
     }
 }
 
-/// Collects findings in the order in which the rules report them.
+/// Collects findings in the order in which the rules report them. The first [`MOST_KEPT`] of a rule and a package
+/// are kept, and one more finding has the number of the others.
 #[derive(Debug, Default)]
-pub(super) struct Findings(Vec<Finding>);
+pub(super) struct Findings {
+    kept: Vec<Finding>,
+    /// How many findings a rule has, by its id and by the file of the package.
+    counts: BTreeMap<&'static str, BTreeMap<String, RuleCount>>,
+}
+
+/// The findings of one rule in one package.
+#[derive(Debug)]
+struct RuleCount {
+    rule: &'static Rule,
+    count: usize,
+}
 
 impl Findings {
+    fn push(&mut self, finding: Finding) {
+        let file = finding.file.as_deref().unwrap_or_default();
+        let counts = self.counts.entry(finding.rule.id).or_default();
+        let count = if let Some(known) = counts.get_mut(file) {
+            known.count += 1;
+            known.count
+        } else {
+            counts.insert(file.to_owned(), RuleCount { rule: finding.rule, count: 1 });
+            1
+        };
+        if count <= MOST_KEPT {
+            self.kept.push(finding);
+        }
+    }
+
     /// Adds a finding about the whole set.
     pub(super) fn of_set(&mut self, rule: &'static Rule, fact: impl Into<String>) {
-        self.0.push(Finding::new(rule, fact));
+        self.push(Finding::new(rule, fact));
     }
 
     /// Adds a finding about a package.
     pub(super) fn of(&mut self, rule: &'static Rule, file: &str, fact: impl Into<String>) {
-        self.0.push(Finding::new(rule, fact).in_file(file));
+        self.push(Finding::new(rule, fact).in_file(file));
     }
 
     /// Adds a finding that may be the cause of other findings: `project` cannot be read, or is missing.
@@ -331,7 +364,7 @@ impl Findings {
         fact: impl Into<String>,
     ) {
         let lacks = project.map_or(String::new(), |it| it.normalized().to_owned());
-        self.0.push(Finding { lacks: Some(lacks), ..Finding::new(rule, fact).in_file(file) });
+        self.push(Finding { lacks: Some(lacks), ..Finding::new(rule, fact).in_file(file) });
     }
 
     /// Adds a finding about a package and a path in it.
@@ -341,7 +374,7 @@ impl Findings {
         place: PackagePath<'_>,
         fact: impl Into<String>,
     ) {
-        self.0.push(Finding::new(rule, fact).in_file(place.package).at(place.path));
+        self.push(Finding::new(rule, fact).in_file(place.package).at(place.path));
     }
 
     /// Adds several findings about one path.
@@ -357,11 +390,22 @@ impl Findings {
     }
 
     pub(super) fn extend(&mut self, findings: Vec<Finding>) {
-        self.0.extend(findings);
+        for finding in findings {
+            self.push(finding);
+        }
     }
 
     pub(super) fn into_vec(self) -> Vec<Finding> {
-        self.0
+        let mut findings = self.kept;
+        for (file, RuleCount { rule, count }) in self.counts.into_values().flatten() {
+            let more = count.saturating_sub(MOST_KEPT);
+            if more > 0 {
+                let fact = format!("{more} more findings of this rule");
+                let finding = Finding { counted: Some(more), ..Finding::new(rule, fact) };
+                findings.push(if file.is_empty() { finding } else { finding.in_file(file) });
+            }
+        }
+        findings
     }
 }
 
@@ -375,6 +419,7 @@ impl Finding {
             fact: one_line(&fact.into()),
             lacks: None,
             consequences: Vec::new(),
+            counted: None,
         }
     }
 
@@ -394,9 +439,14 @@ impl Finding {
         (self.file.as_deref(), self.member.as_deref(), self.rule.id, &self.fact)
     }
 
+    /// How many findings it stands for.
+    pub fn count(&self) -> usize {
+        self.counted.unwrap_or(1)
+    }
+
     /// The fact, and the number of findings that were left out because they only follow from this one.
     pub fn text(&self) -> String {
-        match self.consequences.iter().map(Self::order).unique().count() {
+        match self.consequences.iter().unique_by(|it| it.order()).map(Self::count).sum() {
             0 => self.fact.clone(),
             count => format!("{}; left out {} caused by it", self.fact, many(count, "finding")),
         }
@@ -433,7 +483,7 @@ impl fmt::Display for Finding {
 
 impl Serialize for Finding {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut out = serializer.serialize_struct("Finding", 7)?;
+        let mut out = serializer.serialize_struct("Finding", 8)?;
         out.serialize_field("id", self.rule.id)?;
         out.serialize_field("name", self.rule.name)?;
         out.serialize_field("severity", &self.rule.severity)?;
@@ -441,6 +491,10 @@ impl Serialize for Finding {
         out.serialize_field("member", &self.member)?;
         out.serialize_field("fact", &self.text())?;
         out.serialize_field("way-out", self.rule.fix())?;
+        match self.counted {
+            Some(count) => out.serialize_field("counted", &count)?,
+            None => out.skip_field("counted")?,
+        }
         out.end()
     }
 }
@@ -453,6 +507,7 @@ struct WrittenFinding {
     file: Option<String>,
     member: Option<String>,
     fact: String,
+    counted: Option<usize>,
 }
 
 impl From<WrittenFinding> for Finding {
@@ -460,6 +515,7 @@ impl From<WrittenFinding> for Finding {
         Self {
             file: written.file.as_deref().map(one_line),
             member: written.member.as_deref().map(one_line),
+            counted: written.counted,
             ..Self::new(written.rule, written.fact)
         }
     }

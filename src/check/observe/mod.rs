@@ -98,19 +98,14 @@ struct Walk<'a> {
 const BUFFER: usize = 256 << 10;
 
 impl<'a> Walk<'a> {
-    /// Walks a stream that begins at this offset; `is_hashed` says whether to hash all bytes.
-    fn new(
-        stream: Box<dyn Read + Send + 'a>,
-        at: u64,
-        is_hashed: bool,
-        watch: &'a ReadWatch<'a>,
-    ) -> Self {
-        Self {
-            inner: BufReader::with_capacity(BUFFER, stream),
-            at,
-            hasher: is_hashed.then(Hasher::default),
-            watch,
-        }
+    /// Walks a stream that begins at this offset.
+    fn new(stream: Box<dyn Read + Send + 'a>, at: u64, watch: &'a ReadWatch<'a>) -> Self {
+        Self { inner: BufReader::with_capacity(BUFFER, stream), at, hasher: None, watch }
+    }
+
+    /// The same walk, which hashes all bytes from here on.
+    fn hashed(self) -> Self {
+        Self { hasher: Some(Hasher::default()), ..self }
     }
 
     /// Skips to an offset.

@@ -154,7 +154,7 @@ pub fn read_sdist<'a>(
     source: Box<dyn Read + Send + 'a>,
     watch: &'a ReadWatch<'a>,
 ) -> Result<SdistFile, Interrupted> {
-    let mut walk = Walk::new(source, 0, true, watch);
+    let mut walk = Walk::new(source, 0, watch).hashed();
     let mut package =
         CheckedPackage { file: file.to_owned(), filename: file_name(file), size: 0, sha256: None };
     let contents = read_contents(&mut walk, &package, watch);

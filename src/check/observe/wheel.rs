@@ -179,10 +179,11 @@ impl Outline {
             // The portions with the members report the progress.
             let progress = &|_| ();
             let watch = ReadWatch { progress, ..*watch };
-            facts.sha256 = Walk::new(stream, 0, true, &watch).finish()?.sha256;
+            facts.sha256 = Walk::new(stream, 0, &watch).hashed().finish()?.sha256;
             return Ok(());
         }
-        let mut walk = Walk::new(stream, portion.bytes.start, portion.is_hashed, watch);
+        let unhashed = Walk::new(stream, portion.bytes.start, watch);
+        let mut walk = if portion.is_hashed { unhashed.hashed() } else { unhashed };
         if portion.members.start == 0 {
             // The directory has reported bytes before the archive already.
             walk.skip_to(self.directory.begin)?;
@@ -204,7 +205,7 @@ impl Outline {
                 // reading tells the contradictions again.
                 facts.contradictions.truncate(count_before);
                 let stream = source.stream(entry.at..entry.next)?;
-                let mut again = Walk::new(stream, entry.at, false, watch);
+                let mut again = Walk::new(stream, entry.at, watch);
                 content = facts.read_member(&mut again, &mut inflater, entry, Hold::Whole);
                 at = content.is_ok().then_some(again.at);
             }

@@ -201,15 +201,16 @@ fn needed_packages(set: &SetFacts, findings: &mut Findings) {
 /// Our `rocm` requires the packages beside it: the core package always, each other package under its
 /// extras. TheRock's sdist decides what it requires when it is installed.
 fn selected_packages(set: &SetFacts, findings: &mut Findings) {
-    let (files, metadata): (Vec<&String>, Vec<&Metadata>) = set
-        .sdists
-        .iter()
-        .filter(|sdist| sdist.has_our_dist_info())
-        .filter_map(|sdist| Some((&sdist.package.file, sdist.metadata.as_ref().ok()?)))
-        .unzip();
-    let Some(file) = files.first() else { return };
-    let platforms = set.platforms();
-    let lines: Vec<Requirement> = metadata.iter().flat_map(|it| lines_of(it, &platforms)).collect();
+    for sdist in set.sdists.iter().filter(|sdist| sdist.has_our_dist_info()) {
+        if let Ok(metadata) = &sdist.metadata {
+            packages_of_selector(set, &sdist.package.file, metadata, findings);
+        }
+    }
+}
+
+/// One `rocm` sdist requires the packages beside it.
+fn packages_of_selector(set: &SetFacts, file: &str, metadata: &Metadata, findings: &mut Findings) {
+    let lines: Vec<Requirement> = lines_of(metadata, &set.platforms()).collect();
     for identity in set.wheels.iter().filter_map(|wheel| wheel.package.filename()) {
         let name = &identity.name;
         let lines_for_name: Vec<&Requirement> =

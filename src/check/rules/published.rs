@@ -42,7 +42,14 @@ pub(super) fn find(set: &SetFacts, published: &PublishedFacts, findings: &mut Fi
     for (file, claims) in &claims_about {
         if published.gone.contains(*file) {
             let pages = format_list(claims.iter().map(|it| it.page.clone()));
-            let fact = format!("it does not exist, but is listed by {pages}");
+            let renamed = published.unlisted.iter().find(|other| is_same_package(file, other));
+            let fact = match renamed {
+                Some(other) => format!(
+                    "it does not exist, but is listed by {pages}; `{other}`, which no page lists, is of the same \
+                     project and version"
+                ),
+                None => format!("it does not exist, but is listed by {pages}"),
+            };
             let project = identity(file).map(|(project, _)| project);
             findings.cause(rule::PROMISED_FILE_MISSING, file, project.as_ref(), fact);
             continue;
@@ -67,6 +74,12 @@ pub(super) fn find(set: &SetFacts, published: &PublishedFacts, findings: &mut Fi
     for file in published.unlisted.iter().filter(|file| !is_of_others(file)) {
         findings.of(rule::UNLISTED_PACKAGE, file, "no page of the set leads to it");
     }
+}
+
+/// Whether two files are of one project and version, in the same family, such as a file and its new name.
+fn is_same_package(file: &str, other: &str) -> bool {
+    let family = |file: &str| file.rsplit_once('/').map(|(family, _)| family.to_owned());
+    family(file) == family(other) && identity(file).is_some_and(|it| identity(other) == Some(it))
 }
 
 /// One sentence about a file if pages describe another file by its name, with the names of the pages.

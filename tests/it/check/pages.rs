@@ -2,7 +2,7 @@
 
 use regex::Regex;
 
-use super::{Set, only};
+use super::{Set, only, rocwheel, succeed};
 
 /// What is found in an indexed copy of the sample after one change.
 fn published(change: impl FnOnce(&Set)) -> String {
@@ -27,6 +27,31 @@ fn a_promised_file_that_is_missing_is_found() {
     rocm_profiler.whl
       error   RW701 promised-file-missing: it does not exist, but is listed by `SHA256SUMS`, `index.html`, `set.json`, `simple/rocm-profiler/`
     ");
+}
+
+/// In a set on this disk the way out is the old name, and nothing needs to be uploaded.
+#[test]
+fn a_renamed_file_is_named_by_the_finding_and_what_mends_it_works() {
+    let set = Set::new();
+    set.index();
+    let listed = set.package("rocm_profiler");
+    let name = "rocm_profiler-0.99.1.dev0-py3-none-manylinux_2_28_x86_64.whl";
+    let renamed = listed.with_file_name(name);
+    fs_err::rename(&listed, &renamed).unwrap();
+    let said = rocwheel().arg("check").arg(set.0.path()).output().unwrap();
+    let said = String::from_utf8(said.stdout).unwrap();
+    assert_has!(
+        said,
+        "; `rocm_profiler-0.99.1.dev0-py3-none-manylinux_2_28_x86_64.whl`, which no page lists, is of the same project",
+        "put the file there under the name that is listed, or write the index again with `rocwheel index`"
+    );
+    fs_err::rename(&renamed, &listed).unwrap();
+    succeed(rocwheel().arg("check").arg(set.0.path()));
+    // A file that is gone for good: the pages are then those of the packages that are left, which are no whole set.
+    fs_err::remove_file(listed).unwrap();
+    for verb in ["index", "check"] {
+        succeed(rocwheel().args([verb, "--ignore", "RW201"]).arg(set.0.path()));
+    }
 }
 
 #[test]

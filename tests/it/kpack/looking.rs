@@ -3,7 +3,7 @@
 use rocwheel::kpack::archive::{ArchiveWriter, Packed, key};
 
 use super::binaries::{code_object, library};
-use crate::support::prelude::*;
+use crate::support::{prelude::*, run_with_peak};
 
 fn archive(name: &str) -> Vec<u8> {
     let out = Cursor::new(Vec::new());
@@ -132,10 +132,6 @@ fn long_names_of_kernels_are_cut() {
     ");
 }
 
-/// What the largest process of a command took, in kB.
-const PEAK: &str = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); \
-                    print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)";
-
 #[cfg(target_os = "linux")]
 #[test]
 fn code_of_many_megabytes_is_listed_and_not_read() {
@@ -149,17 +145,14 @@ fn code_of_many_megabytes_is_listed_and_not_read() {
     let archive = writer.finish().unwrap().0.into_inner();
     assert!(archive.len() < 1 << 20);
     t.write("x.kpack", archive);
-    let mut python = Command::new(tool("python"));
-    python.args(["-c", PEAK, ROCWHEEL, "kpack", "ls", "x.kpack"]).current_dir(t.path(""));
-    let said = Outcome::of(python.output().unwrap()).ok();
-    let (listed, peak) = said.trim_end().rsplit_once('\n').unwrap();
+    let (said, peak) = run_with_peak(&t, &["kpack", "ls", "x.kpack"]);
+    let listed = said.ok();
     insta::assert_snapshot!(listed, @"
     x.kpack: archive, 1 code object, 600.00 MiB
     BUNDLE  TARGET  SIZE       STORED  COMPRESSION  KERNELS
     lib/libx.so
     #0      gfx942  629145600  19219   zstd         not read: too large
     ");
-    let peak: u64 = peak.parse().unwrap();
     assert!(peak < 100_000, "{peak} kB");
 }
 

@@ -106,6 +106,22 @@ pub(crate) mod prelude {
     pub(crate) use crate::judges::tool;
 }
 
+/// What came of a line in a sandbox, and the memory that its largest process had, in kB.
+#[cfg(target_os = "linux")]
+pub(crate) fn run_with_peak(t: &sandbox::Sandbox, words: &[&str]) -> (program::Outcome, u64) {
+    const PEAK: &str = "import resource, subprocess, sys\n\
+        code = subprocess.run(sys.argv[1:]).returncode\n\
+        print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)\n\
+        sys.exit(code)";
+    let mut python = std::process::Command::new(crate::judges::tool("python"));
+    python.args(["-c", PEAK, program::ROCWHEEL]).args(words).current_dir(t.path(""));
+    let mut outcome = program::Outcome::of(python.output().unwrap());
+    let shown = outcome.stdout.trim_end().to_owned();
+    let (stdout, peak) = shown.rsplit_once('\n').unwrap_or(("", &shown));
+    stdout.clone_into(&mut outcome.stdout);
+    (outcome, peak.parse().unwrap())
+}
+
 /// The most memory that this process has had, in kB.
 pub(crate) fn peak_memory() -> u64 {
     let status = fs_err::read_to_string("/proc/self/status").unwrap();

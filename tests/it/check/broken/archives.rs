@@ -2,6 +2,8 @@
 
 use super::{Damage, edits::*, found};
 use crate::check::{add, member};
+#[cfg(target_os = "linux")]
+use crate::support::{prelude::*, run_with_peak};
 
 #[rustfmt::skip]
 const DAMAGES: &[Damage] = &[
@@ -205,4 +207,54 @@ fn a_license_of_another_builder_is_one() {
     let set = crate::check::Set::new();
     license(&set, "License: MIT");
     assert_eq!(set.found(&["--fail-on", "warning"]), "exit 0\n");
+}
+
+/// Each member is in no RECORD, and installs outside of our directories.
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "slow"]
+fn findings_of_a_wheel_with_very_many_members_are_counted_and_not_kept() {
+    const MEMBERS: usize = 100_000;
+    let t = Sandbox::new();
+    fs_err::create_dir(t.path("set")).unwrap();
+    copy_files(&published::sample().dist(), &t.path("set"));
+    let name = format!("rocm_profiler-{}-py3-none-linux_x86_64.whl", published::VERSION);
+    let wheel = t.path("set").join(name);
+    let mut members = unzip(&fs_err::read(&wheel).unwrap());
+    members.extend((0..MEMBERS).map(|number| (format!("a/{number}"), 0o100_644, Vec::new())));
+    fs_err::write(&wheel, zipped(&members)).unwrap();
+    let (said, peak) = run_with_peak(&t, &["check", "set"]);
+    assert_eq!(said.code, 1);
+    assert_has!(
+        said.stdout,
+        "…and 99990 more of RW107",
+        "100000 error   RW107 record-disagrees",
+        "200,000 errors in 7 packages"
+    );
+    // 208 MB with every finding.
+    assert!(peak < 160_000, "{peak} kB");
+    let json: serde_json::Value =
+        serde_json::from_str(&t.run("check set --format json").stdout).unwrap();
+    assert_eq!(json["errors"], 200_000);
+    assert!(json["findings"].as_array().unwrap().len() < 20_010);
+    // A list would have to name findings that are not known.
+    let refused = t.run("check set --write-accept known.toml");
+    assert_eq!(refused.code, 1);
+    let (_, refusal) = refused.stderr.split_once("error: ").unwrap();
+    insta::assert_snapshot!(refusal, @r#"
+    `rocm-profiler` has too many findings of RW107 for a list: 90000 more findings of this rule
+
+    hint: build the package again; or write an entry by hand with `rule = "RW107"` and `package = "rocm-profiler"`, and without `paths` and `says`, which accepts all of them
+    "#);
+    assert!(!t.path("known.toml").exists());
+    let entry = |rule: &str, more: &str| {
+        format!(
+            "[[accept]]\nrule = \"{rule}\"\npackage = \"rocm-profiler\"\n{more}reason = \"a test\"\nuntil = 2999-12-31\n"
+        )
+    };
+    let foreign = entry("foreign-file", "");
+    t.write("some.toml", foreign.clone() + &entry("RW107", "paths = [\"a/*\"]\n"));
+    assert_has!(t.run("check set --accept some.toml").refused(1), "90,000 errors");
+    t.write("all.toml", foreign + &entry("RW107", ""));
+    t.run("check set --accept all.toml").ok();
 }
