@@ -118,7 +118,6 @@ pub(crate) fn locked() -> Workplace {
 }
 
 #[test]
-#[ignore = "slow"]
 fn every_python_gets_the_newest_version_that_fits_it() {
     let workplace = tempting();
     let changes = workplace.deps(&["update"]).ok();

@@ -69,7 +69,6 @@ fn artifacts(name: &str) -> PathBuf {
 }
 
 #[test]
-#[ignore = "slow"]
 fn a_set_for_windows_is_what_windows_users_install() {
     let (artifacts, flags) = artifacts_and_flags("windows");
     let place = artifacts.parent().unwrap();

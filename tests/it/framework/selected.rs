@@ -48,7 +48,6 @@ fn the_selector_takes_the_device_wheel_of_the_machine() {
 }
 
 #[test]
-#[ignore = "slow"]
 fn device_wheels_follow_their_host_wheel() {
     let place = Place::new();
     let parts = place.tied_and_split();
