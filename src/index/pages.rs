@@ -1,7 +1,7 @@
 //! The pages of an index: the simple index, the page for `--find-links`, `SHA256SUMS` and `set.json`.
 //!
-//! Every page is a pure function of the set and its layout, without clock or random order, so the
-//! same set gives the same bytes.
+//! Every page is a pure function of the set, its layout and the address of its place, if that is known, without
+//! clock or random order, so the same set at the same place gives the same bytes.
 //!
 //! `html` renders those in HTML.
 
@@ -15,6 +15,7 @@ use super::{
     package_file::PackageFile,
     parse,
     set_json::{IndexView, SetJson, TOP},
+    urls::Urls,
 };
 use crate::location::encode_path;
 
@@ -89,27 +90,32 @@ pub fn is_index_page(path: &str, text: &str) -> bool {
     text.contains(MARK)
 }
 
-/// All pages of a set in the order of writing. `views` are the views of the set.
-pub fn pages<'a>(set: &'a SetJson, views: &'a [IndexView<'a>]) -> Vec<IndexPage<'a>> {
+/// All pages of a set in the order of writing. `views` are the views of the set; the install lines of the pages have
+/// `address`. `None` if it is not known: the directory of a set may be served anywhere.
+pub fn pages<'a>(
+    set: &'a SetJson,
+    views: &'a [IndexView<'a>],
+    address: Option<&'a Urls>,
+) -> Vec<IndexPage<'a>> {
     let mut all = Vec::new();
     let layouts = set.layouts();
     for view in views {
         for (project, files) in view.projects() {
             let path = format!("{}simple/{project}/index.html", view.top());
-            let render = move || project_page(view, set, project, files);
+            let render = move || project_page(view, set, project, files, address);
             all.push(IndexPage::new(path, Phase::Project, render));
         }
     }
     for view in views {
         let path = view.top() + "simple/index.html";
-        all.push(IndexPage::new(path, Phase::Root, move || root_page(view, set)));
+        all.push(IndexPage::new(path, Phase::Root, move || root_page(view, set, address)));
         // A find-links page stands beside the files of each layout. The bucket's own indexer replaces every
         // `index.html` of a run by a list of the files beside it. This list then names the same files as our
         // page, and installers can use either.
         for layout in layouts.iter().copied() {
             let mut add = |directory: String, name: &str| {
                 let path = format!("{directory}{name}.html");
-                let render = move || find_links_page(view, set, &directory);
+                let render = move || find_links_page(view, set, &directory, address);
                 all.push(IndexPage::new(path, Phase::Root, render));
             };
             add(layout.files().to_owned() + &view.top(), "index");
@@ -131,7 +137,7 @@ pub fn paths(set: &SetJson) -> Vec<String> {
     let mut all: Vec<String> = set.files.iter().map(|file| file.path.clone()).collect();
     let with_metadata = set.files.iter().filter(|file| file.metadata.is_some());
     all.extend(with_metadata.map(PackageFile::sidecar_path));
-    for page in pages(set, &set.views()) {
+    for page in pages(set, &set.views(), None) {
         all.extend(page.paths().map(str::to_owned));
     }
     all

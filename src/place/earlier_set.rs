@@ -160,7 +160,7 @@ pub(super) fn leftovers(
     let views = earlier.views();
     let packages = packages_of(known, listing)
         .flat_map(|package| [package.path.clone(), package.sidecar_path()]);
-    let pages = pages(&earlier, &views).into_iter().map(|page| page.path);
+    let pages = pages(&earlier, &views, None).into_iter().map(|page| page.path);
     let goes = |path: &String| listing.objects.contains_key(path) && !stay.contains(path.as_str());
     let mut removals = listing.removals_of_pages(pages.filter(goes).collect(), world)?;
     removals.extend(packages.filter(goes).map(|path| listing.removal(path)));

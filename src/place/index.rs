@@ -109,7 +109,7 @@ fn decide(
         Some(Item::here(format!("{path}{SIDECAR}"), Phase::Sidecar, bytes))
     });
     let mut items: Vec<Item> = sidecars.collect();
-    items.extend(Item::pages(&set, options.jobs, &world.stop)?);
+    items.extend(Item::pages(&set, site.public_urls(), options.jobs, &world.stop)?);
     let stale_pages = stale(listing, &items, &families);
     let mut removed = listing.removals_of_pages(stale_pages, world)?;
     removed.extend(orphans.into_iter().map(|path| listing.removal(path)));

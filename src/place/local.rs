@@ -202,7 +202,7 @@ fn remove_index(place: &SetPlace, root: &Path) -> Result<()> {
         return Ok(());
     };
     let mut removed = Vec::new();
-    for page in pages(&earlier, &earlier.views()) {
+    for page in pages(&earlier, &earlier.views(), None) {
         let file = root.join(&page.path);
         let is_ours = page.phase < Phase::Whole
             && read_text(&file).is_ok_and(|text| is_index_page(&page.path, &text));

@@ -241,6 +241,14 @@ impl SetPlace {
         self.local().is_some_and(|local| is_on_one_disk(local, root))
     }
 
+    /// The public URLs of a set in a bucket. A directory has the address of its server, which is not known.
+    pub(super) fn public_urls(&self) -> Option<&Urls> {
+        match &self.kind {
+            PlaceKind::Bucket(urls) => Some(urls),
+            PlaceKind::Directory(_) | PlaceKind::Web => None,
+        }
+    }
+
     /// The public URLs of the set.
     pub fn urls(&self) -> Result<Urls> {
         match &self.kind {

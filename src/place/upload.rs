@@ -133,7 +133,8 @@ impl Upload<'_> {
         }
         let set = set.with(others.files)?;
         if !options.is_part {
-            items.extend(Item::pages(&set, World::jobs(), &self.world.stop)?);
+            let address = self.place.public_urls();
+            items.extend(Item::pages(&set, address, World::jobs(), &self.world.stop)?);
         } else if set.identity.version.is_some() {
             // All parts of a set write the same `part.json`, so other bytes at the destination mean
             // another build, and are refused. Only a set that `build` described has a version. Other

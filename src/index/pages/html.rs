@@ -5,8 +5,9 @@
 //! ([629](https://peps.python.org/pep-0629/)) and metadata files
 //! ([658](https://peps.python.org/pep-0658/), [714](https://peps.python.org/pep-0714/)).
 //!
-//! A page does not know its own address, because a set can be copied. So its install lines end where
-//! the address belongs: a reader copies a line and pastes the address after it.
+//! The pages of a directory do not know their address, because it can be served anywhere. So their install lines end
+//! where the address belongs: a reader copies a line and pastes the address after it. The pages of a bucket have
+//! complete lines.
 //!
 //! Programs take every link of the pages below `simple/` for a project or a file. So what leads people
 //! from there to other pages is a form with a button.
@@ -22,6 +23,7 @@ use crate::{
         package_file::PackageFile,
         projects::{about, grouped},
         set_json::{IndexView, SetJson},
+        urls::Urls,
     },
     quantity::{many, size},
     run::{ArtifactGroup, Platform},
@@ -45,6 +47,7 @@ pub(super) fn project_page(
     set: &SetJson,
     project: &str,
     files: &[&PackageFile],
+    address: Option<&Urls>,
 ) -> String {
     let directory = format!("{}simple/{project}/", view.top());
     let mut list = String::new();
@@ -65,7 +68,7 @@ pub(super) fn project_page(
     let lead = format!(
         "{}{}",
         facts(files, set, &count_text(files), false),
-        install_block(requirement.as_deref(), Way::Index),
+        install_block(requirement.as_deref(), Way::Index, urls_of(view, address).as_ref()),
     );
     let head = Head {
         title: project.to_owned(),
@@ -103,7 +106,7 @@ pub fn directory_root(projects: &BTreeSet<String>) -> String {
 }
 
 /// `simple/index.html`.
-pub(super) fn root_page(view: &IndexView, set: &SetJson) -> String {
+pub(super) fn root_page(view: &IndexView, set: &SetJson, address: Option<&Urls>) -> String {
     let groups = grouped(view).into_iter().map(|(group, projects)| {
         let items = projects.iter().map(|(project, files)| {
             let name = escape(project);
@@ -122,7 +125,7 @@ pub(super) fn root_page(view: &IndexView, set: &SetJson) -> String {
         many(view.projects().count(), "project"),
         size(view.files.iter().map(|file| file.size).sum())
     );
-    let head = head(view, set, &count, Way::Index);
+    let head = head(view, set, &count, Way::Index, address);
     let directory = format!("{}simple/", view.top());
     let buttons = button(&find_links(view, &directory), "All packages");
     frame(&head, &buttons, &groups.collect::<String>())
@@ -133,7 +136,12 @@ pub(super) fn root_page(view: &IndexView, set: &SetJson) -> String {
 ///
 /// Its links have hashes and metadata attributes too, so that installers can resolve without
 /// downloading wheels. Yanked files are left out, because uv does not respect yanks on such pages.
-pub(super) fn find_links_page(view: &IndexView, set: &SetJson, directory: &str) -> String {
+pub(super) fn find_links_page(
+    view: &IndexView,
+    set: &SetJson,
+    directory: &str,
+    address: Option<&Urls>,
+) -> String {
     let families = set.families().into_iter().filter(|_| view.family.is_none());
     let links = families.map(|it| format!("<li><a href=\"{it}.html\">{it}</a></li>\n"));
     let families = match links.collect::<String>() {
@@ -156,7 +164,7 @@ pub(super) fn find_links_page(view: &IndexView, set: &SetJson, directory: &str) 
         add_files(&mut list, &files, directory, Detail::About);
     }
     let count = count_text(&of_listed.files) + &left_out;
-    let head = head(view, set, &count, Way::FindLinks);
+    let head = head(view, set, &count, Way::FindLinks, address);
     let pages = [("Index", "simple/"), ("SHA256SUMS", ""), ("set.json", "")].map(|(name, path)| {
         let path = match path {
             "" => name.to_owned(),
@@ -184,7 +192,7 @@ fn button(href: &str, name: &str) -> String {
 }
 
 /// What a page about a whole view says above its list.
-fn head(view: &IndexView, set: &SetJson, count: &str, way: Way) -> Head {
+fn head(view: &IndexView, set: &SetJson, count: &str, way: Way, address: Option<&Urls>) -> Head {
     let files = view.files.iter();
     let mut rocm = files.filter(|file| file.project.normalized() == "rocm");
     let version = rocm.next().map(|file| &file.version);
@@ -213,7 +221,7 @@ fn head(view: &IndexView, set: &SetJson, count: &str, way: Way) -> Head {
     let lead = format!(
         "{}{}{}",
         facts(&view.files, set, count, matches!(way, Way::FindLinks)),
-        install_block(requirement, way),
+        install_block(requirement, way, urls_of(view, address).as_ref()),
         targets_of_lines(view),
     );
     match version {
@@ -270,9 +278,18 @@ enum Way {
     FindLinks,
 }
 
-/// The command lines of a page, each of which ends where the address of the page belongs. Empty if
+/// The addresses of a view.
+fn urls_of(view: &IndexView, address: Option<&Urls>) -> Option<Urls> {
+    let urls = address?.clone().in_layout(view.layout);
+    Some(match &view.family {
+        Some(family) => urls.of_family(family),
+        None => urls,
+    })
+}
+
+/// The command lines of a page. Without an address, each ends where the address of the page belongs. Empty if
 /// there is nothing to install.
-fn install_block(requirement: Option<&str>, way: Way) -> String {
+fn install_block(requirement: Option<&str>, way: Way, urls: Option<&Urls>) -> String {
     let Some(requirement) = requirement else {
         return String::new();
     };
@@ -287,15 +304,20 @@ fn install_block(requirement: Option<&str>, way: Way) -> String {
         }
     };
     // Double quotes, because readers on Windows use them too, and `cmd` has no single quotes.
+    let address = match way {
+        Way::Index => urls.map(Urls::index),
+        Way::FindLinks => urls.map(Urls::find_links),
+    };
     let line = |command: &str, options: &str| {
-        let line = format!("{command} install \"{requirement}\" {options}");
+        let address = address.as_deref().unwrap_or_default();
+        let line = format!("{command} install \"{requirement}\" {options}{address}");
         format!("<pre>{}</pre>\n", escape(&line))
     };
-    format!(
-        "<p>To install, copy a line and paste {where_} at its end:</p>\n{}{}",
-        line("pip", pip),
-        line("uv pip", uv)
-    )
+    let how = match &address {
+        Some(_) => "copy a line:".to_owned(),
+        None => format!("copy a line and paste {where_} at its end:"),
+    };
+    format!("<p>To install, {how}</p>\n{}{}", line("pip", pip), line("uv pip", uv))
 }
 
 /// The targets to choose from, of which the install lines name the first.

@@ -15,7 +15,7 @@ fn flat(mut set: SetJson) -> SetJson {
 
 fn rendered(set: &SetJson) -> Vec<(String, String)> {
     let views = set.views();
-    let pages = pages(set, &views).into_iter();
+    let pages = pages(set, &views, None).into_iter();
     pages.map(|page| (page.path.clone(), page.body())).collect()
 }
 
@@ -24,7 +24,7 @@ fn the_pages_of_a_set_and_the_order_in_which_they_may_appear() {
     let set = samples::set();
     let mut lines = Vec::new();
     let views = set.views();
-    let pages = pages(&set, &views);
+    let pages = pages(&set, &views, None);
     for page in &pages {
         let key = directory_of(&page.path).unwrap_or("-");
         let kind = content_type(&page.path);
@@ -138,4 +138,35 @@ fn files_in_both_layouts_are_on_the_page_of_each() {
     index.html: dist/rocm-7.13.0.dev0%2Bab.tar.gz dist/rocm_sdk_core-7.13.0.dev0%2Bab-py3-none-linux_x86_64.whl torch-2.9.0-py3-none-any.whl
     simple/torch/index.html: ../../torch-2.9.0-py3-none-any.whl
     ");
+}
+
+/// A line to copy is complete where the address is known; a directory can be served anywhere.
+#[test]
+fn install_lines_have_the_address_of_a_bucket() {
+    let set = samples::set();
+    let urls: Urls = "https://bucket.s3.amazonaws.com/1-linux/python/".parse().unwrap();
+    let views = set.views();
+    let lines = |address| {
+        let pages = pages(&set, &views, address).into_iter();
+        let shown = ["dist/index.html", "simple/index.html", "simple/rocm/index.html"];
+        let pages = pages.filter(|page| shown.contains(&page.path.as_str()));
+        let lines = pages.flat_map(|page| {
+            let body = page.body();
+            let lines = body.lines().filter(|it| it.contains("<pre>") || it.contains("To install"));
+            lines.map(|line| format!("{}: {line}\n", page.path)).collect::<Vec<_>>()
+        });
+        lines.collect::<String>()
+    };
+    insta::assert_snapshot!(lines(Some(&urls)), @"
+    simple/rocm/index.html: <p>To install, copy a line:</p>
+    simple/rocm/index.html: <pre>pip install &quot;rocm==7.13.0.dev0+ab&quot; --index-url=https://bucket.s3.amazonaws.com/1-linux/python/simple/</pre>
+    simple/rocm/index.html: <pre>uv pip install &quot;rocm==7.13.0.dev0+ab&quot; --default-index=https://bucket.s3.amazonaws.com/1-linux/python/simple/</pre>
+    simple/index.html: <p>To install, copy a line:</p>
+    simple/index.html: <pre>pip install &quot;rocm==7.13.0.dev0+ab&quot; --index-url=https://bucket.s3.amazonaws.com/1-linux/python/simple/</pre>
+    simple/index.html: <pre>uv pip install &quot;rocm==7.13.0.dev0+ab&quot; --default-index=https://bucket.s3.amazonaws.com/1-linux/python/simple/</pre>
+    dist/index.html: <p>To install, copy a line:</p>
+    dist/index.html: <pre>pip install &quot;rocm==7.13.0.dev0+ab&quot; --no-index --find-links=https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html</pre>
+    dist/index.html: <pre>uv pip install &quot;rocm==7.13.0.dev0+ab&quot; --no-index --find-links=https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html</pre>
+    ");
+    assert!(lines(None).contains("--index-url=</pre>"), "{}", lines(None));
 }

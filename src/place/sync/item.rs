@@ -12,7 +12,7 @@ use crate::{
     error::{Result, Stop},
     index::pages::{IndexPage, Phase, content_type, pages},
     index::{
-        Layout,
+        Layout, Urls,
         package_file::{PackageFile, SIDECAR},
         set_json::SetJson,
     },
@@ -147,12 +147,13 @@ impl Item {
     /// a line for every file.
     pub(in crate::place) fn pages(
         set: &SetJson,
+        address: Option<&Urls>,
         jobs: NonZeroUsize,
         stop: &Stop,
     ) -> Result<Vec<Self>> {
         let views = set.views();
         let render = |page: &IndexPage| Ok(Self::page(page));
-        let items = parallel::map(&pages(set, &views), jobs, stop, render)?;
+        let items = parallel::map(&pages(set, &views, address), jobs, stop, render)?;
         Ok(items.into_iter().flatten().collect())
     }
 

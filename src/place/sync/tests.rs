@@ -43,7 +43,7 @@ fn items() -> Vec<Item> {
         items.extend(sidecar.map(|path| Item::here(path, Phase::Sidecar, METADATA)));
     }
     let views = set.views();
-    let mut pages = pages(&set, &views);
+    let mut pages = pages(&set, &views, None);
     pages.retain(|page| page.phase < Phase::Whole);
     items.extend(pages.iter().flat_map(Item::page));
     items.sort_by_key(|item| item.phase);

@@ -96,8 +96,19 @@ pub(crate) fn publish_in(
     packages: &Path,
     layout: Layout,
 ) -> Result<PublishedUpload> {
+    publish_at("https://bucket.s3.amazonaws.com/", store, directory, packages, layout)
+}
+
+/// Publishes in a bucket that a server has at this address.
+pub(crate) fn publish_at(
+    server: &str,
+    store: Box<dyn Store>,
+    directory: &str,
+    packages: &Path,
+    layout: Layout,
+) -> Result<PublishedUpload> {
     let world = quiet_world();
-    let urls = format!("https://bucket.s3.amazonaws.com/{directory}").parse()?;
+    let urls = format!("{server}{directory}").parse()?;
     let directory = &directory.parse()?;
     let destination = SetPlace::of_store(store.into(), directory, urls, &world.stop);
     let set = LocalSet::read(packages, PackageDirectories::Built, KnownPackages::new(), &world)?;

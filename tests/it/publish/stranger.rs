@@ -1,8 +1,13 @@
 //! Every install line that is printed, run as it is printed, on a machine whose default index is a
 //! stranger's: it has a `rocm` of a final version, which an installer prefers to a pre-release.
 
+use rocwheel::index::Layout;
+
 use super::{
-    Bench, Outcome, judge,
+    Bench, Outcome,
+    install::publish_at,
+    judge,
+    memory::MemoryStore,
     packages::{VERSION, wheel, whole_set},
     rocwheel,
 };
@@ -142,6 +147,30 @@ fn the_lines_of_a_page_ask_no_stranger_however_the_page_was_opened() {
         assert_eq!(lines.len(), 2, "{lines:?}");
         for line in lines {
             assert_has!(line, "rocm[libraries,devel,device-gfx942]==");
+            machine.installs(&line, VERSION);
+        }
+    }
+}
+
+/// A bucket has an address, so that its lines need nothing at their end.
+#[test]
+#[ignore = "slow"]
+fn the_lines_of_the_pages_of_a_bucket_ask_no_stranger() {
+    let machine = Machine::new();
+    let root = machine.bench.root.join("set");
+    whole_set(&root);
+    let bucket = MemoryStore::default();
+    let server = Server::start(Site::Keys(bucket.clone()));
+    let store = Box::new(bucket.clone());
+    publish_at(&server.url, store, "42-linux/python/", &root, Layout::Dist).unwrap();
+    let pages = "dist/ dist/index.html simple/ simple/rocm/ simple/index.html";
+    for page in pages.split(' ').step_by(long::rounds(5, 1)) {
+        let object = bucket.find(&format!("42-linux/python/{page}")).unwrap();
+        let html = String::from_utf8(object.bytes).unwrap();
+        let lines = lines_of_page(&html, "");
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        for line in lines {
+            assert_has!(line, "rocm[libraries,devel,device-gfx942]==", &server.url);
             machine.installs(&line, VERSION);
         }
     }

@@ -17,7 +17,7 @@ fn without_style(page: &str) -> String {
 }
 
 fn page_of(set: &SetJson) -> String {
-    find_links_page(&set.views()[0], set, set.layout().files())
+    find_links_page(&set.views()[0], set, set.layout().files(), None)
 }
 
 proptest::proptest! {
@@ -38,7 +38,7 @@ fn a_project_page_carries_all_that_installers_read() {
     let set = samples::set();
     let view = &set.views()[0];
     let (project, files) = view.projects().nth(1).unwrap();
-    let page = without_style(&project_page(view, &set, project, files));
+    let page = without_style(&project_page(view, &set, project, files, None));
     insta::assert_snapshot!(page, @r#"
     <!DOCTYPE html>
     <html lang="en">
@@ -83,7 +83,7 @@ fn a_project_page_carries_all_that_installers_read() {
 
 #[test]
 fn a_root_page_lists_projects() {
-    insta::assert_snapshot!(main_of(&root_page(&samples::set().views()[0], &samples::set())), @r#"
+    insta::assert_snapshot!(main_of(&root_page(&samples::set().views()[0], &samples::set(), None)), @r#"
     <nav>
     <form action="../dist/index.html"><button>All packages</button></form>
     </nav>
@@ -114,7 +114,7 @@ fn a_hostile_name_stays_in_its_place() {
     let set = flat(samples::hostile());
     let view = &set.views()[0];
     let (project, files) = view.projects().next().unwrap();
-    insta::assert_snapshot!(main_of(&project_page(view, &set, project, files)), @r#"
+    insta::assert_snapshot!(main_of(&project_page(view, &set, project, files, None)), @r#"
     <nav>
     <form action="../"><button>All projects</button></form>
     <form action="../../index.html"><button>All packages</button></form>
@@ -210,7 +210,7 @@ fn a_page_says_where_its_set_comes_from() {
     </body>
     </html>
     "#);
-    let root = root_page(view, &set);
+    let root = root_page(view, &set, None);
     let header = root.split("<header>").nth(1).unwrap().split("</header>").next();
     insta::assert_snapshot!(header.unwrap(), @r#"
     <nav>
