@@ -13,13 +13,14 @@ use super::{
     fetch::{FetchSettings, RunChoice},
 };
 use crate::{
+    atomic::StagedDir,
     error::{Context as _, Hint as _, Invalid, Result, anyhow},
     index::Urls,
     install::{
         self, Action, Emit, Environment, InstallOrigin, Installer, RuntimeVariables, SitePackages,
         TargetWish,
     },
-    place::{OfferedSet, PlaceArg, SetPlace},
+    place::{OfferedSet, PlaceArg, ServedDigests, SetPlace},
     policy::DistNames,
     run::ArtifactGroup,
     target::{Target, TargetPattern, split_list},
@@ -105,7 +106,7 @@ pub struct InstallArgs {
     /// Print what would be installed, and change nothing
     #[arg(long, short = 'n')]
     dry_run: bool,
-    /// Print the exact pins with their digests in this form, and install nothing
+    /// Print the exact pins in this form, and install nothing
     #[arg(long, value_name = "FORM", conflicts_with = "dry_run")]
     emit: Option<Emit>,
     #[command(flatten)]
@@ -116,6 +117,9 @@ pub struct InstallArgs {
     /// A server that has a directory for each host of a stream.
     #[arg(skip)]
     mirror: Option<Urls>,
+    /// Where the digests of files on servers are remembered.
+    #[arg(skip)]
+    served_digests: Option<PathBuf>,
     #[arg(skip)]
     machine: MachineArgs,
     #[arg(skip)]
@@ -145,17 +149,27 @@ impl FromStr for TargetChoice {
 
 pub fn run(args: &InstallArgs, world: &World) -> Result<()> {
     let environment = Environment::at(args.venv.as_deref().unwrap_or(".venv".as_ref()))?;
+    let mut memory = ServedDigests::open(args.served_digests.clone());
     if let Some(form) = args.emit {
         // Pins do not depend on what an environment has.
-        let plan = args.plan(&environment, Action::Create, world)?;
+        let (place, mut plan) = args.plan(&environment, Action::Create, world)?;
+        plan.take_digests(&place, &mut memory, None, world)?;
         return world.console.data(plan.emit(form, world)?);
     }
     if args.dry_run {
-        let plan = args.plan(&environment, environment.action()?, world)?;
+        let (_, plan) = args.plan(&environment, environment.action()?, world)?;
         return world.console.answer(&plan);
     }
     let lock = environment.lock()?;
-    let plan = args.plan(&environment, environment.action()?, world)?;
+    let (place, mut plan) = args.plan(&environment, environment.action()?, world)?;
+    // What has to be read for its digest is kept until it is installed, on the disk of the environment, which has
+    // room for it if any disk has.
+    let is_kept = plan.lacks_digests() && place.local().is_none();
+    let kept = is_kept.then(|| StagedDir::beside(environment.root())).transpose()?;
+    let directory = kept.as_ref().map(StagedDir::path);
+    if plan.take_digests(&place, &mut memory, directory, world)? {
+        plan.install_from(directory)?;
+    }
     let report = plan.carry_out(&environment, &lock, world)?;
     drop(lock);
     args.outputs.append(&[
@@ -175,6 +189,7 @@ impl InstallArgs {
     pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
         variables.fill(&mut self.mirror, "ROCWHEEL_STREAM_MIRROR")?;
         variables.fill_path(&mut self.venv, "VIRTUAL_ENV");
+        self.served_digests = variables.cache_file("served-digests.json");
         self.outputs.read_variables(variables)?;
         self.run.read_variables(variables)?;
         self.machine.read_variables(variables)?;
@@ -244,7 +259,7 @@ impl InstallArgs {
         environment: &Environment,
         action: Action,
         world: &World,
-    ) -> Result<install::Plan> {
+    ) -> Result<(SetPlace, install::Plan)> {
         let earlier = self.earlier(environment);
         let mut request = self.request()?;
         if request.version.is_none() {
@@ -252,10 +267,6 @@ impl InstallArgs {
         }
         let (place, mut offered) = self.open_source(earlier.as_ref(), world)?;
         let rocm = source::choose(&request, &place, &mut offered, world)?;
-        if let (Some((rocm, _)), Some(_)) = (&rocm, &request.dependencies) {
-            // Another index could have files of the same name and version.
-            place.take_digests(&mut offered, &rocm.version, &world.stop)?;
-        }
         if rocm.is_some() && !self.no_check {
             check::ensure_installable(&place, offered.is_described, &self.accept, world)?;
         }
@@ -293,7 +304,7 @@ impl InstallArgs {
         if let (Action::Update, Some(wanted)) = (action, &self.python) {
             install::ensure_python(&environment.python(), wanted)?;
         }
-        install::plan(
+        let plan = install::plan(
             &request,
             install::Facts {
                 offered: &offered,
@@ -307,7 +318,8 @@ impl InstallArgs {
                 python: self.python.clone(),
                 installer,
             },
-        )
+        )?;
+        Ok((place, plan))
     }
 }
 

@@ -1,9 +1,6 @@
-//! Carries out a [`Plan`], or prints its pins in the forms of other tools.
+//! Carries out a [`Plan`].
 
-use std::{
-    fmt::{self, Write as _},
-    path::Path,
-};
+use std::{fmt, path::Path};
 
 use fs_err as fs;
 use itertools::Itertools as _;
@@ -16,7 +13,7 @@ use super::{
     installer::{self, CommandLine, Installer, words},
     origin::InstallOrigin,
     plan::Plan,
-    requirements::{Pinned, Requirements},
+    requirements::Requirements,
     runtime::RuntimeVariables,
     site_packages::SitePackages,
 };
@@ -67,12 +64,11 @@ fn measure(environment: &Path) -> u64 {
         .sum()
 }
 
-/// A form of pins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Emit {
-    /// requirements.txt, for `pip install -r` and `uv pip install -r`
+/// In which form an installer says what it would install.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ResolvedForm {
+    /// A requirements file of uv, or a report of pip.
     Requirements,
-    /// pylock.toml (PEP 751)
     Pylock,
 }
 
@@ -136,8 +132,13 @@ impl Plan {
             exact.clone()
         } else {
             let python = self.own_python.to_string_lossy();
-            let resolved =
-                self.resolve(work.path(), Some(&python), Emit::Requirements, Some(lock), world)?;
+            let resolved = self.resolve(
+                work.path(),
+                Some(&python),
+                ResolvedForm::Requirements,
+                Some(lock),
+                world,
+            )?;
             self.read_resolved(&resolved)?
         };
         // `Change::undo` has to know the names of the packages before their first file is written.
@@ -232,55 +233,6 @@ impl Plan {
         }
     }
 
-    /// The pins in another form, without an environment.
-    pub fn emit(&self, form: Emit, world: &World) -> Result<String> {
-        match (&self.exact, form) {
-            (Some(exact), Emit::Requirements) => return Ok(exact.to_string()),
-            (Some(exact), Emit::Pylock) => return self.pylock(exact),
-            (None, _) => {}
-        }
-        let work = tempfile::tempdir()?;
-        let resolved = self.resolve(work.path(), self.python.as_deref(), form, None, world)?;
-        match form {
-            Emit::Requirements => Ok(self.read_resolved(&resolved)?.to_string()),
-            Emit::Pylock => Ok(resolved),
-        }
-    }
-
-    /// The files of ROCm as a pylock.toml.
-    fn pylock(&self, exact: &Requirements) -> Result<String> {
-        let mut text = String::from("lock-version = \"1.0\"\ncreated-by = \"rocwheel\"\n");
-        for package in &exact.packages {
-            let Pinned { project, version, .. } = package;
-            writeln!(text, "\n[[packages]]\nname = \"{project}\"\nversion = \"{version}\"")?;
-            let mut sdist = String::new();
-            let mut wheels = String::new();
-            for file in self.files.iter().filter(|file| file.project == *project) {
-                let name = &file.name;
-                let url = &file.url;
-                let Some(sha256) = file.sha256 else {
-                    let source = &self.source;
-                    let refusal = format!("`{source}` does not say the SHA-256 of `{name}`");
-                    return Err(anyhow!(No(refusal)))
-                        .hint("pass `--emit requirements`, or a set with a `set.json`");
-                };
-                let row = format!(
-                    "{{ name = \"{name}\", url = \"{url}\", hashes = {{ sha256 = \"{sha256}\" }} }}"
-                );
-                if Path::new(name).extension().is_some_and(|extension| extension == "whl") {
-                    writeln!(wheels, "    {row},")?;
-                } else {
-                    sdist = format!("sdist = {row}\n");
-                }
-            }
-            text.push_str(&sdist);
-            if !wheels.is_empty() {
-                write!(text, "wheels = [\n{wheels}]\n")?;
-            }
-        }
-        Ok(text)
-    }
-
     /// Runs a command of the plan. While the command runs, it holds the lock of the environment, also if this
     /// program is killed. `failure` says what the user reads if the command fails.
     fn run(
@@ -315,12 +267,22 @@ impl Plan {
         })
     }
 
+    /// Asks the installer what it would install into a new environment.
+    pub(super) fn resolve_without_environment(
+        &self,
+        form: ResolvedForm,
+        world: &World,
+    ) -> Result<String> {
+        let work = tempfile::tempdir()?;
+        self.resolve(work.path(), self.python.as_deref(), form, None, world)
+    }
+
     /// Asks the installer what it would install, with the digest of each file.
     fn resolve(
         &self,
         work: &Path,
         python: Option<&str>,
-        form: Emit,
+        form: ResolvedForm,
         lock: Option<&Lock>,
         world: &World,
     ) -> Result<String> {
@@ -334,15 +296,15 @@ impl Plan {
         match self.installer {
             Installer::Uv => {
                 let format = match form {
-                    Emit::Requirements => "requirements.txt",
-                    Emit::Pylock => "pylock.toml",
+                    ResolvedForm::Requirements => "requirements.txt",
+                    ResolvedForm::Pylock => "pylock.toml",
                 };
                 answer = file(format);
                 line = self.installer.verb("compile", python);
                 line.extend(words("--generate-hashes --no-header --no-annotate --quiet"));
                 line.extend(["--format", format, "--output-file"].map(str::to_owned));
             }
-            Installer::Pip if form == Emit::Pylock => {
+            Installer::Pip if form == ResolvedForm::Pylock => {
                 return Err(anyhow!("only uv writes a `pylock.toml` with packages of others"))
                     .hint("install uv, or pass `--emit requirements`");
             }
@@ -366,7 +328,7 @@ impl Plan {
     }
 
     /// Reads what an installer resolved, and compares it with what the source promises.
-    fn read_resolved(&self, resolved: &str) -> Result<Requirements> {
+    pub(super) fn read_resolved(&self, resolved: &str) -> Result<Requirements> {
         let mut requirements = match self.installer {
             Installer::Uv => Requirements::parse(resolved),
             Installer::Pip => Requirements::of_report(resolved),

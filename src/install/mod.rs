@@ -10,6 +10,7 @@
 
 mod act;
 mod diagnosis;
+mod emit;
 mod environment;
 mod installed_package;
 mod installer;
@@ -23,8 +24,9 @@ mod site_packages;
 mod tests;
 
 pub use self::{
-    act::{Emit, Report},
+    act::Report,
     diagnosis::{Diagnosis, broken, diagnose},
+    emit::Emit,
     environment::{Action, Environment},
     installer::{Installer, command, ensure_pip, ensure_python, run},
     origin::InstallOrigin,

@@ -1,7 +1,11 @@
 //! [`Plan`]: everything that an install will do, decided before anything is touched. It is what
 //! `--dry-run` prints.
 
-use std::{collections::BTreeSet, fmt, path::PathBuf};
+use std::{
+    collections::BTreeSet,
+    fmt,
+    path::{Path, PathBuf},
+};
 
 use itertools::Itertools as _;
 use serde::Serialize;
@@ -16,9 +20,10 @@ use super::{
     select::{self, RocmSelection, no},
 };
 use crate::{
+    console::World,
     error::Result,
     index::is_ours,
-    place::{OfferedFile, OfferedSet},
+    place::{OfferedFile, OfferedSet, PackageSource, ServedDigests, SetPlace, urls_of_directory},
     policy::DistNames,
     run::ArtifactGroup,
     target::Target,
@@ -72,6 +77,8 @@ pub struct Plan {
     pub(super) pins: Vec<Pinned>,
     /// The arguments that say where packages are.
     pub(super) sources: Vec<String>,
+    #[serde(skip)]
+    pub(super) places: Vec<PackageSource>,
     /// The files of ROCm that are installed, as far as the source tells.
     pub files: Vec<OfferedFile>,
     /// The packages that are installed again although the environment has them, because they are stubs or
@@ -130,10 +137,9 @@ pub fn plan(request: &Request, facts: Facts<'_>) -> Result<Plan> {
     // The version of a package of others, such as setuptools, is chosen by the installer. Without such a package
     // no installer has to be asked.
     let is_all_pinned = request.packages.is_empty() && exact.len() == projects.len();
-    // With a digest of each package, the other index can only supply what builds an sdist, such as setuptools.
-    // Without digests it could supply a package of ROCm, so it is left out.
-    let has_digests = exact.iter().all(|pin| !pin.digests.is_empty());
-    let base = request.dependencies.as_deref().filter(|_| has_digests);
+    // Before an installer runs, each package has a digest, so that the other index can only supply what builds an
+    // sdist, such as setuptools.
+    let base = request.dependencies.as_deref();
     Ok(Plan {
         schema: "rocwheel-install-plan-v3",
         source: offered.place.clone(),
@@ -142,6 +148,7 @@ pub fn plan(request: &Request, facts: Facts<'_>) -> Result<Plan> {
         exact: is_all_pinned
             .then(|| Requirements { sources: source_arguments(&places, base), packages: exact }),
         sources: source_arguments(&places, request.dependencies.as_deref()),
+        places,
         environment: facts.environment.root().to_owned(),
         own_python: facts.environment.python(),
         action: facts.action,
@@ -292,6 +299,39 @@ impl Plan {
         } else {
             format!("{packages} for {}", self.targets.iter().format(", "))
         }
+    }
+
+    /// Whether the source does not say each digest.
+    pub fn lacks_digests(&self) -> bool {
+        self.files.iter().any(|file| file.sha256.is_none())
+    }
+
+    /// Takes the digests that the source does not say. Returns whether `keep` has all files of ROCm now.
+    pub fn take_digests(
+        &mut self,
+        place: &SetPlace,
+        memory: &mut ServedDigests,
+        keep: Option<&Path>,
+        world: &World,
+    ) -> Result<bool> {
+        let is_kept = place.take_digests(&mut self.files, memory, keep, world)?;
+        let exact = self.exact.iter_mut().flat_map(|exact| &mut exact.packages);
+        for pin in self.pins.iter_mut().chain(exact).filter(|pin| pin.digests.is_empty()) {
+            let files = self.files.iter();
+            let files =
+                files.filter(|file| file.project == pin.project && file.version == pin.version);
+            pin.digests = files.filter_map(|file| file.sha256).collect();
+        }
+        Ok(is_kept)
+    }
+
+    /// Lets the installer take the packages of ROCm from a directory that has all of them.
+    pub fn install_from(&mut self, directory: Option<&Path>) -> Result<()> {
+        if let (Some(exact), Some(directory)) = (&mut self.exact, directory) {
+            let links = PackageSource::Links(urls_of_directory(directory)?.to_string());
+            exact.sources = source_arguments(&[links], self.origin.dependencies.as_deref());
+        }
+        Ok(())
     }
 
     /// A command for the interpreter of the environment.

@@ -13,6 +13,8 @@
 //! Each works like the index of git: an entry holds while the [`Proof`] of its file is the same. A cache saves
 //! work and decides nothing: without it, or with one that cannot be read, everything is found out again.
 //!
+//! A further one, `served-digests.json`, is in the cache directory of the user: the SHA-256 of files on servers.
+//!
 //! Facts about the objects of a bucket are no such cache. They are published with them, in `set.json`, and hold
 //! while the `ETag` of the object is the same.
 
@@ -116,6 +118,11 @@ impl<T: PartialEq + Serialize + DeserializeOwned, P: Proof> FileCache<T, P> {
     pub fn get(&self, name: &str, proof: P) -> Option<&T> {
         let entry = self.entries.get(name)?;
         (entry.proof == proof).then_some(&entry.facts)
+    }
+
+    /// What was known of the file that had this name, which may be another file now.
+    pub fn get_earlier(&self, name: &str) -> Option<&T> {
+        self.entries.get(name).map(|entry| &entry.facts)
     }
 
     /// Remembers what was found out about a file. The proof is the one from before its first byte was read: a

@@ -1,7 +1,7 @@
 //! [`OfferedSet`]: what a place offers to an installer, by its `set.json`, else by the pages of its
 //! index, else by its packages; and how pip and uv reach them.
 
-use std::io::{self, Read as _};
+use std::io::Read as _;
 
 use itertools::Itertools as _;
 use serde::Serialize;
@@ -12,15 +12,14 @@ use super::{
     set_place::{LONGEST_PAGE, PackageDirectories, PlaceKind, SetPlace, failure, none_if_missing},
 };
 use crate::{
-    digest::{Hasher, Sha256},
-    error::{Context as _, Error, Hint as _, No, Result, Stop, anyhow, hinted},
+    digest::Sha256,
+    error::{Context as _, Error, Hint as _, No, Result, anyhow, hinted},
     index::{
         Layout, Urls,
         package_file::{SIDECAR, identity, is_package},
         parse::{self, Address, FileClaim},
         set_json::SetJson,
     },
-    io::Tap,
     location::encode_path,
     parallel,
     quantity::shell_word,
@@ -119,6 +118,11 @@ impl PackageSource {
 }
 
 impl OfferedFile {
+    /// Where it is in the store of the place, or on another server.
+    pub(super) fn address(&self) -> &Address {
+        &self.address
+    }
+
     /// Whether it may be installed on a platform.
     pub fn is_for(&self, platform: Platform) -> bool {
         match self.name.parse::<PackageFilename>().ok().and_then(|name| name.tag) {
@@ -272,28 +276,6 @@ impl SetPlace {
         }
     }
 
-    /// Takes the digests of the files of one version, if the place is a directory that does not say them.
-    pub fn take_digests(
-        &self,
-        offered: &mut OfferedSet,
-        version: &Version,
-        stop: &Stop,
-    ) -> Result<()> {
-        let Some(root) = self.local() else {
-            return Ok(());
-        };
-        for file in &mut offered.files {
-            let path = self.below_set(&file.address.path);
-            if file.sha256.is_none() && file.version == *version {
-                let content = fs_err::File::open(root.join(&path))?;
-                let mut hasher = Hasher::default();
-                io::copy(&mut Tap::new(content, stop, &|_| ()), &mut hasher)?;
-                file.sha256 = Some(hasher.finish().0);
-            }
-        }
-        Ok(())
-    }
-
     /// Adds the files of a project to what an index offers. Other places have told all their files.
     pub fn offer_project(&self, offered: &mut OfferedSet, project: &str) -> Result<()> {
         let OfferForm::Index { path, .. } = &offered.form else {
@@ -353,18 +335,21 @@ impl SetPlace {
                     return named_metadata(&sidecar, &file.name);
                 }
             }
-            let check = || {
-                let place = shell_word(&self.to_string());
-                format!("`rocwheel check {place}` says whether the set is complete")
-            };
             let listed = self.package(&file.name, address)?;
-            let package = listed.context("it is gone").map_err(|error| hinted(error, check()))?;
+            let package =
+                listed.context("it is gone").map_err(|error| hinted(error, self.check_hint()))?;
             let metadata = package.metadata();
             // How the reading failed says more than what is wrong with a half of the metadata.
             package.outcome()?;
             named_metadata(&metadata?, &file.name)
         };
         read().with_context(|| format!("failed to read the metadata of `{}`", file.name))
+    }
+
+    /// The hint for a file that is named and not there.
+    pub(super) fn check_hint(&self) -> String {
+        let place = shell_word(&self.to_string());
+        format!("`rocwheel check {place}` says whether the set is complete")
     }
 
     fn offered_set(

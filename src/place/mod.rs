@@ -5,12 +5,14 @@
 //! | `place_arg` `set_place` `directory_url` `stored_package` | parses and opens a place, says its addresses, and lists its packages |
 //! | `read_packages` `local` | reads packages that have changed, and the set of a directory |
 //! | `read_index` `install_source` `offered_versions` | says what pages claim, where installers find packages, and which versions are there |
+//! | `first_use` | takes the digests that a place does not say |
 //! | `sync` | compares a place with the objects that it is to have, and writes the difference |
 //! | `upload` `index` `products` `mirror` | these objects, for a set, an index, a release place, and a base index |
 //! | `earlier_set` | whether a set may take the place of the set that is there |
 
 mod directory_url;
 mod earlier_set;
+mod first_use;
 mod index;
 mod install_source;
 mod local;
@@ -27,6 +29,7 @@ mod upload;
 
 pub use self::{
     directory_url::urls_of_directory,
+    first_use::ServedDigests,
     index::{IndexOptions, Indexed, index, plan_index},
     install_source::{OfferedFile, OfferedSet, PackageSource},
     local::{LocalSet, because as refusal},

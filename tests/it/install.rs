@@ -2,6 +2,7 @@
 
 mod emitted;
 mod environments;
+mod first_use;
 mod judged;
 mod layouts;
 mod registries;

@@ -51,6 +51,14 @@ impl Variables<'_> {
         }
     }
 
+    /// A file in the directory for what programs may find out again. `None` if no variable names the directory.
+    pub fn cache_file(&self, name: &str) -> Option<PathBuf> {
+        let variable = if cfg!(windows) { "LOCALAPPDATA" } else { "XDG_CACHE_HOME" };
+        let of_user = || Some(PathBuf::from(self.get("HOME")?).join(".cache"));
+        let directory = self.get(variable).map(PathBuf::from).or_else(of_user)?;
+        Some(directory.join("rocwheel").join(name))
+    }
+
     /// Refuses what is no address of a proxy. The HTTP client ignores it without a word, and would connect directly.
     pub fn check_proxies(&self) -> Result<()> {
         for name in PROXIES {

@@ -136,3 +136,73 @@ fn a_prerelease_of_a_framework_in_a_stable_stream_is_installed() {
         assert!(site(&t.path(installer)).join(info).is_dir(), "{installer}");
     }
 }
+
+/// A project with the block of `--emit uv`, which uv installs: from a directory, from a page and from an index.
+#[test]
+#[ignore = "slow"]
+fn a_project_takes_rocm_from_its_index_and_the_rest_from_the_usual_one() {
+    let t = sandbox();
+    // Outside of the sandbox, whose path is replaced in what programs print.
+    let outside = tempfile::tempdir().unwrap();
+    let place = outside.path().join("place");
+    copy_tree(&sample().place(), &place);
+    let torch = format!("2.13.0+rocm{VERSION}");
+    wheel(&place.join("dist"), "torch", &torch, &format!("Requires-Dist: rocm=={VERSION}\n"));
+    t.run(&format!("index {}", place.display())).ok();
+    // What a user of the public registry would get.
+    let registry = t.path("registry");
+    wheel(&registry, "torch", "2.99.0", "");
+    wheel(&registry, "rocm", "9.9.9", "");
+    let server = Server::start(Site::Directory(place.clone()));
+    let page = format!("{}dist/index.html", server.url);
+    for (number, source) in [text(&place), &server.url, &page].into_iter().enumerate() {
+        let more = "--target gfx942 --package torch";
+        let block = emitted(&t, source, "uv", more);
+        assert_has!(
+            block,
+            "\"torch==2.13.0+rocm",
+            "[tool.uv.sources]",
+            "rocm-sdk-core = { index = \"rocm\" }"
+        );
+        let project = format!("project{number}");
+        let head = "[project]\nname = \"p\"\nversion = \"1\"\nrequires-python = \">=3.10\"\n";
+        let body = block.replace("[project]\n", head);
+        t.write(&format!("{project}/pyproject.toml"), body);
+        uv(&t, &format!("sync --quiet --project {project} --find-links {}", text(&registry)));
+        let environment = t.path(&project).join(".venv");
+        assert_installed(&environment, &["gfx942"]);
+        let info = format!("torch-{torch}.dist-info");
+        assert!(site(&environment).join(info).is_dir(), "{source}");
+    }
+}
+
+/// pip, asked for what would bring the torch of another index.
+#[test]
+#[ignore = "slow"]
+fn constraints_keep_the_torch_of_rocm() {
+    let t = sandbox();
+    let place = t.path("place");
+    copy_tree(&sample().place(), &place);
+    let torch = format!("2.13.0+rocm{VERSION}");
+    wheel(&place.join("dist"), "torch", &torch, "");
+    t.run("index place").ok();
+    wheel(&t.path("registry"), "torch", "2.99.0", "");
+    wheel(&t.path("registry"), "model", "1.0", "Requires-Dist: torch>=2\n");
+    let constraints = emitted(&t, "place", "constraints", "--target gfx942 --package torch");
+    assert_has!(constraints, &format!("torch=={torch}\n"), &format!("rocm-sdk-core=={VERSION}\n"));
+    t.write("constraints.txt", constraints);
+    t.write("requirements.txt", "model\n");
+    uv(&t, "venv --quiet --seed plain");
+    let links = "--no-index --find-links registry --find-links place/dist";
+    for (program, line) in [
+        ("uv", "pip install --quiet --no-config --python plain"),
+        ("plain/bin/python", "-m pip install --quiet"),
+    ] {
+        let program = if program == "uv" { tool("uv") } else { t.path(program) };
+        let mut command = Command::new(program);
+        let words = format!("{line} {links} -r requirements.txt -c constraints.txt");
+        command.args(words.split(' ')).current_dir(t.path("")).env_remove("VIRTUAL_ENV");
+        succeed(command.env("UV_CACHE_DIR", t.path("cache")));
+        assert!(site(&t.path("plain")).join(format!("torch-{torch}.dist-info")).is_dir());
+    }
+}
