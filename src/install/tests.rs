@@ -4,7 +4,11 @@ use itertools::Itertools as _;
 
 use super::{installer::source_arguments, requirements::Requirements, select::with_device_code};
 use crate::{
-    error::render, place::PackageSource, target::Target, version::Version, wheel::Metadata,
+    error::render,
+    place::PackageSource,
+    target::Target,
+    version::Version,
+    wheel::{Metadata, PackageFilename},
 };
 
 fn version(text: &str) -> Version {
@@ -20,6 +24,15 @@ fn a_framework_belongs_to_the_version_of_rocm_that_it_names() {
     assert!(!tied("2.10.0+rocm7.13.0rc1", "7.13.0rc12"));
     assert!(!tied("2.12.0+rocm7.15.0a20260728", "10.1.0a20260811"));
     assert!(!tied("2.12.0", "7.13.0"));
+
+    let wheel = "torch-2.14.0+git5e015018.rocm10.2.asan.36142888996-cp312-cp312-linux_x86_64.whl";
+    let asan = wheel.parse::<PackageFilename>().unwrap().version.to_string();
+    assert!(tied(&asan, "10.2.0+asan.36142888996"));
+    assert!(tied("2.14.0+rocm10.1.0rc3.asan", "10.1.0rc3+asan.5"));
+    for other in ["10.2.0", "10.2.0+asan", "10.2.0+asan.361428889967", "10.1.0+asan.36142888996"] {
+        assert!(!tied(&asan, other), "{other}");
+    }
+    assert!(!tied("2.14.0+rocm10.2.0", "10.2.0+asan.36142888996"));
 }
 
 #[test]

@@ -17,29 +17,41 @@ impl Version {
         pre.map(|it| it.number)
     }
 
-    /// The version of ROCm that a framework is for: `7.14.0rc1` of `2.12.0+rocm7.14.0rc1`. If that ROCm is a
-    /// build of one commit, its version has only the beginning of the commit.
+    /// Whether it is an `asan` build, which has been made to find errors of memory: `10.2.0+asan.36142888996`.
+    fn is_asan(&self) -> bool {
+        self.0.local().first().is_some_and(|it| it.to_string() == "asan")
+    }
+
+    /// The version of ROCm that a framework is for: `7.14.0rc1` of `2.12.0+rocm7.14.0rc1`, and
+    /// `10.2+asan.36142888996` of `2.14.0+rocm10.2.asan.36142888996`. If that ROCm is a build of one commit, its
+    /// version has only the beginning of the commit.
     pub fn of_rocm(&self) -> Option<Self> {
         let version = self.to_string();
         let (_, rocm) = version.split_once('+')?.1.split_once("rocm")?;
-        let marks = [".dev0.", ".bkc."];
-        let with_local = marks.iter().find_map(|mark| {
-            let (public, local) = rocm.split_once(mark)?;
-            Some(match *mark {
-                ".bkc." => format!("{public}+bkc.{local}"),
-                _ => format!("{public}.dev0+{local}"),
-            })
-        });
+        // A version cannot have a second `+`, so builds write `.` for the `+` of ROCm's version.
+        let with_local = [(".dev0.", ".dev0+"), (".bkc.", "+bkc."), (".asan.", "+asan.")]
+            .into_iter()
+            .find(|(mark, _)| rocm.contains(mark))
+            .map(|(mark, written)| rocm.replacen(mark, written, 1))
+            .or_else(|| Some(format!("{}+asan", rocm.strip_suffix(".asan")?)));
         with_local.as_deref().unwrap_or(rocm).parse().ok()
     }
 
     /// Whether this version of a framework was built for a version of ROCm. A framework of a build of one
-    /// commit names the beginning of the commit.
+    /// commit names the beginning of the commit, and a framework of an `asan` build may name only that word.
     pub fn is_for_rocm(&self, rocm: &Self) -> bool {
-        self.of_rocm().is_some_and(|named| {
-            let beginning = named.to_string();
-            named == *rocm || (beginning.contains('+') && rocm.to_string().starts_with(&beginning))
-        })
+        let Some(named) = self.of_rocm() else {
+            return false;
+        };
+        let [named_public, public] = [&named, rocm].map(|it| it.0.clone().without_local());
+        let [named_local, local] = [&named, rocm].map(|it| it.0.local().iter().join("."));
+        let is_rest_free = |rest: &str| match rest {
+            "" => true,
+            _ if named_local.is_empty() => false,
+            // One number of a build may begin with another one, so the word must end here.
+            _ => named.0.is_dev() || rest.starts_with('.'),
+        };
+        named_public == public && local.strip_prefix(&named_local).is_some_and(is_rest_free)
     }
 }
 
@@ -101,6 +113,7 @@ impl PromotionGoal {
         match self {
             Self::Same => return Ok(from.clone()),
             _ if from.0.is_dev() => return Err(bound(from, "a commit")),
+            _ if from.is_asan() => return Err(bound(from, "an `asan` build")),
             _ if !from.0.local().is_empty() => {
                 return Err(bound(from, "a base of components under test"));
             }
@@ -144,6 +157,8 @@ mod tests {
             ("2.13.0+rocm10.1.0a20260811.bkc.20260813", "10.1.0a20260811+bkc.20260813"),
             ("2.9.0+git1a2b3c4d.rocm7.14.0", "7.14.0"),
             ("2.9.0+devrocm7.10.0.dev0-efed3c", "7.10.0.dev0+efed3c"),
+            ("2.14.0+git5e015018.rocm10.2.asan.36142888996", "10.2+asan.36142888996"),
+            ("2.14.0+rocm10.1.0rc3.asan", "10.1.0rc3+asan"),
         ] {
             assert_eq!(version(text).of_rocm(), Some(version(rocm)), "{text}");
         }
@@ -176,6 +191,7 @@ mod tests {
         let rows = [
             ("7.13.0.dev0+8027b7a1047feb27", "release"),
             ("10.1.0a20260811+bkc.20260814", "rc1"),
+            ("10.2.0+asan.36142888996", "post1"),
             ("7.14.0a20260811", "release"),
             ("7.14.0", "release"),
             ("7.14.0", "rc1"),
@@ -189,6 +205,7 @@ mod tests {
         insta::assert_snapshot!(said.join("\n"), @r#"
         7.13.0.dev0+8027b7a1047feb27 cannot be promoted: the version is bound to a commit
         10.1.0a20260811+bkc.20260814 cannot be promoted: the version is bound to a base of components under test
+        10.2.0+asan.36142888996 cannot be promoted: the version is bound to an `asan` build
         7.14.0a20260811 cannot become `release`: it becomes a release candidate first
         7.14.0 cannot become `release`: it is final already
         7.14.0 cannot become `rc1`: it is final already
