@@ -2,6 +2,7 @@
 
 mod installers;
 mod mirror;
+mod newest;
 pub(crate) mod registry;
 
 use self::registry::FakeRegistry;
