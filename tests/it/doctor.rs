@@ -1,6 +1,6 @@
 //! `doctor` on machines that have everything, or lack one thing, with servers of our own.
 
-mod environment;
+pub(crate) mod environment;
 mod layouts;
 
 use crate::support::prelude::*;

@@ -8,7 +8,7 @@ use crate::support::published::VERSION;
 const TORCH: &str = "2.9.0+rocm7.14.0";
 
 /// A `site-packages` directory without a Python.
-pub(super) struct Site {
+pub(crate) struct Site {
     place: TempDir,
 }
 
@@ -16,7 +16,7 @@ type Edit = fn(&mut Members);
 
 impl Site {
     /// The wheels of the sample, and a `rocm` that requires them.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::edited(&[])
     }
 
@@ -46,7 +46,7 @@ impl Site {
         Self { place: tempfile::tempdir().unwrap() }
     }
 
-    pub(super) fn root(&self) -> &Path {
+    pub(crate) fn root(&self) -> &Path {
         self.place.path()
     }
 
@@ -54,6 +54,14 @@ impl Site {
         let place = self.root().join(path);
         fs_err::create_dir_all(place.parent().unwrap()).unwrap();
         fs_err::write(place, bytes).unwrap();
+    }
+
+    /// Installs a wheel that was built by others.
+    pub(crate) fn unpack(&self, wheel: &Path) {
+        let members = unzip(&fs_err::read(wheel).unwrap()).into_iter();
+        for (path, _, bytes) in members.filter(|(path, ..)| !path.ends_with('/')) {
+            self.write(&path, &bytes);
+        }
     }
 
     fn remove(&self, path: &str) {

@@ -7,6 +7,7 @@ use super::{
     accepted::{Seen, is_mended},
     listed_by_loader, members, text,
 };
+use crate::doctor::environment::Site;
 use crate::judges::wheel_of_pypi;
 use crate::support::prelude::*;
 
@@ -22,8 +23,9 @@ enum Wanted {
 }
 
 /// The wheels, and the tags that auditwheel derives from their symbols.
-const WHEELS: [(&str, &str, Wanted); 8] = [
+const WHEELS: [(&str, &str, Wanted); 9] = [
     ("jax_rocm7_plugin", "manylinux_2_27_x86_64", Wanted::Always),
+    ("jax_rocm10_plugin", "manylinux_2_27_x86_64", Wanted::Always),
     ("torch_scatter_rocm", "manylinux_2_39_x86_64", Wanted::Always),
     ("pyg_lib_rocm", "manylinux_2_38_x86_64", Wanted::Always),
     ("torch_sparse_rocm", "manylinux_2_39_x86_64", Wanted::Always),
@@ -248,6 +250,33 @@ fn auditwheel(wheel: &Path) -> String {
     let said = String::from_utf8(said).unwrap();
     let said: Vec<&str> = said.split_whitespace().collect();
     said.join(" ")
+}
+
+#[test]
+#[ignore = "long"]
+fn long_the_bindings_of_amd_are_healthy() {
+    // They open the libraries of ROCm by name, and are in the namespace `rocm`, which no package of a set has.
+    let wheels =
+        ["rocm_bindings_core", "rocm_bindings_hip", "rocm_bindings_libraries"].map(wheel_of_pypi);
+    let set = published::sample().dist();
+    let mut check = command();
+    check.arg("check").arg(set).args(["--fail-on", "warning", "--with"]).args(&wheels);
+    let said = Outcome::of(check.output().unwrap()).ok();
+    assert_eq!(said.trim(), "OK, no problems in 7 packages");
+    let mut show = command();
+    show.args(["framework", "show"]).args(&wheels);
+    let said = Outcome::of(show.output().unwrap()).ok();
+    assert_eq!(said.matches("requires  rocm-bindings-core~=10.0.0.0\n").count(), 2, "{said}");
+    assert_lacks!(said, "RUNPATH", "    needs ");
+
+    let site = Site::new();
+    for wheel in &wheels {
+        site.unpack(wheel);
+    }
+    let mut doctor = command();
+    doctor.arg("doctor").arg(site.root()).args(["--target", "gfx942"]);
+    let said = Outcome::of(doctor.output().unwrap()).ok();
+    assert_has!(said, "nothing is wrong with 10 packages");
 }
 
 #[test]
