@@ -1,4 +1,5 @@
-//! The pages of an index: the simple index, the page for `--find-links`, `SHA256SUMS` and `set.json`.
+//! The pages of an index: the simple index, the page for `--find-links`, the page of the place that leads to both,
+//! `SHA256SUMS` and `set.json`.
 //!
 //! Every page is a pure function of the set, its layout and the address of its place, if that is known, without
 //! clock or random order, so the same set at the same place gives the same bytes.
@@ -9,9 +10,10 @@ mod html;
 
 use std::fmt::Write as _;
 
+use self::html::{LIST_OF_PAGES, find_links_page, place_page, project_page, root_page};
 pub use self::html::{directory_page, directory_root};
-use self::html::{find_links_page, project_page, root_page};
 use super::{
+    layout::Layout,
     package_file::PackageFile,
     parse,
     set_json::{IndexView, SetJson, TOP},
@@ -38,12 +40,14 @@ pub struct IndexPage<'a> {
     /// The path relative to the directory of the set: `simple/rocm/index.html`.
     pub path: String,
     pub phase: Phase,
+    /// Whether it stays away where another program has its page: it leads to pages that can be read without it.
+    pub gives_way: bool,
     render: Box<dyn Fn() -> String + Sync + 'a>,
 }
 
 impl<'a> IndexPage<'a> {
     fn new(path: impl Into<String>, phase: Phase, render: impl Fn() -> String + Sync + 'a) -> Self {
-        Self { path: path.into(), phase, render: Box::new(render) }
+        Self { path: path.into(), phase, gives_way: false, render: Box::new(render) }
     }
 
     pub fn body(&self) -> String {
@@ -90,6 +94,11 @@ pub fn is_index_page(path: &str, text: &str) -> bool {
     text.contains(MARK)
 }
 
+/// Whether a page is the one at the top of a place. It leads to the pages that name packages, and names none.
+pub fn is_place_page(text: &str) -> bool {
+    text.contains(MARK) && text.contains(LIST_OF_PAGES)
+}
+
 /// All pages of a set in the order of writing. `views` are the views of the set; the install lines of the pages have
 /// `address`. `None` if it is not known: the directory of a set may be served anywhere.
 pub fn pages<'a>(
@@ -125,6 +134,12 @@ pub fn pages<'a>(
                 add(layout.files().to_owned(), family.as_str());
             }
         }
+    }
+    // In the flat layout, the find-links page is there.
+    if layouts == [Layout::Dist] {
+        let render = move || place_page(set, views, address);
+        let page = IndexPage::new("index.html", Phase::Root, render);
+        all.push(IndexPage { gives_way: true, ..page });
     }
     all.push(IndexPage::new("SHA256SUMS", Phase::Root, || checksums(set)));
     all.push(IndexPage::new("set.json", Phase::Whole, || set.pretty()));

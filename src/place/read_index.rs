@@ -19,6 +19,7 @@ use crate::{
     index::{
         Layout,
         package_file::{SIDECAR, identity, is_of_others, is_ours, is_package, is_wheel},
+        pages::is_place_page,
         parse::Address,
         parse::{self, DirectoryKey, FileClaim, PageLink},
         set_json::SetJson,
@@ -209,7 +210,13 @@ impl PageReader<'_> {
             None => self.layout()?,
         };
         let page = |below: &str| place.path(&format!("{}{below}index.html", layout.files()));
-        self.pages(None, place.page.as_deref().unwrap_or(&page("")))?;
+        let named = match &place.page {
+            Some(named) if !place.text(named)?.is_some_and(|text| is_place_page(&text)) => {
+                Some(named)
+            }
+            _ => None,
+        };
+        self.pages(None, named.unwrap_or(&page("")))?;
         for family in self.families() {
             let ours = place.path(&format!("{}{family}.html", layout.files()));
             // TheRock's uploader makes only the page in the directory of the family.
@@ -324,7 +331,8 @@ impl PageReader<'_> {
             // The web server may generate a page that lists the directory.
             text = self.place.text(&self.place.path(""))?;
         }
-        if let Some(text) = text {
+        // The page at the top of a place stands for no other one that is missing.
+        if let Some(text) = text.filter(|text| !is_place_page(text)) {
             let listing = Listing::FindLinks.of(family);
             let links = parse::html_links(&text);
             if parse::is_directory_list(&text) {

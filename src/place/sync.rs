@@ -162,22 +162,27 @@ impl<'a> Sync<'a> {
         }
     }
 
-    fn compare(&self, changes: Changes, listing: &Listing<'_>) -> Result<Plan> {
+    fn compare(&self, mut changes: Changes, listing: &Listing<'_>) -> Result<Plan> {
         let place = self.place;
+        let reading = || format!("failed to read `{place}`");
+        let note = listing.give_way(&mut changes).with_context(reading)?;
         let mut items = changes.items;
         items.retain(|item| place.has_directory_keys() || !item.is_directory());
         items.sort_by(|one, other| (one.phase, &one.path).cmp(&(other.phase, &other.path)));
         let links = self.source.is_some_and(|it| place.is_on_disk_of(it));
         let replaces = self.existing == Existing::Replace;
-        let actions = listing
-            .actions(&items, replaces, links, &self.world.stop)
-            .with_context(|| format!("failed to read `{place}`"))?;
-        Ok(Plan {
+        let actions =
+            listing.actions(&items, replaces, links, &self.world.stop).with_context(reading)?;
+        let plan = Plan {
             place: place.to_string(),
             is_of_run: place.run_place().is_some(),
             steps: items.into_iter().zip(actions).collect(),
             removed: changes.removed,
-        })
+        };
+        if let Some(note) = note.filter(|_| plan.refusal().is_none()) {
+            self.world.console.note(note);
+        }
+        Ok(plan)
     }
 
     /// Writes everything, and reads it back.

@@ -15,6 +15,7 @@ mod parse;
 pub(crate) mod readers;
 mod repeat;
 mod stranger;
+mod top;
 mod turns;
 
 pub(crate) use crate::support::place::tree;

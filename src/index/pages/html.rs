@@ -180,6 +180,41 @@ pub(super) fn find_links_page(
     frame(&head, &nav, &list)
 }
 
+/// The beginning of the list of the page of a place; no other page has it.
+pub(super) const LIST_OF_PAGES: &str = "<ul id=\"pages\">\n";
+
+/// `index.html` at the top of a place, for people: what the set is, how it is installed, and where its pages are.
+/// It links to no package, so an installer that is given its address finds none.
+pub(super) fn place_page(set: &SetJson, views: &[IndexView], address: Option<&Urls>) -> String {
+    // The first view is the whole set.
+    let Some((whole, families)) = views.split_first() else {
+        return String::new();
+    };
+    let index = |view: &IndexView| view.top() + "simple/";
+    let item = |href: &str, name: &str, about: &str| {
+        format!("<li><a href=\"{href}\">{name}</a><p>{about}</p></li>\n")
+    };
+    let mut list = LIST_OF_PAGES.to_owned();
+    list += &item(&find_links(whole, ""), "All packages", "the page for <code>--find-links</code>");
+    list +=
+        &item(&index(whole), "Index", "for <code>--index-url</code>, with a page for each project");
+    list += &item("SHA256SUMS", "SHA256SUMS", "for <code>sha256sum --check</code>");
+    list += &item("set.json", "set.json", "what the set is, with the digest of each file");
+    list += "</ul>\n";
+    if !families.is_empty() {
+        list += "<h2>By family</h2>\n<ul>\n";
+        for view in families {
+            let page = find_links(view, "");
+            let name = view.family.as_ref().map_or("", ArtifactGroup::as_str);
+            let index = format!("<a href=\"{}\">index</a>", index(view));
+            let _ = writeln!(list, "<li><a href=\"{page}\">{name}</a>, {index}</li>");
+        }
+        list += "</ul>\n";
+    }
+    let head = head(whole, set, &count_text(&whole.files), Way::Place, address);
+    frame(&head, "", &list)
+}
+
 /// The link from a page to the find-links page of its view.
 fn find_links(view: &IndexView, directory: &str) -> String {
     let page = view.family.as_ref().map_or("index", ArtifactGroup::as_str);
@@ -199,7 +234,7 @@ fn head(view: &IndexView, set: &SetJson, count: &str, way: Way, address: Option<
     let version = version.filter(|version| rocm.all(|file| file.version == **version));
     let what = match way {
         Way::Index => "Python package index",
-        Way::FindLinks => "Python packages",
+        Way::FindLinks | Way::Place => "Python packages",
     };
     let platform = match set.identity.platform {
         Some(Platform::Linux) => Some("Linux"),
@@ -220,7 +255,7 @@ fn head(view: &IndexView, set: &SetJson, count: &str, way: Way, address: Option<
     };
     let lead = format!(
         "{}{}{}",
-        facts(&view.files, set, count, matches!(way, Way::FindLinks)),
+        facts(&view.files, set, count, !matches!(way, Way::Index)),
         install_block(requirement, way, urls_of(view, address).as_ref()),
         targets_of_lines(view),
     );
@@ -276,6 +311,8 @@ fn moment(time: &str) -> String {
 enum Way {
     Index,
     FindLinks,
+    /// From the index, to which the page leads.
+    Place,
 }
 
 /// The addresses of a view.
@@ -302,10 +339,13 @@ fn install_block(requirement: Option<&str>, way: Way, urls: Option<&Urls>) -> St
         Way::FindLinks => {
             ("the address of this page", "--no-index --find-links=", "--no-index --find-links=")
         }
+        Way::Place => {
+            ("the address of the <a href=\"simple/\">index</a>", "--index-url=", "--default-index=")
+        }
     };
     // Double quotes, because readers on Windows use them too, and `cmd` has no single quotes.
     let address = match way {
-        Way::Index => urls.map(Urls::index),
+        Way::Index | Way::Place => urls.map(Urls::index),
         Way::FindLinks => urls.map(Urls::find_links),
     };
     let line = |command: &str, options: &str| {

@@ -36,6 +36,7 @@ fn the_pages_of_a_set_and_the_order_in_which_they_may_appear() {
     Project simple/rocm-sdk-core/index.html ("simple/rocm-sdk-core/"): text/html; charset=utf-8
     Root simple/index.html ("simple/"): text/html; charset=utf-8
     Root dist/index.html ("dist/"): text/html; charset=utf-8
+    Root index.html ("./"): text/html; charset=utf-8
     Root SHA256SUMS ("-"): text/plain; charset=utf-8
     Whole set.json ("-"): application/json
     "#);

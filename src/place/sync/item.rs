@@ -14,6 +14,7 @@ use crate::{
     index::{
         Layout, Urls,
         package_file::{PackageFile, SIDECAR},
+        parse::is_directory_list,
         set_json::SetJson,
     },
     io::FileIdentity,
@@ -35,6 +36,8 @@ pub(in crate::place) struct Item {
     pub(in crate::place) copy: Option<CopySource>,
     /// Whether it replaces other bytes, although it is no page: it follows from a file that may change.
     pub(in crate::place) replaces: bool,
+    /// Whether it stays away where another program has its page ([`IndexPage::gives_way`]).
+    pub(in crate::place) gives_way: bool,
 }
 
 /// An object that goes.
@@ -69,6 +72,7 @@ impl Item {
             bytes: ItemBytes::OnDisk(on_disk, identity.filter(FileIdentity::has_inode)),
             copy: None,
             replaces: false,
+            gives_way: false,
         }
     }
 
@@ -82,6 +86,7 @@ impl Item {
             bytes: ItemBytes::Here(bytes),
             copy: None,
             replaces: false,
+            gives_way: false,
         }
     }
 
@@ -93,7 +98,8 @@ impl Item {
     pub(in crate::place) fn page(page: &IndexPage) -> Vec<Self> {
         // All pages are in memory until they are written, so without room to grow.
         let body = page.body().into_bytes().into_boxed_slice();
-        let item = Self::here(String::new(), page.phase, body);
+        let item =
+            Self { gives_way: page.gives_way, ..Self::here(String::new(), page.phase, body) };
         let paths = page.paths().map(|path| Self { path: path.to_owned(), ..item.clone() });
         paths.collect()
     }
@@ -137,6 +143,12 @@ impl Item {
 
     pub(super) fn is_page(&self) -> bool {
         self.phase >= Phase::Project
+    }
+
+    /// Whether a page that is there instead is a list that the bucket's own indexer wrote, and will write again.
+    /// A page that gives way must be sure of it: somebody may have written one with a few links himself.
+    pub(super) fn is_replaced_by_indexer(&self, page: &str) -> bool {
+        is_directory_list(page) && (!self.gives_way || page.contains("<time datetime=\""))
     }
 
     pub(in crate::place) fn is_directory(&self) -> bool {

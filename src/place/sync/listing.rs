@@ -2,14 +2,19 @@
 
 use std::{collections::HashMap, path::Path};
 
-use super::item::{Action, ExistingObject, Item, ItemBytes, Removal};
+use super::{
+    Changes,
+    item::{Action, ExistingObject, Item, ItemBytes, Removal},
+};
 use crate::{
     console::World,
     digest::Checksum,
     error::{Context as _, Result, Stop},
     index::{
+        PageLink,
+        package_file::is_package,
         pages::{Phase, is_index_page},
-        parse::{Address, is_directory_list},
+        parse::{self, Address, is_directory_list},
         set_json::TOP,
     },
     parallel,
@@ -84,11 +89,8 @@ impl<'a> Listing<'a> {
         world: &World,
     ) -> Result<Vec<Removal>> {
         let place = self.place;
-        let pages = parallel::try_map(&paths, place.requests(), &world.stop, |path| {
-            // The page of another program may have any encoding, and then it is none of ours.
-            let bytes = place.bytes(&Address::here(place.key(path)?.as_str()))?;
-            Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
-        })?;
+        let read = |path: &String| self.page(path);
+        let pages = parallel::try_map(&paths, place.requests(), &world.stop, read)?;
         let mut removals = Vec::new();
         for (path, page) in paths.into_iter().zip(pages) {
             match page {
@@ -104,6 +106,58 @@ impl<'a> Listing<'a> {
             }
         }
         Ok(removals)
+    }
+
+    /// The text of a page. `None` if it is gone since.
+    fn page(&self, path: &str) -> Result<Option<String>> {
+        let place = self.place;
+        // The page of another program may have any encoding, and then it is none of ours.
+        let bytes = place.bytes(&Address::here(place.key(path)?.as_str()))?;
+        Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    /// Leaves out a page that gives way to the one that is there: it lists packages that stay, or it is no page of a
+    /// set. A list of the bucket's own indexer is replaced, because the indexer writes it again. Returns what to say
+    /// about it.
+    pub(super) fn give_way(&self, changes: &mut Changes) -> Result<Option<String>> {
+        let mut items = changes.items.iter();
+        let Some(item) = items.find(|item| item.gives_way && !item.is_directory()) else {
+            return Ok(None);
+        };
+        let Some(listed) = self.objects.get(&item.path) else {
+            return Ok(None);
+        };
+        if self.has_bytes_of(item, listed) {
+            return Ok(None);
+        }
+        let Some(page) = self.page(&item.path)? else {
+            return Ok(None);
+        };
+        let key = self.place.key(&item.path)?;
+        let links = parse::html_links(&page);
+        let stays = |link: &PageLink| {
+            let address = parse::resolve(key.as_str(), &link.href);
+            let package = address.map(|address| self.place.below_set(&address.path));
+            package.is_ok_and(|path| {
+                let is_there = is_package(&path) && self.objects.contains_key(&path);
+                is_there && !changes.removed.iter().any(|removal| removal.path == path)
+            })
+        };
+        let is_ours = is_index_page(&item.path, &page);
+        let why = if links.iter().any(stays) {
+            "it lists packages that are there"
+        } else if is_ours && links.iter().any(|link| link.href == "set.json")
+            || item.is_replaced_by_indexer(&page)
+        {
+            return Ok(None);
+        } else if is_ours {
+            "it belongs to another index"
+        } else {
+            "another program wrote it"
+        };
+        let page = self.place.shown_in_full(&item.path);
+        changes.items.retain(|item| !item.gives_way);
+        Ok(Some(format!("`{page}` stays, because {why}: it does not lead to the pages of the set")))
     }
 
     /// Decides what to do with each item, in the order of the items.

@@ -90,8 +90,10 @@ fn files_go_before_sidecars_pages_and_roots() {
     new       3.35 KiB  simple/
     new       3.84 KiB  dist/index.html
     new       3.84 KiB  dist/
+    new       3.39 KiB  index.html
+    new       3.39 KiB  ./
     new          344 B  SHA256SUMS
-    12 new (1.20 GiB), 0 to replace (0 B), 0 there already (0 B)
+    14 new (1.20 GiB), 0 to replace (0 B), 0 there already (0 B)
     ");
 }
 

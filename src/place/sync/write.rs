@@ -18,7 +18,6 @@ use crate::{
     digest::Sha256,
     error::{Context as _, Error, No, Result, advise, bail, ensure, negative},
     index::pages::{Phase, content_type, directory_of},
-    index::parse::is_directory_list,
     io::{FileIdentity, Tap},
     location::Key,
     parallel,
@@ -244,7 +243,7 @@ impl Writer<'_> {
             return Ok(false);
         }
         let page = self.to.text(self.to.key(&item.path)?.as_str())?;
-        Ok(page.is_some_and(|page| is_directory_list(&page)))
+        Ok(page.is_some_and(|page| item.is_replaced_by_indexer(&page)))
     }
 
     /// Links a file to a place on the same disk. A file that changed since it was read, or that was

@@ -71,7 +71,7 @@ fn a_dry_run_says_what_would_happen_and_does_nothing() {
     check them, and publish only without errors
     write OUT/7-linux/python/dist/rocm-0.99.1.dev0.tar.gz
     write OUT/7-linux/python/set.json
-    24 objects in OUT, for s3://therock-ci-artifacts/7-linux/python/
+    25 objects in OUT, for s3://therock-ci-artifacts/7-linux/python/
     ");
     insta::assert_snapshot!(dry(&["--sample"]), @"
     take  amd-llvm_lib_generic.tar.xz
@@ -80,7 +80,7 @@ fn a_dry_run_says_what_would_happen_and_does_nothing() {
     check them, and publish only without errors
     write OUT/local-linux/python/dist/rocm-0.99.1.dev0.tar.gz
     write OUT/local-linux/python/set.json
-    24 objects in OUT
+    25 objects in OUT
     ");
     let archives = bucket.join("7-linux");
     insta::assert_snapshot!(dry(&["--artifact-dir", text(&archives)]), @"
@@ -90,6 +90,6 @@ fn a_dry_run_says_what_would_happen_and_does_nothing() {
     check them, and publish only without errors
     write OUT/local-linux/python/dist/rocm-0.99.1.dev0.tar.gz
     write OUT/local-linux/python/set.json
-    24 objects in OUT
+    25 objects in OUT
     ");
 }

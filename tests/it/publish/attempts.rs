@@ -83,7 +83,7 @@ fn a_later_attempt_replaces_the_set_of_an_earlier_one() {
     }
     // The same again, and in the other layout.
     let said = upload(&bench, "third", 3, "");
-    assert_has!(said.stderr, "10 of them unchanged");
+    assert_has!(said.stderr, "11 of them unchanged");
     build(&bench, "fourth", later, &["rocm-sdk-core"]);
     upload(&bench, "fourth", 4, "--layout flat").ok();
     let there = tree(&bench.root.join(PLACE));

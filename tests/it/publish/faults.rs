@@ -157,7 +157,7 @@ fn an_upload_that_did_not_arrive_is_no_success() {
     let (said, code, _) = upload(Fault::Forgets(wheel));
     insta::assert_snapshot!(without_figures(&said), @"
     error: failed to write to `memory:/42-linux/python`
-      caused by: 2 of 17 failed
+      caused by: 2 of 19 failed
       failed to read back `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`: no such object: `42-linux/python/dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`
       failed to read back `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl.metadata`: no such object: `42-linux/python/dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl.metadata`
     ");
@@ -209,8 +209,8 @@ fn of_two_uploads_at_once_the_same_is_fine_and_another_is_not() {
 fn an_upload_that_another_one_overtook_is_planned_again() {
     let (said, code, keys) = upload(Fault::CompletedBefore);
     // All but `set.json` is there already.
-    assert_eq!((said.as_str(), code), ("17 unchanged\n", 0));
-    assert_eq!(keys.len(), 18);
+    assert_eq!((said.as_str(), code), ("19 unchanged\n", 0));
+    assert_eq!(keys.len(), 20);
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn a_second_upload_changes_nothing_and_says_so() {
     let mut said: Vec<&str> = again.stderr.lines().collect();
     said.sort_unstable();
     insta::assert_snapshot!(said.join("\n"), @"
-    Published 13 objects in out/42-linux/python, 13 of them unchanged
+    Published 14 objects in out/42-linux/python, 14 of them unchanged
     Unchanged dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl: 1.00 KiB
     Unchanged dist/rocm_sdk_device_gfx942-7.13.0.dev0+ab.cd-py3-none-any.whl: 1.14 KiB
     Unchanged dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl: 1.04 KiB
@@ -111,11 +111,13 @@ fn every_object_has_its_type_and_its_cache_header() {
     assert_eq!(of_run.matches("; no-cache").count(), of_run.lines().count());
     let release = headers("release/");
     insta::assert_snapshot!(release, @r#"
+    "": text/html; charset=utf-8; no-cache
     "SHA256SUMS": text/plain; charset=utf-8; no-cache
     "dist/": text/html; charset=utf-8; no-cache
     "dist/index.html": text/html; charset=utf-8; no-cache
     "dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl": application/zip; public, max-age=31536000, immutable
     "dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl.metadata": text/plain; charset=utf-8; public, max-age=31536000, immutable
+    "index.html": text/html; charset=utf-8; no-cache
     "set.json": application/json; no-cache
     "simple/": text/html; charset=utf-8; no-cache
     "simple/index.html": text/html; charset=utf-8; no-cache

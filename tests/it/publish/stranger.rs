@@ -163,8 +163,8 @@ fn the_lines_of_the_pages_of_a_bucket_ask_no_stranger() {
     let server = Server::start(Site::Keys(bucket.clone()));
     let store = Box::new(bucket.clone());
     publish_at(&server.url, store, "42-linux/python/", &root, Layout::Dist).unwrap();
-    let pages = "dist/ dist/index.html simple/ simple/rocm/ simple/index.html";
-    for page in pages.split(' ').step_by(long::rounds(5, 1)) {
+    let pages = ["", "dist/", "dist/index.html", "simple/", "simple/rocm/", "simple/index.html"];
+    for page in pages.into_iter().step_by(long::rounds(5, 1)) {
         let object = bucket.find(&format!("42-linux/python/{page}")).unwrap();
         let html = String::from_utf8(object.bytes).unwrap();
         let lines = lines_of_page(&html, "");

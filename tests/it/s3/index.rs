@@ -33,10 +33,10 @@ fn an_index_of_a_bucket_follows_its_packages() {
     let plan = plan.ok();
     // The size of pages follows from the name of the server.
     let totals = plan.lines().last().unwrap();
-    assert_has!(totals, "3 new (", ", 12 to replace (", ", 3 there already (300 B)");
+    assert_has!(totals, "3 new (", ", 14 to replace (", ", 3 there already (300 B)");
     let made = index(&desk, &KEYS, "");
     insta::assert_snapshot!(made.stderr, @"
-    warning: this server drops the pages of directories, such as `42-linux/python/dist/`: install with `--find-links` and the address of the `index.html` beside the packages
+    warning: this server drops the pages of directories, such as `42-linux/python/`: install with `--find-links` and the address of the `index.html` beside the packages
          Indexed 4 files, 1 of them of others, 3.92 KiB, of 4 projects
     ");
     insta::assert_snapshot!(made.ok(), @"http://HOST/BUCKET/42-linux/python/simple/");

@@ -130,9 +130,9 @@ fn an_uploaded_set_installs_from_its_address() {
     let published = desk.upload("");
     assert_has!(
         published.stderr,
-        "warning: this server drops the pages of directories, such as `42-linux/python/dist/`: \
+        "warning: this server drops the pages of directories, such as `42-linux/python/`: \
          install with `--find-links` and the address of the `index.html` beside the packages",
-        "Published 18 objects in s3://BUCKET/42-linux/python, 0 of them"
+        "Published 20 objects in s3://BUCKET/42-linux/python, 0 of them"
     );
     assert_snapshot!(published.ok(), @"http://HOST/BUCKET/42-linux/python/simple/");
     let base = format!("http://127.0.0.1:{}/{}", desk.port, desk.bucket);
@@ -203,8 +203,8 @@ fn headers_that_another_program_changed_are_written_again() {
     let before = requests();
     desk.upload("--no-directory-pages").done();
     let after = requests();
-    // Three packages and seven pages take a request each, and `set.json` one more.
-    assert_eq!([0, 1, 2].map(|method| after[method] - before[method]), [11, 2, 0]);
+    // Three packages and eight pages take a request each, and `set.json` one more.
+    assert_eq!([0, 1, 2].map(|method| after[method] - before[method]), [12, 2, 0]);
 
     desk.run(index).done();
     put_headers(&desk, page, "text/html; charset=utf-8", "public, max-age=31536000, immutable");
@@ -213,7 +213,7 @@ fn headers_that_another_program_changed_are_written_again() {
     let before = requests();
     desk.run(index).done().says(r#""changed":0"#);
     let after = requests();
-    assert_eq!([0, 1, 2].map(|method| after[method] - before[method]), [8, 5, 0]);
+    assert_eq!([0, 1, 2].map(|method| after[method] - before[method]), [9, 5, 0]);
 }
 
 #[test]

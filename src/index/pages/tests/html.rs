@@ -271,6 +271,48 @@ fn the_pages_of_a_family_lead_to_each_other() {
 }
 
 #[test]
+fn the_page_of_a_place_leads_to_the_other_pages() {
+    let set = samples::document_of_families(&["gfx110X-all", "gfx94X-dcgpu"]);
+    let page = place_page(&set, &set.views(), None);
+    assert!(is_place_page(&page));
+    insta::assert_snapshot!(main_of(&page), @r#"
+    <h1>Python packages</h1>
+    <dl>
+    <div><dt>Packages</dt><dd>1 file, 1.18 MiB</dd></div>
+    </dl>
+    <p>To install, copy a line and paste the address of the <a href="simple/">index</a> at its end:</p>
+    <pre>pip install &quot;rocm-sdk-core==7.13.0.dev0+ab&quot; --index-url=</pre>
+    <pre>uv pip install &quot;rocm-sdk-core==7.13.0.dev0+ab&quot; --default-index=</pre>
+    </header>
+    <main>
+    <ul id="pages">
+    <li><a href="dist/index.html">All packages</a><p>the page for <code>--find-links</code></p></li>
+    <li><a href="simple/">Index</a><p>for <code>--index-url</code>, with a page for each project</p></li>
+    <li><a href="SHA256SUMS">SHA256SUMS</a><p>for <code>sha256sum --check</code></p></li>
+    <li><a href="set.json">set.json</a><p>what the set is, with the digest of each file</p></li>
+    </ul>
+    <h2>By family</h2>
+    <ul>
+    <li><a href="dist/gfx110X-all.html">gfx110X-all</a>, <a href="gfx110X-all/simple/">index</a></li>
+    <li><a href="dist/gfx94X-dcgpu.html">gfx94X-dcgpu</a>, <a href="gfx94X-dcgpu/simple/">index</a></li>
+    </ul>
+    </main>
+    </body>
+    </html>
+    "#);
+    let set = samples::document();
+    let page = place_page(&set, &set.views(), None);
+    let version = "<h1>ROCm 7.13.0.dev0+ab</h1>\n<p>Python packages for Linux</p>";
+    let targets = "For another GPU, write its name instead: <code>gfx1100</code>.";
+    assert!(page.contains(version) && page.contains(targets), "{page}");
+    for (path, body) in rendered(&set) {
+        assert_eq!(is_place_page(&body), path == "index.html", "{path}");
+    }
+    let flat = rendered(&flat(samples::set()));
+    assert!(!flat.iter().any(|(_, body)| is_place_page(body)));
+}
+
+#[test]
 fn an_empty_set_makes_a_page() {
     let empty = SetJson::new(Identity::default(), Vec::new()).unwrap();
     insta::assert_snapshot!(main_of(&page_of(&empty)), @r#"
