@@ -153,18 +153,24 @@ pub fn select(
             "name an index of ROCm, or a version with `--version`",
         ));
     }
-    let known = extras_of(metadata);
+    let platform = request.platform;
+    let all = extras_of(metadata);
+    let is_split = all.iter().any(|extra| target_of(extra).is_some());
+    let known: Vec<String> = all
+        .into_iter()
+        .filter(|extra| target_of(extra).is_none() || brings_any(metadata, extra, platform))
+        .collect();
     let targets_with_extra: Vec<Target> =
-        known.iter().filter_map(|extra| extra.strip_prefix(DEVICE)?.parse().ok()).collect();
+        known.iter().filter_map(|extra| target_of(extra)).collect();
     let mut family = None;
     let mut targets = Vec::new();
     // Without extras for device code, the code is inside the libraries, so a GPU chooses a family, if it chooses
     // anything.
-    if targets_with_extra.is_empty() {
+    if is_split {
+        targets = wanted_targets(request, &targets_with_extra, metadata)?;
+    } else {
         family = chosen_family(request, offered)?;
         ensure_for_family(request, metadata)?;
-    } else {
-        targets = wanted_targets(request, &targets_with_extra, metadata)?;
     }
     // The lines that `index`, `summary` and `pipeline` print have the same extras.
     let usual_extras = || {
@@ -194,14 +200,28 @@ pub fn select(
             format!("it has {}", known.join(", ")),
         ));
     }
-    let platform = request.platform.sys_platform();
     let extra_names = extras.iter().map(String::as_str).collect_vec();
     let projects = metadata
         .requirements()
-        .filter(|requirement| requirement.marker.may_hold_with(platform, &extra_names))
+        .filter(|requirement| {
+            requirement.marker.may_hold_with(platform.sys_platform(), &extra_names)
+        })
         .map(|requirement| requirement.name)
         .collect();
     Ok(RocmSelection { targets, extras, family, projects })
+}
+
+/// The target whose device code an extra of `rocm` brings.
+fn target_of(extra: &str) -> Option<Target> {
+    extra.strip_prefix(DEVICE)?.parse().ok()
+}
+
+/// Whether an extra brings a project on a platform. The `rocm` of a run names the targets of Linux and of Windows.
+fn brings_any(metadata: &Metadata, extra: &str, platform: Platform) -> bool {
+    metadata.requirements().any(|requirement| {
+        requirement.marker.is_for_extra(extra)
+            && requirement.marker.may_hold_with(platform.sys_platform(), &[extra])
+    })
 }
 
 /// The extras of a package, in order.
@@ -226,17 +246,21 @@ fn extras_that_bring(metadata: &Metadata, is_meant: impl Fn(&DistName) -> bool) 
     extras
 }
 
-/// The targets to install for. `offered` are the targets that have an extra.
+/// The targets to install for. `offered` are the targets that have an extra on the platform.
 fn wanted_targets(
     request: &Request,
     offered: &[Target],
     metadata: &Metadata,
 ) -> Result<Vec<Target>> {
+    let listed = match &*offered.iter().join(", ") {
+        "" => "no target".to_owned(),
+        targets => targets.to_owned(),
+    };
     let mut wanted = Vec::new();
     let mut missing = Vec::new();
     match &request.targets {
         TargetWish::Detected(detected) if detected.is_empty() => {
-            return Err(no_gpu(&offered.iter().join(", ")));
+            return Err(no_gpu(&listed));
         }
         TargetWish::Detected(detected) => {
             let (with_code, without_code): (Vec<_>, Vec<_>) =
@@ -265,11 +289,13 @@ fn wanted_targets(
         return Ok(wanted.into_iter().unique().collect());
     }
     Err(no(
-        format!("ROCm {} has no device code for {}", metadata.version, missing.join(", ")),
         format!(
-            "it has code for {}; `--target none` installs without device code",
-            offered.iter().join(", ")
+            "ROCm {} has no device code for {} on {}",
+            metadata.version,
+            missing.join(", "),
+            request.platform
         ),
+        format!("it has code for {listed}; `--target none` installs without device code"),
     ))
 }
 

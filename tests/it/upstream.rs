@@ -199,6 +199,22 @@ fn without_an_index_that_has_setuptools_the_hint_says_what_is_missing() {
     }
 }
 
+/// `rocm` names the packages of Windows too.
+#[test]
+fn the_code_of_a_target_that_only_windows_has_is_not_installed_on_linux() {
+    let t = split_set();
+    let line = "install set --target gfx1201 --dry-run";
+    let refused = t.run(line).refused(1);
+    insta::assert_snapshot!(refused, @"
+    error: ROCm 0.99.1.dev0 has no device code for gfx1201 on linux
+
+    hint: it has code for gfx1100, gfx942; `--target none` installs without device code
+    ");
+    t.run("install set --target gfx1100,gfx1201 --dry-run").refused(1);
+    let extra = "install set --extras device-gfx1201 --target none --dry-run";
+    assert_has!(t.run(extra).refused(1), "does not have the extra `device-gfx1201`");
+}
+
 /// In a directory, and where upstream's uploader puts it.
 #[test]
 fn the_target_chooses_the_family_of_a_set_whose_device_code_is_not_split() {
