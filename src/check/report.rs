@@ -84,7 +84,9 @@ impl Report {
             .into_group_map_by(|finding| finding.rule.id)
             .into_values()
             .filter_map(|findings| Some((findings.first()?.rule, findings)))
-            .sorted_by_key(|(rule, findings)| (Reverse((rule.severity, findings.len())), rule.id))
+            .sorted_by_key(|(rule, findings)| {
+                (Reverse((rule.severity, Finding::total(findings))), rule.id)
+            })
             .collect()
     }
 
@@ -139,7 +141,7 @@ fn annotation(rule: &Rule, findings: &[&Finding]) -> Annotation {
             finding.file.iter().chain(&finding.member).chain([&finding.text()]).join(": ")
         })
         .collect();
-    let unshown = findings.len().saturating_sub(MOST_FINDINGS);
+    let unshown = Finding::total(findings).saturating_sub(MOST_FINDINGS);
     if unshown > 0 {
         lines.push(format!("and {unshown} more in the log"));
     }

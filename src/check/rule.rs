@@ -284,7 +284,7 @@ pub struct Finding {
     /// share packages may each have the same.
     pub(super) consequences: Vec<Finding>,
     /// If it stands for further findings of its rule in its package, which are only counted: how many.
-    pub(super) counted: Option<usize>,
+    pub counted: Option<usize>,
 }
 
 /// The most findings of one rule that are kept for one package. A hostile wheel has one for each of its members,
@@ -442,6 +442,11 @@ impl Finding {
     /// How many findings it stands for.
     pub fn count(&self) -> usize {
         self.counted.unwrap_or(1)
+    }
+
+    /// How many findings these stand for.
+    pub fn total(findings: &[&Self]) -> usize {
+        findings.iter().map(|finding| finding.count()).sum()
     }
 
     /// The fact, and the number of findings that were left out because they only follow from this one.

@@ -25,7 +25,8 @@ pub(super) fn render_findings(report: &Report, limit: usize) -> String {
         return String::new();
     }
     let head = "| | Rule | Findings | Fix |\n| :--- | :--- | ---: | :--- |\n";
-    let mut table = rules.iter().map(|(rule, findings)| render_rule(rule, findings.len()));
+    let mut table =
+        rules.iter().map(|(rule, findings)| render_rule(rule, Finding::total(findings)));
     markdown += head;
     let mut omitted = push_rows(&mut markdown, table.by_ref().take(MOST_SHOWN), limit / 3);
     markdown += "\n";
@@ -56,7 +57,7 @@ pub(super) fn render_first(report: &Report) -> String {
         let Some(first) = findings.first() else {
             continue;
         };
-        let more = match findings.len() - 1 {
+        let more = match Finding::total(findings) - first.count() {
             0 => String::new(),
             more => format!(", and {} more", count(more)),
         };
@@ -93,7 +94,9 @@ fn render_rule(rule: &Rule, number: usize) -> String {
 /// The findings of one rule. Findings of the same fact are one row.
 fn render_block(rule: &Rule, findings: &[&Finding]) -> String {
     let mut places_by_fact: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for finding in findings {
+    let (counted, kept): (Vec<&Finding>, Vec<&Finding>) =
+        findings.iter().partition(|finding| finding.counted.is_some());
+    for finding in kept {
         places_by_fact.entry(finding.text()).or_default().push(place(finding));
     }
     // A reader looks for what is wrong in most places.
@@ -112,7 +115,11 @@ fn render_block(rule: &Rule, findings: &[&Finding]) -> String {
     if further > 0 {
         let _ = writeln!(body, "| … | {} more, in the log |", count(further));
     }
-    folded(&format!("{}: {}", rule_title(rule), count(findings.len())), &body)
+    // The log does not have these either.
+    for finding in counted.into_iter().take(MOST_FACTS) {
+        let _ = writeln!(body, "| {} | {} |", message(&finding.text()), place(finding));
+    }
+    folded(&format!("{}: {}", rule_title(rule), count(Finding::total(findings))), &body)
 }
 
 fn place(finding: &Finding) -> String {

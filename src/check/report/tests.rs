@@ -102,6 +102,17 @@ fn ten_annotations_are_made_at_most_the_gravest_and_most_frequent_first() {
     assert_eq!(told[0].title, gravest.to_string());
 }
 
+/// The rule with the most findings is first, also if most of them were only counted.
+#[test]
+fn findings_that_were_only_counted_count() {
+    let counted = Finding { counted: Some(90), ..Finding::new(RULES[1], "90 more").in_file("a") };
+    let of_first = (0..20).map(|at| Finding::new(RULES[0], format!("fact {at}")));
+    let of_second = (0..10).map(|at| Finding::new(RULES[1], format!("fact {at}")));
+    let told = shown(of_first.chain(of_second).chain([counted]).collect());
+    assert_eq!(told[0].title, RULES[1].to_string());
+    assert!(told[0].message.contains("and 95 more in the log"), "{}", told[0]);
+}
+
 #[test]
 fn an_annotation_names_five_places_and_says_how_many_more() {
     let rule = RULES[0];

@@ -483,14 +483,13 @@ fn shown(report: &Report, most: usize) -> String {
         lines.push(file.as_deref().unwrap_or("the set").to_owned());
         lines.extend(findings.map(|finding| format!("  {finding}")));
     }
-    let count_of = |findings: &[&Finding]| findings.iter().map(|it| it.count()).sum::<usize>();
     for (rule, findings) in rules.iter().filter(|(_, findings)| findings.len() > most) {
-        let more = count_of(findings).saturating_sub(most);
+        let more = Finding::total(findings).saturating_sub(most);
         lines.push(format!("…and {more} more of {} (`--all`)", rule.id));
     }
     lines.extend((!rules.is_empty()).then(String::new));
     for (rule, findings) in &rules {
-        lines.push(format!("{:>6} {:<7} {rule}", count_of(findings), rule.severity));
+        lines.push(format!("{:>6} {:<7} {rule}", Finding::total(findings), rule.severity));
         lines.push(format!("{:15}{}", "", rule.fix()));
     }
     lines.extend((!rules.is_empty()).then(String::new));

@@ -50,6 +50,32 @@ fn report() -> Report {
 }
 
 #[test]
+fn findings_that_were_only_counted_are_in_the_totals() {
+    let row = |fact: &str, counted: usize| {
+        serde_json::json!({
+            "id": "RW107", "file": "a.whl", "member": "a/0", "fact": fact, "counted": counted
+        })
+    };
+    let text = serde_json::json!({
+        "schema": "rocwheel-check-v1", "packages": 1, "errors": 100_000, "warnings": 0,
+        "findings": [row("it has no row", 1), row("99999 more findings of this rule", 99_999)],
+    });
+    let mut report = Report::parse(&text.to_string()).unwrap();
+    report.findings[0].counted = None;
+    let (set, urls) = (samples::document(), samples::urls());
+    let page = SummaryPage { report: Some(&report), ..page(&set, &urls) };
+    let shown = page.render(LIMIT);
+    let lines = shown.lines().filter(|line| line.contains("RW107") || line.contains("a.whl"));
+    insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @"
+    - ❌ <b>RW107</b> record-disagrees: it has no row (<code>a.whl</code>: <code>a&#47;0</code>, and 99,999 more)
+    | ❌ | <b>RW107</b> record-disagrees | 100,000 | build the wheel again&#58; it was changed after its RECORD was written |
+    <details><summary>❌ <b>RW107</b> record-disagrees: 100,000</summary>
+    | it has no row | <code>a.whl</code>: <code>a&#47;0</code> |
+    | 99999 more findings of this rule | <code>a.whl</code>: <code>a&#47;0</code> |
+    ");
+}
+
+#[test]
 fn a_summary_says_what_it_is_how_to_install_it_and_what_is_in_it() {
     let (set, urls) = (samples::document(), samples::urls());
     insta::assert_snapshot!(page(&set, &urls).render(LIMIT), @r#"
