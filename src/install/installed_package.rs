@@ -150,13 +150,13 @@ impl InstalledPackage {
         let mut reader = csv::ReaderBuilder::new();
         let rows = reader.has_headers(false).flexible(true).from_reader(record.as_bytes());
         for row in rows.into_records() {
-            let recorded_path = row.as_ref().ok().and_then(|row| row.get(0));
+            let recorded_path = row.as_ref().ok().and_then(recorded_path);
             let readable_path = recorded_path.filter(|path| !path.contains('\0'));
             let (Ok(row), Some(recorded_path)) = (&row, readable_path) else {
                 self.note_changed("RECORD");
                 continue;
             };
-            let path = &*with_slashes(site, recorded_path);
+            let path = &*with_slashes(site, &recorded_path);
             // What Python compiled is made again.
             if Path::new(path).extension().is_some_and(|it| it == "pyc") {
                 continue;
@@ -180,7 +180,8 @@ impl InstalledPackage {
                     continue;
                 }
             };
-            let recorded: Option<u64> = row.get(2).and_then(|size| size.parse().ok());
+            let last_field = row.iter().skip(2).last();
+            let recorded: Option<u64> = last_field.and_then(|size| size.parse().ok());
             if recorded.is_some_and(|size| size != metadata.len()) {
                 self.note_changed(path);
             }
@@ -203,6 +204,17 @@ impl InstalledPackage {
             self.changed.push(path.to_owned());
         }
     }
+}
+
+/// The path of a row of RECORD. `rocm-sdk init` of TheRock adds rows as text, without quotes, so that a comma in a
+/// path ends a field: `licenses/a, b.txt,,`.
+fn recorded_path(row: &csv::StringRecord) -> Option<String> {
+    let fields: Vec<&str> = row.iter().collect();
+    let path = match &fields[..] {
+        [path @ .., _, _] if !path.is_empty() => path,
+        fields => fields.get(..1)?,
+    };
+    Some(path.join(","))
 }
 
 /// A path of RECORD with `/`. Programs on Windows write `\`, which elsewhere can be a part of a name too.

@@ -165,14 +165,8 @@ fn installs_with(installer: &str, from: &str, more: &str) {
     assert_has!(run("rocm-sdk path --root"), "/_rocm_sdk_devel");
     assert_has!(run("amdclang++ --help"), "clang LLVM compiler");
     assert_has!(run("rocprof-sys-run"), "rocprof-sys-run v1.3");
-    // Their scripts write RECORD as text, so that the sample's file with a comma in its name is cut there.
-    let after = t.run(doctor).stdout;
-    let mut problems = after.lines().filter(|line| line.starts_with("problem"));
-    assert!(
-        problems.all(|line| line
-            .ends_with("1 file is missing: `_rocm_sdk_devel/lib/rocm_sysdeps/share/licenses/a`")),
-        "{after}"
-    );
+    // Their scripts write RECORD as text, without quotes around the sample's file with a comma in its name.
+    assert_has!(t.run(doctor).ok(), "nothing is wrong with");
 }
 
 #[test]

@@ -601,6 +601,19 @@ fn records_with_backslashes_and_second_names_are_healthy() {
     assert_has!(site.says("gfx942"), stray);
 }
 
+/// TheRock's `rocm-sdk init` adds rows as text.
+#[test]
+fn a_row_of_record_without_quotes_around_a_path_with_commas() {
+    let site = Site::new();
+    let file = "_rocm_sdk_odd/a, b,.txt";
+    site.install("rocm-sdk-odd", VERSION, &[], &[(file, b"x")]);
+    assert_eq!(site.says("gfx942"), "");
+    site.write(file, b"changed");
+    assert_has!(site.says("gfx942"), &format!("1 file is changed: `{file}`"));
+    site.remove(file);
+    assert_has!(site.says("gfx942"), &format!("1 file is missing: `{file}`"));
+}
+
 /// `onnxruntime` and `onnxruntime-rocm` have modules of the same name.
 #[test]
 fn a_package_that_was_installed_over_another() {
