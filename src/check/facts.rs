@@ -326,9 +326,14 @@ impl WheelFile {
     /// Whether another program than rocwheel made it, according to its WHEEL. TheRock's builder does
     /// without some of the files that rocwheel adds, and its packages are known to have some defects.
     pub fn names_other_builder(&self) -> bool {
-        self.dist_info("WHEEL")
-            .and_then(|(_, bytes)| String::from_utf8_lossy(bytes).parse::<WheelFacts>().ok())
-            .is_some_and(|facts| !facts.is_made_by_us())
+        self.other_builder().is_some()
+    }
+
+    /// The program that made it, according to its WHEEL, if that is not rocwheel.
+    pub fn other_builder(&self) -> Option<String> {
+        let (_, bytes) = self.dist_info("WHEEL")?;
+        let facts: WheelFacts = String::from_utf8_lossy(bytes).parse().ok()?;
+        (!facts.is_made_by_us()).then_some(facts.generator)
     }
 
     /// The path and bytes of a file in the `.dist-info` directory.

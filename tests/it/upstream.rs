@@ -55,6 +55,8 @@ fn check_says_of_it_what_is_documented_and_nothing_else() {
     let rules = |t: &Sandbox, line: &str| findings(t, line).into_keys().collect::<Vec<_>>();
     let expected = [shared, documented[0], documented[1]];
     assert_eq!(rules(&t, "set --require-targets gfx942,gfx1100"), expected);
+    let said = t.run("check set --select RW126 --all").ok();
+    assert_has!(said, "it names no license, and `setuptools (", "in a package of another builder");
     // The sample has code for one target of the second family.
     let t = sandbox(&of_families().join("dist"));
     let expected = [documented[0], documented[1], "warning RW316 uncovered-in-family"];

@@ -242,7 +242,9 @@ fn licenses(wheel: &WheelFile, findings: &mut Findings) {
     let files: Vec<&str> = headers.all("License-File").collect();
     let mut facts = Vec::new();
     if expressions.is_empty() && files.is_empty() && headers.get("License").is_none() {
-        facts.push("it names no license".to_owned());
+        let builder = wheel.other_builder();
+        let suffix = builder.map_or(String::new(), |it| format!(", and `{it}` built it"));
+        facts.push(format!("it names no license{suffix}"));
     }
     let terms = expressions.iter().flat_map(|it| it.split([' ', '(', ')']));
     let unknown = terms
@@ -265,7 +267,7 @@ fn licenses(wheel: &WheelFile, findings: &mut Findings) {
     let mut license_texts = wheel.members.iter().filter(|member| is_license_text(member));
     // rocwheel names each license text that it packs.
     if files.is_empty()
-        && !wheel.names_other_builder()
+        && wheel.other_builder().is_none()
         && let Some(member) = license_texts.find(|member| !member.path.starts_with(directory))
     {
         let fact = format!("no `License-File`, and `{}` is a license text", member.path);
