@@ -72,7 +72,7 @@ pub struct InstallArgs {
     version: Option<Version>,
     /// Directory of the environment, which is created if it does not exist [default: the active one, else .venv]
     ///
-    /// [env: `VIRTUAL_ENV`]
+    /// [env: `VIRTUAL_ENV`, `CONDA_PREFIX`]
     #[arg(long, value_name = "DIR")]
     venv: Option<PathBuf>,
     /// Targets or families, comma-separated; `auto` for the GPUs of this machine, `none` for no
@@ -189,6 +189,7 @@ impl InstallArgs {
     pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
         variables.fill(&mut self.mirror, "ROCWHEEL_STREAM_MIRROR")?;
         variables.fill_path(&mut self.venv, "VIRTUAL_ENV");
+        self.venv = self.venv.take().or_else(|| variables.conda_environment());
         self.served_digests = variables.cache_file("served-digests.json");
         self.outputs.read_variables(variables)?;
         self.run.read_variables(variables)?;

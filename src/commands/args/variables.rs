@@ -8,7 +8,12 @@
 //! The help of a flag names its variable, ``[env: `ROCWHEEL_JOBS`]``, in a second paragraph, which `-h` leaves out. A
 //! test compares the variables that each command reads with those that its help names.
 
-use std::{env, ffi::OsString, path::PathBuf, str::FromStr};
+use std::{
+    env,
+    ffi::OsString,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
 
 use clap::{Arg, ValueEnum};
 use http::Uri;
@@ -57,6 +62,15 @@ impl Variables<'_> {
         let of_user = || Some(PathBuf::from(self.get("HOME")?).join(".cache"));
         let directory = self.get(variable).map(PathBuf::from).or_else(of_user)?;
         Some(directory.join("rocwheel").join(name))
+    }
+
+    /// The active environment of conda. `None` if it is `base`, into which nothing is installed unasked: uv decides
+    /// the same.
+    pub fn conda_environment(&self) -> Option<PathBuf> {
+        let path = |name| self.get(name).map(PathBuf::from);
+        let [root, name] = ["_CONDA_ROOT", "CONDA_DEFAULT_ENV"].map(path);
+        let is_base = |prefix: &PathBuf| is_conda_base(prefix, root.as_deref(), name.as_deref());
+        path("CONDA_PREFIX").filter(|prefix| !is_base(prefix))
     }
 
     /// Refuses what is no address of a proxy. The HTTP client ignores it without a word, and would connect directly.
@@ -175,6 +189,18 @@ pub(crate) fn variable_of(flag: &Arg) -> Option<String> {
     let help = flag.get_long_help()?.to_string();
     let (_, variable) = help.split_once("\n\n[env: `")?;
     Some(variable.split_once('`')?.0.to_owned())
+}
+
+/// Whether the environment of conda in a prefix is `base`.
+///
+/// The name of the active environment is the last part of its prefix, or the whole prefix, and only the prefix of
+/// `base` is called otherwise: `/opt/miniconda3`.
+fn is_conda_base(prefix: &Path, root: Option<&Path>, name: Option<&Path>) -> bool {
+    // pixi calls each environment by the name of its project.
+    if prefix.join("conda-meta/pixi").is_file() {
+        return false;
+    }
+    root == Some(prefix) || name.is_some_and(|name| !prefix.ends_with(name))
 }
 
 #[cfg(test)]

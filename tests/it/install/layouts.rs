@@ -43,6 +43,41 @@ fn an_environment_of_conda_is_used_unless_the_system_manages_its_packages() {
     assert_eq!(["managed", "usr", "empty"].map(|place| tree(&t.path(place))), before);
 }
 
+/// As uv does it: a virtual environment is stronger, and nothing is installed into `base` unasked.
+#[test]
+fn the_active_environment_of_conda_is_the_default_unless_it_is_base() {
+    let set = built(sample());
+    let t = sandbox();
+    write_conda(&t.path("conda"));
+    write_conda(&t.path("pixi"));
+    t.write("pixi/conda-meta/pixi", "{}");
+    let here = |name: &str| text(&t.path(name)).to_owned();
+    let (conda, pixi, other) = (here("conda"), here("pixi"), here("other"));
+    let [of_conda, of_pixi, new, of_other] = [
+        "install into the existing `HERE/conda`",
+        "install into the existing `HERE/pixi`",
+        "create `HERE/.venv`",
+        "create `HERE/other`",
+    ];
+    let prefix = |path: &str| format!("CONDA_PREFIX={path}");
+    for (variables, plan) in [
+        (vec![prefix(&conda)], of_conda),
+        (vec![prefix(&conda), "CONDA_DEFAULT_ENV=conda".to_owned()], of_conda),
+        // An environment without a name.
+        (vec![prefix(&conda), format!("CONDA_DEFAULT_ENV={conda}")], of_conda),
+        (vec![prefix(&conda), "CONDA_DEFAULT_ENV=base".to_owned()], new),
+        (vec![prefix(&conda), format!("_CONDA_ROOT={conda}")], new),
+        (vec![prefix(&pixi), "CONDA_DEFAULT_ENV=project".to_owned()], of_pixi),
+        (vec![prefix(&conda), format!("VIRTUAL_ENV={other}")], of_other),
+        (vec!["CONDA_PREFIX=".to_owned()], new),
+    ] {
+        let mut command =
+            t.command(&format!("install '{}' --target gfx942 --dry-run", set.display()));
+        command.envs(variables.iter().filter_map(|it| it.split_once('=')));
+        assert_has!(t.outcome(&mut command).ok(), plan);
+    }
+}
+
 /// And what `doctor` prints for a damaged one mends it.
 #[test]
 #[ignore = "slow"]
