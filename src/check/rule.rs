@@ -125,6 +125,7 @@ rules! {
     UNCOVERED_IN_FAMILY = Warning "RW316" "uncovered-in-family" of_whole_set;
     MISSING_IN_GROUP = Error "RW317" "missing-in-group" of_whole_set;
     NOT_OF_GROUP = Warning "RW318" "not-of-group";
+    UNREAD_BY_HRX = Warning "RW319" "unread-by-hrx";
 
     MISSING_LIBRARY = Error "RW401" "missing-library" of_whole_set consequence;
     LUCKY_LIBRARY = Warning "RW402" "lucky-library" of_whole_set consequence;

@@ -2,7 +2,7 @@
 //! archives that it names, to the code for a device.
 //!
 //! Two generations of the runtime are in use. They differ in what happens if the first archive for
-//! the target lacks the code.
+//! the target lacks the code. HRX, another runtime, has a reader of its own, with lower limits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,6 +15,7 @@ use crate::{
         archive::{KpackArchive, StoredCode},
         host::WrapperReference,
     },
+    quantity::size as size_of,
     relpath::RelPath,
     target::generic,
 };
@@ -24,8 +25,66 @@ use crate::{
 pub enum Generation {
     /// Uses only the first archive that lists a target, and fails if this archive lacks the wanted code.
     FirstArchive,
-    /// Tries every archive that lists a target.
+    /// Tries every archive that lists a target. So does HRX, which looks for the code itself and not at the list:
+    /// an archive with code for a target that it does not list cannot be opened here.
     EveryArchive,
+}
+
+/// What a reader of archives refuses, although the format allows it.
+pub struct ReaderLimits {
+    /// The paths in one marker.
+    search_paths: usize,
+    /// The archives that exist for one bundle and device.
+    archives: usize,
+    /// The bytes of a key, such as `lib/libfoo.so#0`.
+    key: usize,
+    /// The bytes of one code object, which must have at least one.
+    code: u64,
+}
+
+/// The limits of HRX. The reader of HIP has none of these. HRX also has limits that no archive which can be opened
+/// here, and no target of AMD, reaches: `docs/kpack.md` has them all.
+pub const HRX: ReaderLimits =
+    ReaderLimits { search_paths: 32, archives: 64, key: 1023, code: 256 << 20 };
+
+impl ReaderLimits {
+    /// Says which code of an archive the reader would refuse.
+    pub fn refused_code<R: ReadAt>(&self, archive: &KpackArchive<R>) -> Option<String> {
+        archive.codes().iter().find_map(|StoredCode { key, target, size, .. }| {
+            if let Some(refused) = self.refused_key(key) {
+                return Some(refused);
+            }
+            let limit = size_of(self.code);
+            let is_read = (1..=self.code).contains(size);
+            (!is_read).then(|| {
+                format!("`{key}` for `{target}` has {}, not 1 B to {limit}", size_of(*size))
+            })
+        })
+    }
+
+    /// Says what of a marker the reader would refuse. `most_archives` is the number of archives that exist at
+    /// its paths, for the device with the most.
+    pub fn refused_reference(
+        &self,
+        reference: &WrapperReference,
+        most_archives: usize,
+    ) -> Option<String> {
+        let paths = reference.marker.kpack_search_paths.len();
+        let at_most = |count, limit, what| {
+            (count > limit).then(|| format!("{count} {what}, at most {limit}"))
+        };
+        at_most(paths, self.search_paths, "search paths")
+            .or_else(|| at_most(most_archives, self.archives, "archives for one device"))
+            .or_else(|| self.refused_key(&reference.key()))
+    }
+
+    fn refused_key(&self, key: &str) -> Option<String> {
+        let limit = self.key;
+        // The key may be too long for a screen.
+        let start: String = key.chars().take(40).collect();
+        (key.len() > limit)
+            .then(|| format!("a key of {} bytes, at most {limit}: `{start}…`", key.len()))
+    }
 }
 
 /// What the runtime finds for one wrapper and one device.
@@ -195,7 +254,7 @@ mod tests {
     use super::*;
     use crate::kpack::{
         Marker,
-        archive::{ArchiveWriter, Packed, key},
+        archive::{ArchiveWriter, Packed, key, stored::stored},
     };
 
     fn archive(codes: &[(usize, &str)]) -> KpackArchive<Vec<u8>> {
@@ -235,6 +294,35 @@ mod tests {
             assert_eq!(load(generation, 0, "gfx1100"), "PassedOver");
             assert_eq!(load(generation, 7, "gfx90a"), "Lacking");
         }
+    }
+
+    #[test]
+    fn hrx_refuses_what_is_beyond_its_limits() {
+        let open =
+            |key: &str, code: &[u8]| KpackArchive::open(stored(&[(key, "gfx942", code)])).unwrap();
+        let long = "k".repeat(1022);
+        let small = ReaderLimits { code: 2, ..HRX };
+        let archives =
+            [open("k#0", b"code"), open("k#0", b""), open(&format!("{long}#0"), b"code")];
+        let said = archives.each_ref().map(|it| HRX.refused_code(it).unwrap_or_default());
+        insta::assert_snapshot!(said.join("\n"), @"
+        `k#0` for `gfx942` has 0 B, not 1 B to 256.00 MiB
+        a key of 1024 bytes, at most 1023: `kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk…`
+        ");
+        assert_eq!(HRX.refused_code(&open(&format!("{}#0", &long[1..]), b"code")), None);
+        insta::assert_snapshot!(small.refused_code(&archives[0]).unwrap(), @"`k#0` for `gfx942` has 4 B, not 1 B to 2 B");
+
+        let refused = |paths: usize, name: &str, archives: usize| {
+            let marker = Arc::new(Marker::new(1, &vec!["p"; paths], name));
+            HRX.refused_reference(&WrapperReference { marker, index: 0 }, archives)
+        };
+        assert_eq!(refused(32, &long[1..], 64), None);
+        let said = [refused(33, "k", 1), refused(1, "k", 65), refused(1, &long, 1)];
+        insta::assert_snapshot!(said.map(Option::unwrap).join("\n"), @"
+        33 search paths, at most 32
+        65 archives for one device, at most 64
+        a key of 1024 bytes, at most 1023: `kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk…`
+        ");
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::{
     kpack::{
         CodeTarget, PLACEHOLDER,
         host::WrapperReference,
-        loader::{self, ArchivesByPath, CodePlace, Generation, candidates, wanted},
+        loader::{self, ArchivesByPath, CodePlace, Generation, HRX, candidates, wanted},
     },
     relpath::RelPath,
     target::Target,
@@ -34,6 +34,11 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
         code_of_library(library, findings);
     }
     let are_references_known = unreadable_code(set, findings);
+    for (wheel, member, content) in set.contents() {
+        if let Some(fact) = content.archive().and_then(|archive| HRX.refused_code(archive)) {
+            findings.at(rule::UNREAD_BY_HRX, PackagePath::new(wheel, member), fact);
+        }
+    }
     let targets: BTreeSet<Target> = set.device_targets().into_keys().collect();
     for (target, wheel) in set.device_wheels() {
         foreign_code(&targets, &target, wheel, findings);
@@ -99,6 +104,11 @@ fn code_of_library(library: &SplitLibrary<'_>, findings: &mut Findings) {
             .join("`, `");
         let fact = format!("no package has `{patterns}` for any target");
         return findings.at(rule::UNRESOLVED_KPACK, place, fact);
+    }
+    let mut references = library.references.iter();
+    let refused = references.find_map(|it| HRX.refused_reference(it, library.most_archives));
+    if let Some(fact) = refused {
+        findings.at(rule::UNREAD_BY_HRX, place, fact);
     }
     for finds in library.finds.values() {
         for (device, keys) in &finds.lacking {
@@ -202,6 +212,8 @@ struct WantedCode {
 struct SplitLibrary<'a> {
     place: PackagePath<'a>,
     references: &'a [WrapperReference],
+    /// The number of archives at the paths of a reference, for the device with the most.
+    most_archives: usize,
     /// What the library finds, for each target with packages in the set.
     finds: BTreeMap<Target, Finds>,
 }
@@ -227,7 +239,12 @@ impl<'a> SplitLibraries<'a> {
             for (path, content) in wheel.files() {
                 if let DeviceCodeFacts::Split(references) = &content.code {
                     let place = PackagePath::new(&wheel.package, path);
-                    libraries.push(SplitLibrary { place, references, finds: BTreeMap::new() });
+                    libraries.push(SplitLibrary {
+                        place,
+                        references,
+                        most_archives: 0,
+                        finds: BTreeMap::new(),
+                    });
                 }
             }
         }
@@ -272,7 +289,10 @@ impl<'a> SplitLibraries<'a> {
             let finds = library.finds.entry(target.clone()).or_default();
             for (reference, device) in library.references.iter().cartesian_product(&devices) {
                 let key = reference.key();
-                let asked = candidates(&path, reference, &wanted(device))
+                let candidates = candidates(&path, reference, &wanted(device));
+                let existing = candidates.iter().filter(|path| archives.contains_key(*path));
+                library.most_archives = library.most_archives.max(existing.count());
+                let asked = candidates
                     .into_iter()
                     .filter(|archive| archive_paths.contains(archive))
                     .map(|archive| WantedCode { archive, key: key.clone() });

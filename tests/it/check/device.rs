@@ -360,6 +360,29 @@ fn a_key_may_say_anything() {
 }
 
 #[test]
+fn hrx_reads_less_than_hip() {
+    let set = Set::new();
+    set.edit(GFX942, |members| {
+        let long = format!("{}#0", "k".repeat(1022));
+        for (file, key, code) in
+            [("empty", "k#0", &b""[..]), ("long", &long, b"code"), ("x", "k#0", b"code")]
+        {
+            add_file(
+                members,
+                &format!(".kpack/{file}_gfx942.kpack"),
+                stored(&[(key, "gfx942", code)]),
+            );
+        }
+    });
+    insta::assert_snapshot!(set.found(&["--select", "RW319"]), @"
+    exit 0
+    rocm_sdk_device_gfx942.whl
+      warning RW319 unread-by-hrx: `_rocm_sdk_libraries/.kpack/empty_gfx942.kpack`: `k#0` for `gfx942` has 0 B, not 1 B to 256.00 MiB
+      warning RW319 unread-by-hrx: `_rocm_sdk_libraries/.kpack/long_gfx942.kpack`: a key of 1024 bytes, at most 1023: `kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk…`
+    ");
+}
+
+#[test]
 fn a_damaged_library_among_the_development_files_is_found_and_no_archive_is_called_unused() {
     let set = Set::new();
     let mut library = Vec::new();
