@@ -2,7 +2,10 @@
 
 mod source;
 
-use std::{path::PathBuf, str::FromStr};
+use std::{
+    path::{Path, PathBuf},
+    str::FromStr,
+};
 
 use itertools::Itertools as _;
 
@@ -14,11 +17,11 @@ use super::{
 };
 use crate::{
     atomic::StagedDir,
-    error::{Context as _, Hint as _, Invalid, Result, anyhow},
+    error::{Context as _, Hint as _, Invalid, No, Result, anyhow},
     index::Urls,
     install::{
-        self, Action, Emit, Environment, InstallOrigin, Installer, RuntimeVariables, SitePackages,
-        TargetWish,
+        self, Action, Emit, Environment, InstallOrigin, Installer, RocmSelection, RuntimeVariables,
+        SitePackages, TargetWish,
     },
     place::{OfferedSet, PlaceArg, ServedDigests, SetPlace},
     policy::DistNames,
@@ -56,6 +59,7 @@ const UNUSUAL: [&str; 12] = [
   rocwheel install --pr 1234 --target gfx942 --python 3.12 --venv .venv
   rocwheel install --stream nightly --version 10.1.0a20260823 --dry-run
   rocwheel install https://host/simple/ --package torch --deps https://host/deps/simple/
+  rocwheel install --stream stable --target gfx1100 --into runtime
 
 Exit codes: 0 installed, 1 the set does not have what was asked for, or the installer failed, 2 usage, \
 environment or access error")]
@@ -88,6 +92,15 @@ pub struct InstallArgs {
     /// Index with all packages that the set does not have
     #[arg(long, value_name = "URL")]
     deps: Option<String>,
+    /// Unpack the files into this directory instead, without any Python
+    ///
+    /// Libraries and device code; with `--extras libraries,devel` also the development files.
+    #[arg(
+        long,
+        value_name = "DIR",
+        conflicts_with_all = ["venv", "deps", "python", "installer", "reinstall", "emit"]
+    )]
+    into: Option<PathBuf>,
     /// Python of a new environment, by its version or its path
     #[arg(long, value_name = "PYTHON")]
     python: Option<String>,
@@ -135,6 +148,14 @@ enum TargetChoice {
     Named(TargetPattern),
 }
 
+/// The source, and what was chosen of it.
+struct Chosen {
+    place: SetPlace,
+    offered: OfferedSet,
+    /// `None` for a source that has packages of others only.
+    rocm: Option<(Metadata, RocmSelection)>,
+}
+
 impl FromStr for TargetChoice {
     type Err = Invalid;
 
@@ -148,6 +169,9 @@ impl FromStr for TargetChoice {
 }
 
 pub fn run(args: &InstallArgs, world: &World) -> Result<()> {
+    if let Some(directory) = &args.into {
+        return args.unpack_into(directory, world);
+    }
     let environment = Environment::at(args.venv.as_deref().unwrap_or(".venv".as_ref()))?;
     let mut memory = ServedDigests::open(args.served_digests.clone());
     if let Some(form) = args.emit {
@@ -233,6 +257,7 @@ impl InstallArgs {
             stream: self.stream,
             targets,
             extras: self.extras.as_deref().map(list),
+            usually_with_devel: self.into.is_none(),
             packages: self.packages()?,
             dependencies: dependencies.map(|it| it.to_string()),
             no_check: self.no_check,
@@ -254,33 +279,17 @@ impl InstallArgs {
         rocm.is_none_or(|it| Some(it.version) == origin.version).then_some(origin)
     }
 
-    /// Observes and decides. Changes nothing.
-    fn plan(
+    /// Opens the source, and chooses the version, the targets and the packages of ROCm.
+    fn choose(
         &self,
-        environment: &Environment,
-        action: Action,
+        request: &install::Request,
+        earlier: Option<&InstallOrigin>,
         world: &World,
-    ) -> Result<(SetPlace, install::Plan)> {
-        let earlier = self.earlier(environment);
-        let mut request = self.request()?;
-        if request.version.is_none() {
-            request.version = earlier.as_ref().and_then(|it| it.version.clone());
-        }
-        let (place, mut offered) = self.open_source(earlier.as_ref(), world)?;
-        let rocm = source::choose(&request, &place, &mut offered, world)?;
+    ) -> Result<Chosen> {
+        let (place, mut offered) = self.open_source(earlier, world)?;
+        let rocm = source::choose(request, &place, &mut offered, world)?;
         if rocm.is_some() && !self.no_check {
             check::ensure_installable(&place, offered.is_described, &self.accept, world)?;
-        }
-        let mut present = Vec::new();
-        let mut broken = Vec::new();
-        if action == Action::Update {
-            present = install::metadata(environment.root());
-            // What cannot be read of an environment is the subject of `doctor`.
-            let variables = RuntimeVariables::default();
-            let site =
-                SitePackages::read(environment.root(), &variables, World::jobs(), &world.stop);
-            broken.extend(site.iter().flat_map(install::broken));
-            world.stop.check()?;
         }
         if let (TargetWish::Detected(gpus), Some((metadata, selection))) = (&request.targets, &rocm)
             && !selection.targets.is_empty()
@@ -295,6 +304,56 @@ impl InstallArgs {
                     ));
                 }
             }
+        }
+        Ok(Chosen { place, offered, rocm })
+    }
+
+    /// Unpacks packages without an environment.
+    fn unpack_into(&self, directory: &Path, world: &World) -> Result<()> {
+        let request = self.request()?;
+        let Chosen { place, mut offered, rocm } = self.choose(&request, None, world)?;
+        let (metadata, selection) = rocm
+            .ok_or_else(|| anyhow!(No(format!("`{place}` has no packages of ROCm"))))
+            .hint("name a set, or an index of ROCm")?;
+        for wish in &request.packages {
+            place.offer_project(&mut offered, wish.name.normalized())?;
+        }
+        let mut plan = install::plan_into(&request, &offered, &metadata, &selection, directory)?;
+        if self.dry_run {
+            return world.console.answer(&plan);
+        }
+        let mut memory = ServedDigests::open(self.served_digests.clone());
+        let report = plan.carry_out(&place, &mut memory, world)?;
+        self.outputs.append(&[
+            ("version", metadata.version.to_string()),
+            ("targets", selection.targets.iter().join(",")),
+        ])?;
+        world.console.answer(&report)
+    }
+
+    /// Observes and decides. Changes nothing.
+    fn plan(
+        &self,
+        environment: &Environment,
+        action: Action,
+        world: &World,
+    ) -> Result<(SetPlace, install::Plan)> {
+        let earlier = self.earlier(environment);
+        let mut request = self.request()?;
+        if request.version.is_none() {
+            request.version = earlier.as_ref().and_then(|it| it.version.clone());
+        }
+        let Chosen { place, mut offered, rocm } = self.choose(&request, earlier.as_ref(), world)?;
+        let mut present = Vec::new();
+        let mut broken = Vec::new();
+        if action == Action::Update {
+            present = install::metadata(environment.root());
+            // What cannot be read of an environment is the subject of `doctor`.
+            let variables = RuntimeVariables::default();
+            let site =
+                SitePackages::read(environment.root(), &variables, World::jobs(), &world.stop);
+            broken.extend(site.iter().flat_map(install::broken));
+            world.stop.check()?;
         }
         let metadata = rocm.as_ref().map(|(metadata, _)| metadata);
         let packages = metadata_of(&request.packages, &place, &mut offered, metadata)?;

@@ -14,6 +14,7 @@ mod emit;
 mod environment;
 mod installed_package;
 mod installer;
+mod into;
 mod origin;
 mod plan;
 mod requirements;
@@ -29,6 +30,7 @@ pub use self::{
     emit::Emit,
     environment::{Action, Environment},
     installer::{Installer, command, ensure_pip, ensure_python, run},
+    into::{IntoPlan, IntoReport, plan_into},
     origin::InstallOrigin,
     plan::{Facts, Plan, plan},
     runtime::{RuntimeFacts, RuntimeVariables},
@@ -55,6 +57,8 @@ pub struct Request {
     pub targets: TargetWish,
     /// `None` for the usual ones.
     pub extras: Option<Vec<String>>,
+    /// Whether the usual extras bring the development files, if the set has them.
+    pub usually_with_devel: bool,
     /// Requirements besides `rocm`: `torch>=2.10`.
     pub packages: Vec<Requirement>,
     /// The index with all other packages.

@@ -177,7 +177,9 @@ pub fn select(
         extras_that_bring(metadata, |name| {
             let is_devel = name.normalized() == names.devel;
             names.has_libraries(name)
-                || is_devel && offered.has(name.normalized(), &metadata.version)
+                || is_devel
+                    && request.usually_with_devel
+                    && offered.has(name.normalized(), &metadata.version)
         })
     };
     let extras: Vec<String> = request

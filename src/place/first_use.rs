@@ -14,7 +14,7 @@ use super::{install_source::OfferedFile, set_place::SetPlace, stored_package::St
 use crate::{
     console::World,
     digest::{Hasher, Sha256},
-    error::{Context as _, Result, hinted},
+    error::{Context as _, No, Result, anyhow, hinted},
     io::{FileCache, Proof, Tap},
     location::Key,
     parallel,
@@ -111,23 +111,92 @@ impl SetPlace {
             offered.sha256 = memory.get(&offered.url, file.identity);
             offered.sha256.is_none()
         });
+        self.say_first_use(unread.len(), world);
         let keep = keep.filter(|_| unread.len() == files.len());
         let read = self.read_files(&unread, keep, world)?;
         for (file, sha256) in unread.iter().zip(read) {
-            let offered = &mut files[file.position];
-            if memory.get_earlier(&offered.url).is_some_and(|earlier| earlier != sha256) {
-                world.console.warn(format!(
-                    "`{}` is another file than when it was first read: a published package should not change",
-                    offered.url
-                ));
-            }
-            memory.insert(&offered.url, file.identity, sha256);
-            offered.sha256 = Some(sha256);
+            Self::remember(&mut files[file.position], file, sha256, memory, world);
         }
+        Self::write_memory(memory, world);
+        Ok(keep.is_some())
+    }
+
+    /// Brings files onto this disk, and compares their digests with those that the place says. Files of a server are
+    /// written into `directory`. Returns their paths.
+    pub fn obtain(
+        &self,
+        files: &mut [OfferedFile],
+        memory: &mut ServedDigests,
+        directory: &Path,
+        world: &World,
+    ) -> Result<Vec<PathBuf>> {
+        let positions: Vec<usize> = (0..files.len()).collect();
+        let look = |position: &usize| self.look_at(*position, &files[*position]);
+        let unread = parallel::try_map(&positions, self.requests(), &world.stop, look)?;
+        for file in &unread {
+            let offered = &mut files[file.position];
+            offered.sha256 = offered.sha256.or_else(|| memory.get(&offered.url, file.identity));
+        }
+        self.say_first_use(files.iter().filter(|file| file.sha256.is_none()).count(), world);
+        let keep = self.local().is_none().then_some(directory);
+        let read = self.read_files(&unread, keep, world)?;
+        let mut paths = Vec::new();
+        for ((offered, file), sha256) in files.iter_mut().zip(&unread).zip(read) {
+            if let Some(promised) = offered.sha256
+                && promised != sha256
+            {
+                let refusal = format!(
+                    "`{}` has the SHA-256 {sha256}, and the source says {promised}: this is not the file that was \
+                     built",
+                    offered.name
+                );
+                return Err(hinted(anyhow!(No(refusal)), self.check_hint()));
+            }
+            if offered.sha256.is_none() {
+                Self::remember(offered, file, sha256, memory, world);
+            }
+            paths.push(match self.local() {
+                Some(root) => root.join(self.below_set(&offered.address().path)),
+                None => directory.join(&offered.name),
+            });
+        }
+        Self::write_memory(memory, world);
+        Ok(paths)
+    }
+
+    /// Takes the digest that a file has now for the digest of the file.
+    fn remember(
+        offered: &mut OfferedFile,
+        file: &UnreadFile,
+        sha256: Sha256,
+        memory: &mut ServedDigests,
+        world: &World,
+    ) {
+        if memory.get_earlier(&offered.url).is_some_and(|earlier| earlier != sha256) {
+            world.console.warn(format!(
+                "`{}` is another file than when it was first read: a published package should not change",
+                offered.url
+            ));
+        }
+        memory.insert(&offered.url, file.identity, sha256);
+        offered.sha256 = Some(sha256);
+    }
+
+    /// A file of this disk can be looked at, and is not worth a line.
+    fn say_first_use(&self, count: usize, world: &World) {
+        if self.local().is_none() && count > 0 {
+            world.console.note(format!(
+                "`{self}` does not say the SHA-256 of {}: they are read once, and trusted as they are now \
+                 (trust on first use)",
+                many(count, "file")
+            ));
+        }
+    }
+
+    fn write_memory(memory: &ServedDigests, world: &World) {
         if let Err(error) = memory.write() {
             world.console.debug(format!("the digests are not remembered: {error}"));
         }
-        Ok(keep.is_some())
     }
 
     fn look_at(&self, position: usize, file: &OfferedFile) -> Result<UnreadFile> {
@@ -158,13 +227,6 @@ impl SetPlace {
     ) -> Result<Vec<Sha256>> {
         if files.is_empty() {
             return Ok(Vec::new());
-        }
-        if self.local().is_none() {
-            world.console.note(format!(
-                "`{self}` does not say the SHA-256 of {}: they are read once, and trusted as they are now \
-                 (trust on first use)",
-                many(files.len(), "file")
-            ));
         }
         let total = files.iter().map(|file| file.package.size).sum();
         let progress = world.console.progress_in_parts("Reading", self, files.len(), total);

@@ -3,6 +3,7 @@
 mod emitted;
 mod environments;
 mod first_use;
+mod into;
 mod judged;
 mod layouts;
 mod registries;

@@ -22,7 +22,7 @@ pub(super) const MAY: [May; 8] = [
         who: "atomic io artifact/input spool artifact/output artifact/split artifact/tree \
               artifact/unpack package/assemble package/split_tree fetch store/local \
               place framework/device_selector framework/read gpu install/act \
-              install/environment install/installed_package install/origin install/runtime install/site_packages deps/mirror deps/update \
+              install/environment install/installed_package install/into install/origin install/runtime install/site_packages deps/mirror deps/update \
               framework/split promote/frameworks promote/observe promote/write wheel/edit wheel/source commands",
         tests_too: true,
     },

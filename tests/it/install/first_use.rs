@@ -10,15 +10,15 @@ use crate::support::prelude::*;
 use crate::support::web::{Answer, Request, serve};
 
 /// The index on a server, and how often a large wheel was sent whole: there are two.
-struct BareIndex {
-    url: String,
+pub(super) struct BareIndex {
+    pub(super) url: String,
     sent: Arc<AtomicUsize>,
     /// The files by their names.
     files: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
 }
 
 impl BareIndex {
-    fn start() -> Self {
+    pub(super) fn start() -> Self {
         let names = tree(&sample().dist()).into_iter().filter(|name| !name.contains('/'));
         let read = |name: String| {
             let bytes = fs_err::read(sample().dist().join(&name)).unwrap();
@@ -36,7 +36,7 @@ impl BareIndex {
     }
 
     /// How often a large wheel was sent whole since the last call.
-    fn take_sent(&self) -> usize {
+    pub(super) fn take_sent(&self) -> usize {
         self.sent.swap(0, SeqCst)
     }
 }

@@ -1,0 +1,128 @@
+//! [`IntoRecord`]: what an earlier run has unpacked into a directory, so that the next one replaces nothing else.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    path::{Path, PathBuf},
+};
+
+use fs_err as fs;
+use serde::{Deserialize, Serialize};
+
+use super::{changed, not_ours, unpack::UnpackedTree};
+use crate::{
+    atomic::lock::LockPurpose,
+    console::World,
+    digest::Sha256,
+    error::{Context as _, Hint as _, Result, ensure},
+    io::{FileIdentity, read_text},
+    parallel,
+    relpath::RelPath,
+    version::Version,
+};
+
+const FILE: &str = ".rocwheel-into.json";
+const SCHEMA: &str = "rocwheel-into-record-v1";
+
+/// The files and links below a directory, and where they came from.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct IntoRecord {
+    schema: String,
+    source: String,
+    version: Version,
+    packages: Vec<String>,
+    /// The SHA-256 of each file.
+    files: BTreeMap<RelPath, Sha256>,
+    /// The text of each symlink.
+    links: BTreeMap<RelPath, String>,
+}
+
+impl IntoRecord {
+    pub(super) fn new(
+        source: String,
+        version: Version,
+        packages: Vec<String>,
+        tree: &UnpackedTree,
+    ) -> Self {
+        let UnpackedTree { files, links, .. } = tree;
+        let files = files.iter().map(|(path, file)| (path.clone(), file.sha256)).collect();
+        let schema = SCHEMA.to_owned();
+        Self { schema, source, version, packages, files, links: links.clone() }
+    }
+
+    pub(super) fn write(&self, directory: &Path) -> Result<()> {
+        Ok(fs::write(directory.join(FILE), serde_json::to_vec(self)?)?)
+    }
+
+    fn read(directory: &Path) -> Result<Option<Self>> {
+        let path = directory.join(FILE);
+        let text = match read_text(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            text => text?,
+        };
+        let read = || -> Result<Self> {
+            let record: Self = serde_json::from_str(&text)?;
+            ensure!(record.schema == SCHEMA, "an unknown schema: `{}`", record.schema);
+            Ok(record)
+        };
+        read()
+            .map(Some)
+            .with_context(|| format!("failed to read `{}`", path.display()))
+            .hint("remove the directory, or name another one")
+    }
+}
+
+/// What may be removed of the directory: the files of an earlier run that are as they were unpacked.
+#[derive(Debug, Default)]
+pub(super) struct ReplacedTree {
+    /// What each file was right after its digest was compared.
+    files: BTreeMap<String, FileIdentity>,
+    links: BTreeMap<String, PathBuf>,
+}
+
+impl ReplacedTree {
+    /// Fails if the directory has files and no record, or if a file of the record was changed.
+    pub(super) fn find(directory: &Path, world: &World) -> Result<Self> {
+        let Some(record) = IntoRecord::read(directory)? else {
+            let lock = LockPurpose::Install.file_name();
+            let is_foreign = |name: &str| name != lock;
+            for entry in fs::read_dir(directory)? {
+                if is_foreign(&entry?.file_name().to_string_lossy()) {
+                    return Err(not_ours(directory));
+                }
+            }
+            return Ok(Self::default());
+        };
+        let files: Vec<(&RelPath, &Sha256)> = record.files.iter().collect();
+        let look =
+            |(path, sha256): &(&RelPath, &Sha256)| -> Result<Option<(String, FileIdentity)>> {
+                let file = directory.join(path.as_str());
+                let identity = match FileIdentity::of(&file) {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                    identity => identity?,
+                };
+                let (now, _) = Sha256::of_reader(fs::File::open(&file)?)?;
+                if now != **sha256 {
+                    return Err(changed(&file));
+                }
+                Ok(Some((path.as_str().to_owned(), identity)))
+            };
+        let files = parallel::map(&files, World::jobs(), &world.stop, look)?;
+        let mut tree = Self { files: files.into_iter().flatten().collect(), ..Self::default() };
+        let own = directory.join(FILE);
+        tree.files.insert(FILE.to_owned(), FileIdentity::of(&own)?);
+        for (path, text) in record.links {
+            tree.links.insert(path.as_str().to_owned(), text.into());
+        }
+        Ok(tree)
+    }
+
+    /// Whether the file at this path below a directory, which is or was the directory of the tree, may be removed.
+    pub(super) fn has(&self, directory: &Path, name: &str) -> bool {
+        let path = directory.join(name);
+        if let Some(text) = self.links.get(name) {
+            return fs::read_link(&path).is_ok_and(|now| now == *text);
+        }
+        self.files.get(name).is_some_and(|identity| identity.is_at(&path))
+    }
+}
