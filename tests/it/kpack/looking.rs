@@ -108,7 +108,7 @@ fn a_wheel_shows_the_code_of_its_files() {
 }
 
 #[test]
-fn long_names_of_kernels_are_cut() {
+fn names_of_kernels_that_are_long_are_cut() {
     let t = Sandbox::new();
     let out = Cursor::new(Vec::new());
     let mut writer = ArchiveWriter::new(out, "demo_lib", "gfx942").unwrap();

@@ -1,11 +1,11 @@
 //! A run that is fetched first: the same packages, and of some targets only those that are wanted.
 
-use super::{contents, pipeline, place, text};
+use super::{pipeline, place, text};
 use crate::fetch::Fixture;
 use crate::support::prelude::*;
 
 fn names(directory: &Path) -> Vec<String> {
-    let mut names: Vec<String> = contents(directory).into_keys().collect();
+    let mut names: Vec<String> = contents_without_caches(directory).into_keys().collect();
     names.retain(|name| !name.contains(".metadata") && name != "index.html");
     names
 }
@@ -19,7 +19,7 @@ fn a_run_gives_the_packages_that_its_artifacts_give() {
         let output = pipeline(&[&arguments[..], &["--output-dir", text(&out)]].concat());
         // The page names the run.
         let packages = |root: &Path| -> BTreeMap<String, Vec<u8>> {
-            let mut packages = contents(&root.join("dist"));
+            let mut packages = contents_without_caches(&root.join("dist"));
             packages.remove("index.html");
             packages
         };
@@ -56,7 +56,7 @@ fn a_dry_run_says_what_would_happen_and_does_nothing() {
     let dry = |arguments: &[&str]| {
         let arguments = [arguments, &["--dry-run", "--output-dir", text(&out)]].concat();
         let said = String::from_utf8(pipeline(&arguments).stdout).unwrap();
-        assert!(contents(&out).is_empty());
+        assert!(contents_without_caches(&out).is_empty());
         let said = said.replace(text(&out), "OUT").replace(text(&bucket), "BUCKET");
         let lines: Vec<&str> = said.lines().collect();
         let sizes = Regex::new(r"[0-9.]+ [KM]?i?B").unwrap();

@@ -1,6 +1,6 @@
 //! What `place` says, `upload` and `pipeline` do, to the key; and dry runs list what is written.
 
-use super::{contents, place, text};
+use super::{place, text};
 use crate::support::prelude::*;
 use crate::{
     fetch::Fixture,
@@ -67,7 +67,7 @@ fn files(keys: &BTreeSet<String>) -> BTreeSet<String> {
 }
 
 fn written(root: &Path) -> BTreeSet<String> {
-    let names = contents(root).into_keys();
+    let names = contents_without_caches(root).into_keys();
     let others = ["artifacts/", "packages/", "."];
     let is_published = |name: &String| !others.iter().any(|it| name.starts_with(it));
     names.filter(is_published).collect()

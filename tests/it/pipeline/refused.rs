@@ -5,7 +5,6 @@ use rocwheel::{
     atomic::lock::{Lock, LockPurpose},
 };
 
-use super::contents;
 use crate::support::prelude::*;
 use crate::support::sample::sketch::compress;
 

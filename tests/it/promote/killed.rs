@@ -8,9 +8,7 @@ fn files(place: &Path) -> BTreeMap<String, Vec<u8>> {
     if !place.exists() {
         return BTreeMap::new();
     }
-    let mut files = contents(place);
-    files.retain(|name, _| !name.contains(".rocwheel-"));
-    files
+    contents_without_caches(place)
 }
 
 #[test]

@@ -7,7 +7,7 @@ use super::{
     tree,
 };
 
-use crate::support::program::command;
+use crate::support::{place::contents_without_caches, program::command};
 
 const GROUP: &str = "gfx94X-dcgpu";
 
@@ -232,12 +232,8 @@ fn the_set_of_a_group_is_not_a_family_of_the_set_above() {
     wheel(&bench.root.join("built/dist"), "rocm-sdk-devel", VERSION, "");
     let group = format!("--layout flat --artifact-group {GROUP}");
     bench.upload(&group).ok();
-    let there = || {
-        let mut there = tree(&bench.root.join("out"));
-        // On a slow machine the files are old enough to be remembered.
-        there.retain(|it| !it.ends_with(".rocwheel-digests.json"));
-        there
-    };
+    // On a slow machine the files are old enough to be remembered.
+    let there = || contents_without_caches(&bench.root.join("out"));
     let before = there();
     assert_has!(index(&bench, "").stderr, "Indexed 3 files");
     assert_eq!(there(), before);

@@ -97,7 +97,9 @@ pub(crate) mod prelude {
         linker::{DeviceRelocations, Executable, SharedObject},
         long,
         members::{Members, record, unzip, zipped},
-        place::{contents, copy_files, copy_tree, text, tree, write_program},
+        place::{
+            contents, contents_without_caches, copy_files, copy_tree, text, tree, write_program,
+        },
         program::{Outcome, ROCWHEEL, command, rocwheel, succeed},
         published::{self, TestSet, sample, sets},
         sandbox::Sandbox,

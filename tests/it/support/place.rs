@@ -40,6 +40,14 @@ pub(crate) fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     })
 }
 
+/// What commands made there: the same without their caches, locks and staged files, which any command may
+/// write that reads the directory meanwhile.
+pub(crate) fn contents_without_caches(directory: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut files = contents(directory);
+    files.retain(|path, _| !path.contains(".rocwheel-"));
+    files
+}
+
 fn contents_by<T>(directory: &Path, read: impl Fn(&Path) -> T) -> BTreeMap<String, T> {
     let entries = walkdir::WalkDir::new(directory).into_iter().map(Result::unwrap);
     let files = entries.filter(|entry| !entry.file_type().is_dir());
