@@ -11,7 +11,8 @@ use super::{
 };
 use crate::{
     error::{Context as _, Hint as _, No, Result, anyhow, one_line},
-    index::Urls,
+    framework::Frameworks,
+    index::{Urls, is_ours},
     parallel,
     place::{
         Completeness, OfferedFramework, OfferedSet, OfferedVersion, PlaceArg, SetPlace,
@@ -137,8 +138,12 @@ impl ListArgs {
                     .hint(format!("its indexes are {}", addresses.join(" and ")));
             }
         }
+        let frameworks = Frameworks::builtin();
+        let is_wanted = |project: &DistName| {
+            is_ours(project) || frameworks.of(project).is_some() || self.package.contains(project)
+        };
         for source in &mut sources {
-            source.place.offer_all_projects(&mut source.offered)?;
+            source.place.offer_projects(&mut source.offered, is_wanted)?;
         }
         Ok(sources)
     }

@@ -289,14 +289,20 @@ impl SetPlace {
         Ok(())
     }
 
-    /// Adds the files of every project of an index, as its first page names them. Other places have told all
+    /// Adds the files of the wanted projects that the first page of an index names. Other places have told all
     /// their files.
-    pub fn offer_all_projects(&self, offered: &mut OfferedSet) -> Result<()> {
+    pub fn offer_projects(
+        &self,
+        offered: &mut OfferedSet,
+        is_wanted: impl Fn(&DistName) -> bool,
+    ) -> Result<()> {
         let OfferForm::Index { path, .. } = &offered.form else {
             return Ok(());
         };
         let path = path.clone();
-        let projects = self.projects_of_index(&path)?;
+        // The public registry has some 700,000 projects.
+        let mut projects = self.projects_of_index(&path)?;
+        projects.retain(is_wanted);
         let read =
             |project: &DistName| self.offered_by_project(&path, project.normalized(), &mut None);
         let files = parallel::try_map(&projects, self.requests(), &self.stop, read)?;

@@ -1,7 +1,10 @@
 //! `list`: the versions of a set, an index and a stream.
 
 use crate::install::streams::publish_index;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
 use crate::support::prelude::*;
+use crate::support::web::{Answer, serve};
 
 /// The present and the earlier place of the stream `dev`.
 const PRESENT: &str = "mirror/dev.repo.amd.com/rocm/whl-next";
@@ -230,4 +233,33 @@ fn without_a_set_the_streams_are_listed() {
     dev      https://rocm.devreleases.amd.com/whl-multi-arch/
     bkc      https://bkc.repo.amd.com/rocm/whl-next/
     ");
+}
+
+/// The public registry has some 700,000 projects, of which a list reads those of ROCm.
+#[test]
+fn a_large_index_is_asked_for_few_pages() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    let file = "rocm_sdk_core-7.14.0-py3-none-linux_x86_64.whl";
+    let port = serve(move |request| {
+        counted.fetch_add(1, SeqCst);
+        let page = match request.path.as_str() {
+            "/simple/" => (0..100_000)
+                .map(|number| format!("<a href=\"p{number}/\">p</a>\n"))
+                .chain(
+                    ["rocm", "rocm-sdk-core", "torch"]
+                        .map(|name| format!("<a href=\"{name}/\">x</a>")),
+                )
+                .collect::<Vec<_>>()
+                .concat(),
+            "/simple/rocm/" => "<a href=\"rocm-7.14.0.tar.gz\">x</a>".to_owned(),
+            "/simple/rocm-sdk-core/" => format!("<a href=\"{file}\">x</a>"),
+            _ => return Answer::new(404, "text/plain", Vec::new()),
+        };
+        Answer::new(200, "text/html", page.into_bytes())
+    });
+    let listed = Sandbox::new().run(&format!("list http://127.0.0.1:{port}/simple/")).ok();
+    assert_has!(listed, "ROCm 7.14.0 for linux: unknown: ", file);
+    let count = asked.load(SeqCst);
+    assert!(count < 30, "{count} requests");
 }
