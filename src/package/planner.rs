@@ -76,6 +76,7 @@ pub fn plan(tree: &ArtifactTree, request: &Request<'_>, same: Same<'_>) -> Resul
         .filter(|artifact| !artifact.basedirs.is_empty())
         .map(|artifact| &artifact.name);
     let scopes_of_artifacts = catalog.scopes_with_code(artifacts_with_files, request.mode)?;
+    check::ensure_no_shared_code(tree, &scopes_of_artifacts)?;
     let scopes;
     let devices;
     if let Some(subset) = &request.subset {

@@ -85,6 +85,11 @@ impl TargetTable {
         }
     }
 
+    /// What a name is that stands for code for every GPU, as `amdgcnspirv` does.
+    pub fn code_for_every_gpu(&self, name: &str) -> Option<&str> {
+        self.code_for_every_gpu.get(&*folded(name)).map(AsRef::as_ref)
+    }
+
     fn family_named(&self, name: &str) -> Option<&Family> {
         let name = folded(name);
         self.families().find(|family| folded(family.as_str()) == name)
@@ -167,6 +172,8 @@ mod tests {
             "gfx941",
             "gfx1154",
             "gfx13-0",
+            "amdgcnspirv",
+            "GPU_generic,gfx13-0",
         ];
         let lines = names.map(|name| format!("{name}: {}", select(name)));
         insta::assert_snapshot!(lines.join("\n"), @"
@@ -184,6 +191,8 @@ mod tests {
         gfx941: unknown GPU target or family: `gfx941`
         gfx1154: unknown GPU target or family: `gfx1154`
         gfx13-0: unknown GPU target or family: `gfx13-0`
+        amdgcnspirv: `amdgcnspirv` is not a GPU target, but SPIR-V, which the runtime compiles for the GPU of the machine
+        GPU_generic,gfx13-0: unknown GPU target or family: `gfx13-0`; `GPU_generic` is not a GPU target, but the family of `amdgcnspirv`, which is SPIR-V for every GPU
         ");
         assert_eq!(select("gfx1201,gfx12-0,gfx1201"), "gfx1201 gfx1200");
         assert_eq!(select("ALL").split(' ').count(), 29);

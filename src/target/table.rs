@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt::Display,
+    fmt::{self, Display},
     sync::LazyLock,
 };
 
@@ -28,6 +28,9 @@ pub struct TargetTable {
     pub(super) sub_families: Patterns,
     #[serde(default)]
     pub(super) generics: Patterns,
+    /// What a name is that stands for code for every GPU.
+    #[serde(default)]
+    pub(super) code_for_every_gpu: BTreeMap<Box<str>, Box<str>>,
     /// Versions of the graphics core, and code names of the kernel, by target.
     #[serde(default)]
     pub(super) ip: BTreeMap<Target, Vec<String>>,
@@ -93,13 +96,26 @@ fn one() -> u64 {
 }
 
 /// Names that are neither a known target nor a family.
-#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
-#[display("unknown GPU {}: {}", if names.len() == 1 { "target or family" } else { "targets or families" }, quoted(names, ", "))]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownFamilies {
     /// The unknown names, as the user wrote them.
     pub names: Vec<String>,
+    /// A sentence for each name that stands for code and not for GPUs.
+    code: Vec<String>,
     /// Suggests similar names, and lists the known ones.
     pub hint: String,
+}
+
+impl fmt::Display for UnknownFamilies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unknown = match self.names.len() {
+            0 => None,
+            1 => Some("unknown GPU target or family"),
+            _ => Some("unknown GPU targets or families"),
+        };
+        let unknown = unknown.map(|what| format!("{what}: {}", quoted(&self.names, ", ")));
+        write!(f, "{}", unknown.iter().chain(&self.code).join("; "))
+    }
 }
 
 /// The error with its hint, so that `?` loses none.
@@ -194,6 +210,12 @@ impl TargetTable {
 
     /// The error about names that the table does not have.
     pub fn unknown(&self, names: Vec<String>) -> UnknownFamilies {
+        let (code, names): (Vec<String>, Vec<String>) =
+            names.into_iter().partition(|name| self.code_for_every_gpu(name).is_some());
+        let sentence = |name: &String| {
+            Some(format!("`{name}` is not a GPU target, but {}", self.code_for_every_gpu(name)?))
+        };
+        let code = code.iter().filter_map(sentence).collect();
         let families = self.families().map(Family::as_str);
         let known: Vec<&str> = families.chain(self.known().map(Target::as_str)).collect();
         let products: Vec<String> =
@@ -208,7 +230,7 @@ impl TargetTable {
             parts.push(format!("did you mean {}?", quoted(meant, " or ")));
         }
         parts.push(listed.to_owned());
-        UnknownFamilies { names, hint: parts.join(" ") }
+        UnknownFamilies { names, code, hint: parts.join(" ") }
     }
 }
 

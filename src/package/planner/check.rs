@@ -25,7 +25,7 @@ use crate::{
     quantity::{few, many},
     relpath::RelPath,
     run::Platform,
-    target::{Scope, Target, missing},
+    target::{Scope, Target, TargetTable, missing},
 };
 
 /// The artifacts with libraries or programs that ship nowhere, such as those of a new project, and that
@@ -171,6 +171,26 @@ pub(super) fn ensure_code_without_xnack(catalog: &Catalog, tree: &ArtifactTree) 
     Err(hinted(
         anyhow!("not enough for packages: {}", missing.join("; ")),
         "add the artifacts; without them, GPUs with XNACK off have no code",
+    ))
+}
+
+/// Fails if an artifact is for a generic target or for SPIR-V. A user installs the packages of a GPU, and no GPU has
+/// such a name.
+pub(super) fn ensure_no_shared_code(tree: &ArtifactTree, scopes: &BTreeSet<Scope>) -> Result<()> {
+    let table = TargetTable::builtin();
+    let kind_of = |scope: &Scope| {
+        let name = scope.as_str();
+        let generic = table.is_generic(name).then(|| "a generic target of LLVM".to_owned());
+        generic.or_else(|| table.code_for_every_gpu(name).map(str::to_owned))
+    };
+    let Some((scope, kind)) = scopes.iter().find_map(|scope| Some((scope, kind_of(scope)?))) else {
+        return Ok(());
+    };
+    let artifacts = tree.artifacts.iter().map(|artifact| &artifact.name);
+    let artifacts: Vec<_> = artifacts.filter(|name| name.scope == *scope).collect();
+    Err(hinted(
+        anyhow!("no package can have the code of {}: `{scope}` is {kind}", list_quoted(&artifacts)),
+        format!("remove {} from the artifact directory", list_quoted(&artifacts)),
     ))
 }
 

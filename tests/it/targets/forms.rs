@@ -84,6 +84,7 @@ fn wrong_lines_are_refused_in_words() {
         "",
         "gfx9999",
         "gfx94X-dcpu mi300",
+        "amdgcnspirv",
         "gfx942 --detect",
         "gfx942 --emit make",
         "--amdgpu-families gfx94X-dcgp",

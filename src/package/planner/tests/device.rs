@@ -114,6 +114,23 @@ fn a_family_has_no_device_package() {
 }
 
 #[test]
+fn code_that_gpus_share_has_no_package() {
+    for (scope, kind) in [
+        ("gfx11-generic", "a generic target of LLVM"),
+        ("amdgcnspirv", "SPIR-V, which the runtime compiles for the GPU of the machine"),
+        ("gpu-generic", "the family of `amdgcnspirv`, which is SPIR-V for every GPU"),
+    ] {
+        let artifact = format!("blas_lib_{scope}");
+        let fixture = split().artifact(&artifact).file("lib/rocblas/library/k.co", file());
+        let refusal = format!(
+            "error: no package can have the code of `{artifact}`: `{scope}` is {kind}\n\n\
+             hint: remove `{artifact}` from the artifact directory\n"
+        );
+        assert_eq!(fixture.refusal(), refusal);
+    }
+}
+
+#[test]
 fn links_that_a_wheel_cannot_hold_are_refused() {
     let device = || split().artifact("blas_lib_gfx942").file("lib/a", file());
     insta::assert_snapshot!(device().link("lib/b", "c").refusal(), @"
