@@ -360,6 +360,10 @@ fn runs_python_of(file: &Path, root: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::hinted;
+
+    /// The hint of the error of a failed install.
+    const CAUSE: &str = "connect this machine";
 
     /// What a failed install does with an environment in which `make` has made something.
     fn failed(place: &Path, begin: &str, make: impl Fn(&Path)) -> (Vec<String>, Vec<String>) {
@@ -378,13 +382,13 @@ mod tests {
         let script = format!("#!{}\n", environment.python().display());
         fs::write(environment.programs().join("rocm-sdk"), script).unwrap();
         make(environment.root());
-        let error = change.undo(anyhow!("no network"));
+        let error = change.undo(hinted(anyhow!("no network"), CAUSE));
         drop(lock);
         let left = environment.files().into_iter().map(|it| {
             let below = it.strip_prefix(environment.root()).unwrap();
             below.to_string_lossy().into_owned()
         });
-        (left.collect(), crate::error::hints(&error))
+        (left.collect(), hints(&error))
     }
 
     #[test]
@@ -392,10 +396,11 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let place = place.path();
         let entries = || fs::read_dir(place).unwrap().count();
-        assert_eq!(failed(place, "a/new", |_| {}), (vec![], vec![]));
+        let removed = (vec![], vec![CAUSE.to_owned()]);
+        assert_eq!(failed(place, "a/new", |_| {}), removed);
         assert_eq!(entries(), 0);
         fs::create_dir(place.join("empty")).unwrap();
-        assert_eq!(failed(place, "empty", |_| {}), (vec![], vec![]));
+        assert_eq!(failed(place, "empty", |_| {}), removed);
         assert_eq!(entries(), 1);
         for theirs in [
             "thesis.txt",
@@ -411,7 +416,10 @@ mod tests {
             };
             let (left, hints) = failed(place, "kept", make);
             assert!(left.iter().any(|it| it == theirs), "{left:?}");
-            assert!(hints[0].contains(&format!("stays because of `{theirs}`")), "{hints:?}");
+            // What mends comes first, then what cleans up.
+            assert_eq!(hints.len(), 2, "{hints:?}");
+            assert_eq!(hints[0], CAUSE);
+            assert!(hints[1].contains(&format!("stays because of `{theirs}`")), "{hints:?}");
             fs::remove_dir_all(place.join("kept")).unwrap();
         }
     }

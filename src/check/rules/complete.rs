@@ -420,3 +420,59 @@ fn devices(set: &SetFacts, findings: &mut Findings) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::check::facts::{ContentFacts, SdistContents, SdistFile, WheelFile};
+
+    fn package(file: &str) -> CheckedPackage {
+        let filename = file.parse().map_err(|_| String::new());
+        CheckedPackage { file: file.to_owned(), size: 0, filename, sha256: None }
+    }
+
+    /// A `rocm` sdist of our builder with this line in PKG-INFO.
+    fn selector(file: &str, line: &str) -> Arc<SdistFile> {
+        let information = format!("Metadata-Version: 2.4\nName: rocm\nVersion: 1\n{line}\n");
+        let module = b"import os\nclass FileEntry:\n    pass\n";
+        let module = ContentFacts { kept: Some(module.to_vec()), ..ContentFacts::default() };
+        let contents = SdistContents {
+            files: BTreeMap::from([("src/rocm_sdk/_dist_info.py".to_owned(), module)]),
+            ..SdistContents::default()
+        };
+        let metadata = Metadata::parse(information.as_bytes()).map_err(|it| it.to_string());
+        Arc::new(SdistFile { package: package(file), metadata, copies_agree: true, contents })
+    }
+
+    #[test]
+    fn each_rocm_sdist_is_judged_by_its_own_lines() {
+        let wheel = Arc::new(WheelFile {
+            package: package("rocm_profiler-1-py3-none-linux_x86_64.whl"),
+            unreadable: None,
+            contradictions: Vec::new(),
+            members: Vec::new(),
+            devel: None,
+        });
+        let line = "Requires-Dist: rocm-profiler==1; extra == 'profiler'";
+        let found = |first: &str, second: &str| {
+            let sdists = [selector("rocm-1.tar.gz", first), selector("rocm-2.tar.gz", second)];
+            let set = SetFacts {
+                wheels: vec![Arc::clone(&wheel)],
+                sdists: sdists.into(),
+                ..SetFacts::default()
+            };
+            let mut findings = Findings::default();
+            selected_packages(&set, &mut findings);
+            let lines = findings.into_vec().into_iter();
+            lines
+                .map(|it| format!("{}: {}", it.file.clone().unwrap_or_default(), it.text()))
+                .join("\n")
+        };
+        let lacks = |file| format!("{file}: its extra `profiler` does not require `rocm-profiler`");
+        assert_eq!(found(line, line), "");
+        assert_eq!(found(line, ""), lacks("rocm-2.tar.gz"));
+        assert_eq!(found("", line), lacks("rocm-1.tar.gz"));
+    }
+}
