@@ -3,6 +3,7 @@
 
 use std::{
     borrow::Cow,
+    collections::BTreeMap,
     io,
     path::{Path, PathBuf},
     sync::Arc,
@@ -15,11 +16,12 @@ use crate::{
         facts::{MemberFacts, WheelFile},
         observe::{installed_member, installed_wheel},
     },
+    digest::Sha256,
     index::is_ours,
     io::{FileAt, read_small},
     policy::DistNames,
     version::Version,
-    wheel::{DistName, Headers, Metadata, Requirement},
+    wheel::{DistName, Headers, Metadata, Requirement, record::parse_hash},
 };
 
 /// A part of the name of each package with device code: `rocm-sdk-device-gfx942`, `amd-torch-device-gfx942`.
@@ -41,10 +43,29 @@ pub struct InstalledPackage {
     pub files: Vec<String>,
     /// The files of RECORD that do not exist, of a package that is judged.
     pub missing: Vec<String>,
-    /// The files that have another size than in RECORD, of a package that is judged.
+    /// The files that have another size than in RECORD, of a package that is judged; and those that `replaced_by` has
+    /// replaced.
     pub changed: Vec<String>,
+    /// What RECORD says of the bytes of `files`, as far as it says something.
+    pub recorded: BTreeMap<String, RecordedContent>,
+    /// The package that was installed over it.
+    pub replaced_by: Option<Replacement>,
     /// The facts of its files. Only of ROCm packages, and of the libraries of others.
     pub wheel: Arc<WheelFile>,
+}
+
+/// What RECORD says of the bytes of a file. The wheels of some projects have no hashes there, or no sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordedContent {
+    pub sha256: Option<Sha256>,
+    pub size: Option<u64>,
+}
+
+/// A package that has replaced files of another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replacement {
+    pub name: DistName,
+    pub version: Version,
 }
 
 /// What a `.dist-info` directory is.
@@ -134,6 +155,8 @@ impl InstalledPackage {
             files: Vec::new(),
             missing: Vec::new(),
             changed: Vec::new(),
+            recorded: BTreeMap::new(),
+            replaced_by: None,
             wheel: Arc::new(installed_wheel(file.clone(), Vec::new())),
             version,
             name,
@@ -180,13 +203,15 @@ impl InstalledPackage {
                     continue;
                 }
             };
-            let last_field = row.iter().skip(2).last();
-            let recorded: Option<u64> = last_field.and_then(|size| size.parse().ok());
-            if recorded.is_some_and(|size| size != metadata.len()) {
+            let recorded = RecordedContent::of_row(row);
+            if recorded.size.is_some_and(|size| size != metadata.len()) {
                 self.note_changed(path);
             }
             if !path.contains(".dist-info/") {
                 self.files.push(path.to_owned());
+                if recorded.sha256.is_some() || recorded.size.is_some() {
+                    self.recorded.insert(path.to_owned(), recorded);
+                }
             }
             if metadata.is_file() && (is_ours || path.contains(".so")) {
                 match member(path, &place, &metadata) {
@@ -202,6 +227,34 @@ impl InstalledPackage {
     fn note_changed(&mut self, path: &str) {
         if self.is_of_rocm && self.changed.last().is_none_or(|last| last != path) {
             self.changed.push(path.to_owned());
+        }
+    }
+}
+
+impl RecordedContent {
+    /// The last two fields of a row of RECORD.
+    fn of_row(row: &csv::StringRecord) -> Self {
+        let fields: Vec<&str> = row.iter().collect();
+        match fields[..] {
+            [_, .., hash, size] => {
+                Self { sha256: parse_hash(hash).ok().flatten(), size: size.parse().ok() }
+            }
+            _ => Self { sha256: None, size: None },
+        }
+    }
+
+    /// Whether a file has the recorded bytes. `None` if it cannot be read, or if RECORD says nothing of them.
+    pub(super) fn fits(&self, file: &Path) -> Option<bool> {
+        let has_other_size = |size: u64| fs::metadata(file).is_ok_and(|it| it.len() != size);
+        if self.size.is_some_and(has_other_size) {
+            return Some(false);
+        }
+        match self.sha256 {
+            Some(sha256) => {
+                let (installed, _) = Sha256::of_reader(fs::File::open(file).ok()?).ok()?;
+                Some(installed == sha256)
+            }
+            None => self.size.map(|_| true),
         }
     }
 }

@@ -16,6 +16,7 @@ mod installed_package;
 mod installer;
 mod into;
 mod origin;
+mod overwritten;
 mod plan;
 mod requirements;
 mod runtime;

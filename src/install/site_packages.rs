@@ -16,6 +16,7 @@ use walkdir::WalkDir;
 use super::{
     installed_package::{InfoDirectory, InstalledPackage, PackageRemains, metadata_of, text_of},
     origin::InstallOrigin,
+    overwritten::find_overwritten,
     runtime::{RuntimeVariables, version_of},
 };
 use crate::{
@@ -135,6 +136,7 @@ impl SitePackages {
             }
         }
         hide_others(&mut packages);
+        find_overwritten(&mut packages);
         // A new virtual environment has none, and nothing is wrong with it.
         if infos.is_empty() && !environment.join("pyvenv.cfg").is_file() {
             return Err(anyhow!("{}", nothing())).hint(PASS_AN_ENVIRONMENT);

@@ -42,17 +42,22 @@ impl RecordRow {
         let [path, hash, len] = row.iter().collect::<Vec<_>>()[..] else {
             bail!("three columns expected, not {}", row.len());
         };
-        let digest = match hash.strip_prefix("sha256=") {
-            Some(digest) => Some(decode_sha256(digest)?),
-            None if hash.is_empty() => None,
-            None => bail!("not a `sha256=` hash: {hash:?}"),
-        };
+        let digest = parse_hash(hash)?;
         let size = || {
             let is_number = len.bytes().all(|byte| byte.is_ascii_digit());
             let size = len.parse().ok().filter(|_| is_number);
             size.with_context(|| format!("not a size: {len:?}"))
         };
         Ok(Self { path: path.parse()?, digest, len: (!len.is_empty()).then(size).transpose()? })
+    }
+}
+
+/// The digest in the second column of RECORD: `sha256=47DEQpj8…`. `None` for an empty one.
+pub fn parse_hash(hash: &str) -> Result<Option<Sha256>> {
+    match hash.strip_prefix("sha256=") {
+        Some(digest) => Ok(Some(decode_sha256(digest)?)),
+        None if hash.is_empty() => Ok(None),
+        None => bail!("not a `sha256=` hash: {hash:?}"),
     }
 }
 

@@ -347,11 +347,10 @@ pub(super) fn damage(site: &SitePackages, repair: &Repair<'_>) -> Vec<Diagnosis>
         let facts = ours.iter().map(|package| damage_of(package)).collect();
         diagnoses.push(Diagnosis { facts, fix });
     }
-    let holders = holders_of_changed(site, &others);
     diagnoses.extend(others.into_iter().map(|package| {
         let what = format!("`{}` {}", package.name, package.version);
         let install = repair.install_one(&package.name, &what, None);
-        let Some(other) = overwritten_by(package, &holders) else {
+        let Some(other) = &package.replaced_by else {
             return Diagnosis::new(damage_of(package), install);
         };
         Diagnosis::new(
@@ -365,42 +364,6 @@ pub(super) fn damage(site: &SitePackages, repair: &Repair<'_>) -> Vec<Diagnosis>
         )
     }));
     diagnoses
-}
-
-/// The packages whose RECORD has a file too that is changed in one of `damaged`, by the path of the file.
-fn holders_of_changed<'a>(
-    site: &'a SitePackages,
-    damaged: &[&'a InstalledPackage],
-) -> BTreeMap<&'a str, Vec<&'a InstalledPackage>> {
-    let changed = damaged.iter().flat_map(|package| &package.changed);
-    let mut holders: BTreeMap<&str, Vec<&InstalledPackage>> =
-        changed.map(|path| (path.as_str(), Vec::new())).collect();
-    for package in &site.packages {
-        for path in &package.files {
-            if let Some(packages) = holders.get_mut(path.as_str()) {
-                packages.push(package);
-            }
-        }
-    }
-    holders
-}
-
-/// The package that was installed over another one: it has all changed files of that one. `onnxruntime` and
-/// `onnxruntime-rocm` have modules of the same name.
-fn overwritten_by<'a>(
-    package: &InstalledPackage,
-    holders: &BTreeMap<&str, Vec<&'a InstalledPackage>>,
-) -> Option<&'a InstalledPackage> {
-    let holders_of =
-        |path: &String| holders.get(path.as_str()).map(Vec::as_slice).unwrap_or_default();
-    let candidates = holders_of(package.changed.first()?).iter().copied();
-    let has_all = |other: &&InstalledPackage| {
-        let has = |path: &String| holders_of(path).iter().any(|holder| holder.info == other.info);
-        other.name != package.name
-            && other.site() == package.site()
-            && package.changed.iter().all(has)
-    };
-    candidates.into_iter().find(has_all)
 }
 
 impl InstalledPackage {

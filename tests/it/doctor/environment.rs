@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+
 use crate::support::prelude::*;
 use crate::support::published::VERSION;
 
@@ -626,6 +628,54 @@ fn a_package_that_was_installed_over_another() {
     `onnxruntime` 1.23 has replaced files of `onnxruntime-rocm` 1.22: 2 files are changed: `onnxruntime/__init__.py`, `onnxruntime/capi.so`
       uninstall `onnxruntime`, and then: install `onnxruntime-rocm` 1.22 from where this environment takes its packages
     ");
+}
+
+/// Packages of PyPI without a requirement on ROCm. The RECORD of `onnxruntime-rocm` has no hashes.
+#[test]
+fn a_framework_without_requirements_under_another_package() {
+    let path = "onnxruntime/capi/onnxruntime_pybind11_state.so";
+    let row = |bytes: &[u8], with_size: bool| {
+        let digest = URL_SAFE_NO_PAD.encode(Sha256::of(bytes).bytes());
+        let size = if with_size { bytes.len().to_string() } else { String::new() };
+        format!("{path},sha256={digest},{size}")
+    };
+    let rocm: &[u8] = b"for ROCm";
+    let other: &[u8] = b"for CPUs";
+    let says = |rows: [String; 2], installed: &[u8]| {
+        let site = Site::new();
+        for (name, row) in ["onnxruntime-rocm", "onnxruntime"].iter().zip(rows) {
+            site.install(name, "1.22", &[], &[]);
+            let record = site.path(&format!("{}-1.22.dist-info/RECORD", name.replace('-', "_")));
+            site.write(&record, format!("{row}\n{record},,\n").as_bytes());
+        }
+        site.write(path, installed);
+        site.says("gfx942")
+    };
+    let overwritten = format!(
+        "`onnxruntime` 1.22 has replaced files of `onnxruntime-rocm` 1.22: 1 file is changed: `{path}`\n  \
+         uninstall `onnxruntime`, and then: install `onnxruntime-rocm` 1.22 from where this environment takes its packages"
+    );
+    // The files have one size, or RECORD has no sizes.
+    assert_eq!(says([row(rocm, true), row(other, true)], other), overwritten);
+    assert_eq!(says([row(rocm, false), row(other, false)], other), overwritten);
+    let larger = b"for other CPUs";
+    assert_eq!(says([format!("{path},,{}", rocm.len()), row(larger, true)], larger), overwritten);
+    // The package for ROCm came last; the file is in both packages; or somebody has built it again.
+    assert_eq!(says([row(rocm, true), row(other, true)], rocm), "");
+    assert_eq!(says([row(rocm, true), row(rocm, false)], rocm), "");
+    assert_eq!(says([row(rocm, true), row(other, true)], b"for me"), "");
+}
+
+/// Packages that have a directory in common, and triton for ROCm over the other one.
+#[test]
+fn files_that_packages_share_are_healthy() {
+    let site = Site::new();
+    let shared = |bytes| [("jax_plugins/__init__.py", bytes), ("tests/helper.py", bytes)];
+    site.install("jax-rocm10-plugin", "0.12", &[], &shared(b"# of ROCm".as_slice()));
+    site.install("jax-other-plugin", "0.12", &[], &shared(b"# of others".as_slice()));
+    site.install("triton", "3.5", &[], &[("triton/runtime.py", b"# of others")]);
+    site.install("pytorch-triton-rocm", "3.5", &[], &[("triton/runtime.py", b"# of ROCm")]);
+    assert_eq!(site.says("gfx942"), "");
 }
 
 /// Python reads `pyvenv.cfg` as UTF-8, comments included, before anything else.
