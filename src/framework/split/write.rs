@@ -1,7 +1,7 @@
 //! Writes the archives, the host wheel and the device wheels of a plan.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     io::{self, Write as _},
     path::{Path, PathBuf},
@@ -111,8 +111,9 @@ impl SplitWriter<'_> {
         let saving = saving(whole, parts);
         if saving < LEAST_SAVING {
             let (parts, whole) = (size(parts), size(whole));
+            let code = code_sizes(plan, &archives);
             let why = format!(
-                "a user of one target would download {parts} instead of {whole}, \
+                "a user of one target would download {parts} instead of {whole} ({code}), \
                  and a split that saves less than {LEAST_SAVING} % is not worth a package for each target"
             );
             let passed_on = self.pass_on(wheel)?;
@@ -181,6 +182,23 @@ impl SplitWriter<'_> {
 
 /// The files of archives and their lengths, by their installed paths.
 type WrittenArchives = BTreeMap<RelPath, (PathBuf, u64)>;
+
+/// How much device code the archives have, and how much of it stays in the host wheel, because it is for generic
+/// targets.
+fn code_sizes(plan: &SplitWheelPlan, archives: &WrittenArchives) -> String {
+    let size_of = |path: &RelPath| archives.get(path).map_or(0, |(_, size)| *size);
+    let all = size(archives.keys().map(size_of).sum());
+    let generic = size(plan.generic().map(|(path, _)| size_of(path)).sum());
+    let targets: BTreeSet<&str> =
+        plan.generic().map(|(_, archive)| archive.base.as_str()).collect();
+    if targets.is_empty() {
+        return format!("{all} of device code");
+    }
+    let targets = targets.into_iter().map(|target| format!("`{target}`")).join(", ");
+    format!(
+        "{all} of device code, and {generic} of it for {targets}, which every user would download"
+    )
+}
 
 fn archive_source(archives: &WrittenArchives, path: &RelPath) -> Result<Source> {
     let (file, _) = archives.get(path).context("no such archive")?;

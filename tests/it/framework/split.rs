@@ -284,11 +284,26 @@ fn a_wheel_that_would_save_little_stays_whole() {
     let (plan, digest) = said.rsplit_once("\n\n").unwrap();
     insta::assert_snapshot!(plan, @"
     fw-1.0-py3-none-linux_x86_64.whl
-      stays     as it is: a user of one target would download 61.50 KiB instead of 60.19 KiB, and a split that saves less than 10 % is not worth a package for each target
+      stays     as it is: a user of one target would download 61.50 KiB instead of 60.19 KiB (58.93 KiB of device code), and a split that saves less than 10 % is not worth a package for each target
     ");
     assert_has!(digest, "fw-1.0-py3-none-linux_x86_64.whl (60.19 KiB)");
     assert_eq!(names(&parts), ["fw-1.0-py3-none-linux_x86_64.whl"]);
     assert!(fs_err::read(path).unwrap() == fs_err::read(&listed(&parts)[0]).unwrap());
+}
+
+/// The plugin of JAX has code for generic targets mostly.
+#[test]
+fn a_wheel_with_generic_code_says_why_a_split_saves_little() {
+    let place = Place::new();
+    let parts = place.0.path("parts");
+    let mut shared = DemoWheel::bare("fw");
+    shared.add("fw/x.so", fat("x.so", 1, &[&["gfx942", "gfx10-3-generic", "gfx11-generic"]]));
+    let said = split(&[place.write(&shared)], &parts, &[]).ok();
+    let (plan, _) = said.rsplit_once("\n\n").unwrap();
+    insta::assert_snapshot!(plan, @"
+    fw-1.0-py3-none-linux_x86_64.whl
+      stays     as it is: a user of one target would download 179.81 KiB instead of 177.45 KiB (176.85 KiB of device code, and 117.92 KiB of it for `gfx10-3-generic`, `gfx11-generic`, which every user would download), and a split that saves less than 10 % is not worth a package for each target
+    ");
 }
 
 #[test]
