@@ -37,7 +37,8 @@ use crate::{
     place::{PlaceArg, SetPlace},
     report::outputs,
     run::{
-        ApiUrl, Buckets, Environment, Event, Platform, Repository, Run, RunContext, RunReference,
+        ApiUrl, ArtifactGroup, Buckets, Environment, Event, Platform, Repository, Run, RunContext,
+        RunReference,
     },
     store::{
         Endpoint,
@@ -359,6 +360,56 @@ pub(super) fn ensure_may_write(bucket: &Bucket) -> Result<()> {
         return Ok(());
     }
     fork_of_event()?.map_or(Ok(()), |whose| buckets.ensure_takes_forks(bucket, whose))
+}
+
+/// Where a run has published its packages, for a command that reads them there.
+#[derive(Clone, Debug, clap::Args)]
+pub struct PublishedArgs {
+    /// Family of the set among the sets of a run
+    ///
+    /// [env: `ARTIFACT_GROUP`]
+    #[arg(long, value_name = "GROUP")]
+    artifact_group: Option<ArtifactGroup>,
+    /// Read the published set of a run from this directory, laid out like the bucket
+    #[arg(long, alias = "output-dir", value_name = "DIR")]
+    input_dir: Option<PathBuf>,
+    #[command(flatten)]
+    pub run: RunArgs,
+    #[command(flatten)]
+    github: GitHubArgs,
+}
+
+impl PublishedArgs {
+    pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        variables.fill(&mut self.artifact_group, "ARTIFACT_GROUP")?;
+        self.run.read_variables(variables)?;
+        self.github.read_variables(variables)
+    }
+
+    /// The place where the run keeps its packages.
+    pub fn place(&self, world: &World) -> Result<PlaceArg> {
+        let run = self.run.run()?;
+        let args = match &self.input_dir {
+            Some(_) => self.run.clone().of_directory(),
+            None => self.run.clone(),
+        };
+        let run = args.resolve(run, &self.github, world)?;
+        let root = run.python(&self.artifact_group.clone().unwrap_or_default());
+        Ok(match &self.input_dir {
+            Some(directory) => PlaceArg::Directory(directory.join(root.key.to_path().as_str())),
+            None => PlaceArg::Bucket(root),
+        })
+    }
+
+    /// Fails with `--offline` if a place is not in a directory.
+    pub fn ensure_readable(&self, place: &PlaceArg) -> Result<()> {
+        match place {
+            PlaceArg::Directory(_) => Ok(()),
+            PlaceArg::Bucket(_) | PlaceArg::Web(_) => {
+                self.run.ensure_online(format!("reading `{place}`"))
+            }
+        }
+    }
 }
 
 /// How to reach the bucket. Credentials come from where AWS tools look for them.

@@ -11,7 +11,7 @@ use fs_err as fs;
 
 use super::{
     World,
-    args::{AccessArgs, GitHubArgs, RunArgs, SetArg, StepOutputs, Variables, unusual},
+    args::{AccessArgs, PublishedArgs, SetArg, StepOutputs, Variables, unusual},
     check,
 };
 use crate::{
@@ -23,7 +23,7 @@ use crate::{
     io::read_text,
     place::{self, KnownPackages, LocalSet, PackageDirectories, PlaceArg, PlaceDepth, SetPlace},
     report::{LIMIT, SummaryPage, Whereabouts, WorkflowArtifact, WorkflowArtifactName, outputs},
-    run::{ApiUrl, ArtifactGroup},
+    run::ApiUrl,
 };
 
 /// Flags that only `--help` lists.
@@ -53,14 +53,6 @@ const UNUSUAL: [&str; 9] = [
 pub struct SummaryArgs {
     #[command(flatten)]
     set: SetArg,
-    /// Family of the set among the sets of a run
-    ///
-    /// [env: `ARTIFACT_GROUP`]
-    #[arg(long, value_name = "GROUP")]
-    artifact_group: Option<ArtifactGroup>,
-    /// Read the published set of a run from this directory, laid out like the bucket
-    #[arg(long, alias = "output-dir", value_name = "DIR")]
-    input_dir: Option<PathBuf>,
     /// Address of the published set, as `upload` prints it [default: the address of SET]
     #[arg(long, value_name = "URL")]
     index_url: Option<String>,
@@ -81,11 +73,9 @@ pub struct SummaryArgs {
     #[command(flatten)]
     inputs: SummaryInputs,
     #[command(flatten)]
-    run: RunArgs,
+    published: PublishedArgs,
     #[command(flatten)]
     access: AccessArgs,
-    #[command(flatten)]
-    github: GitHubArgs,
 }
 
 /// What the page about a set needs besides the set, and where a step of a workflow says what it did: files
@@ -115,9 +105,7 @@ pub struct SummaryInputs {
 pub fn run(args: &SummaryArgs, world: &World) -> Result<()> {
     let place = args.place(world)?;
     for place in [&place].into_iter().chain(&args.inputs.baseline) {
-        if let PlaceArg::Bucket(_) | PlaceArg::Web(_) = place {
-            args.run.ensure_online(format!("reading `{place}`"))?;
-        }
+        args.published.ensure_readable(place)?;
     }
     let report = args.report(&place, world)?;
     // A set with errors is not to be installed, so its page has no commands for it.
@@ -152,12 +140,10 @@ pub fn run(args: &SummaryArgs, world: &World) -> Result<()> {
 
 impl SummaryArgs {
     pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
-        variables.fill(&mut self.artifact_group, "ARTIFACT_GROUP")?;
         self.accept.read_variables(variables)?;
         self.inputs.read_variables(variables)?;
-        self.run.read_variables(variables)?;
-        self.access.read_variables(variables)?;
-        self.github.read_variables(variables)
+        self.published.read_variables(variables)?;
+        self.access.read_variables(variables)
     }
 
     /// The place in the arguments, or else the place where the run keeps its packages.
@@ -165,20 +151,11 @@ impl SummaryArgs {
         if let Some(set) = self.set.named() {
             return Ok(set.clone());
         }
-        let Ok(run) = self.run.run() else {
+        if self.published.run.run().is_err() {
             return Err(anyhow!("no package set was named"))
                 .hint("pass a directory, `s3://bucket/prefix`, or `--run-id`");
-        };
-        let args = match &self.input_dir {
-            Some(_) => self.run.clone().of_directory(),
-            None => self.run.clone(),
-        };
-        let run = args.resolve(run, &self.github, world)?;
-        let root = run.python(&self.artifact_group.clone().unwrap_or_default());
-        Ok(match &self.input_dir {
-            Some(directory) => PlaceArg::Directory(directory.join(root.key.to_path().as_str())),
-            None => PlaceArg::Bucket(root),
-        })
+        }
+        self.published.place(world)
     }
 
     /// Reads the set, and its addresses if it is published. A set in a workflow artifact, or one with
@@ -238,9 +215,9 @@ impl SummaryArgs {
                 .hint("`--workflow-artifact` is for packages in a directory");
         }
         // A page for a set that no run made has no link.
-        let run = match self.run.run() {
+        let run = match self.published.run.run() {
             Ok(run) if !run.id.is_local() => {
-                Some((self.run.context()?.repository(run)?, run.id.clone()))
+                Some((self.published.run.context()?.repository(run)?, run.id.clone()))
             }
             _ => None,
         };

@@ -429,7 +429,7 @@ fn short_help_fits_on_a_screen() {
     // None has more than 50.
     insta::assert_snapshot!(long.join("\n"), @"
     rocwheel: 50
-    rocwheel check: 45
+    rocwheel check: 50
     rocwheel fetch: 49
     rocwheel framework tie: 45
     rocwheel install: 49

@@ -4,7 +4,7 @@ use std::{cmp::Reverse, collections::BTreeMap, fmt::Write as _};
 
 use itertools::Itertools as _;
 
-use super::cells::{RESERVE, code, folded, message, plain, push_rows};
+use super::cells::{LIMIT, RESERVE, code, folded, message, plain, push_rows};
 use crate::{
     check::{Finding, Report, Rule, Severity},
     quantity::{count, many},
@@ -16,6 +16,25 @@ const MOST_SHOWN: usize = 8;
 const MOST_FACTS: usize = 20;
 /// The most places that are shown for one fact.
 const MOST_PLACES: usize = 5;
+
+/// A page of its own about a check, for a place whose set nothing describes: its head, and its findings.
+pub fn check_page(place: &str, report: &Report) -> String {
+    let counted = report.counted();
+    let mut markdown = format!("## Check of {}\n\n", code(place));
+    let _ = writeln!(markdown, "{} **{report}** in {counted}\n", report_mark(report));
+    markdown += &render_first(report);
+    let room = LIMIT - markdown.len();
+    markdown + &render_findings(report, room)
+}
+
+/// What a reader sees first.
+pub(super) fn report_mark(report: &Report) -> &'static str {
+    match (report.errors, report.warnings) {
+        (0, 0) => "✅",
+        (0, _) => "⚠️",
+        _ => "❌",
+    }
+}
 
 /// Renders at most `limit` bytes; empty if nothing was found, or if there is no room.
 pub(super) fn render_findings(report: &Report, limit: usize) -> String {

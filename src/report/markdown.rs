@@ -8,7 +8,7 @@ use super::{
     cells::{LIMIT, code, folded, linked, plain},
     changes::render_changes,
     coverage::render_coverage,
-    findings::{render_findings, render_first},
+    findings::{render_findings, render_first, report_mark},
     packages::PackageTable,
 };
 
@@ -113,11 +113,7 @@ impl<'a> SummaryPage<'a> {
             None => "\n\n",
         };
         if let Some(report) = self.report {
-            let mark = match (report.errors, report.warnings) {
-                (0, 0) => "✅",
-                (0, _) => "⚠️",
-                _ => "❌",
-            };
+            let mark = report_mark(report);
             let is_refused = matches!(self.whereabouts, Whereabouts::Refused);
             let refused = if is_refused { " Nothing was published." } else { "" };
             let _ = writeln!(markdown, "{mark} **check: {report}**{refused}\n");

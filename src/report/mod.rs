@@ -12,4 +12,5 @@ mod packages;
 
 pub use cells::LIMIT;
 pub use document::{Forecast, PipelineAnswer};
+pub use findings::check_page;
 pub use markdown::{SummaryPage, Whereabouts, WorkflowArtifact, WorkflowArtifactName};

@@ -3,6 +3,7 @@
 mod binary;
 mod dependencies;
 mod frameworks;
+mod gate;
 pub(crate) mod inputs;
 mod installs;
 mod lint;

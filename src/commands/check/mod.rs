@@ -21,33 +21,39 @@ use crate::{
         RulePattern, RuleSelection, SetFacts, Severity, VerdictMemory,
     },
     commands::{
-        args::{AccessArgs, Jobs, SetArg, Variables, unusual},
+        args::{AccessArgs, Jobs, PublishedArgs, SetArg, Variables, unusual},
         summary,
     },
     console::OutputFormat,
-    error::{Context as _, Hint as _, No, Result, anyhow, one_line},
+    error::{Context as _, Hint as _, No, Result, anyhow, ensure, one_line},
     io::read_text,
     place::{KnownPackages, LocalSet, PackageDirectories, PlaceArg, PlaceDepth, SetPlace},
     quantity::many,
+    report::check_page,
     target::{TargetPattern, TargetTable},
 };
+
+/// What few need to name a run, and `--help` has.
+const OF_A_RUN: [&str; 7] =
+    ["repository", "platform", "release_type", "bucket", "offline", "artifact_group", "input_dir"];
 
 /// Check a package set or a published index
 ///
 /// Reads the packages in a directory, or in its `dist`, or those that an index in a bucket or on a
-/// web server lists. Finds packages that are invalid, missing or for the wrong targets, libraries
+/// web server lists, or those that a run has published. Finds packages that are invalid, missing or for the wrong targets, libraries
 /// that do not load, and pages that do not match the files. Changes no file of a set. `check explain RW405`
 /// explains a finding.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-#[command(mut_arg("set", |it| it.help(
+#[command(mut_arg("set", |it| it.required_unless_present_any(["packages_dir", "run_id"]).help(
     "Directory, `s3://bucket/directory`, or URL of an index or of a find-links page"
 )))]
+#[command(mut_args(|it| unusual(it, &OF_A_RUN)))]
 #[command(after_help = "Examples:
   rocwheel check packages
   rocwheel check packages --require-targets gfx942,gfx1100 --ignore RW303
   rocwheel check packages --write-accept known.toml
-  rocwheel check packages --accept known.toml
+  rocwheel check --run-id 21440027240 --accept known.toml
   rocwheel check s3://bucket/directory --baseline earlier/set.json
   rocwheel check packages --with torch-*.whl torchvision-*.whl
   rocwheel check explain RW405")]
@@ -59,6 +65,9 @@ pub struct CheckArgs {
     /// Write a list for `--accept` to this file: today's findings and those already accepted
     #[arg(long, value_name = "FILE")]
     write_accept: Option<PathBuf>,
+    /// Write the findings as a page in Markdown to this file, for a job summary or a comment
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
     #[command(flatten)]
     policy: Policy,
     /// Apply only these rules, by id, id prefix, or name: `RW4,missing-device-wheel`
@@ -74,6 +83,8 @@ pub struct CheckArgs {
     baseline: Option<PlaceArg>,
     #[command(flatten)]
     with: WithArgs,
+    #[command(flatten)]
+    published: PublishedArgs,
     #[command(flatten)]
     access: AccessArgs,
 }
@@ -190,12 +201,15 @@ pub fn run(args: &CheckArgs, world: &World) -> Result<()> {
         let facts = serde_json::json!({ "explanation": explanation });
         return world.console.report("check explain", &facts, &explanation);
     }
-    let place = args.set.required()?;
+    let place = &args.place(world)?;
     if let Some(file) = &args.write_accept {
         args.policy.accept.ensure_may_write(file)?;
     }
     let policy = Policy { select: args.select.clone(), shows_all: args.all, ..args.policy.clone() };
     let report = args.report(place, &policy, world)?;
+    if let Some(file) = &args.page {
+        atomic::write(file, check_page(&place.to_string(), &report))?;
+    }
     world.console.answer(&ReportText { report: &report, text: policy.text(&report, world) })?;
     if let Some(file) = &args.write_accept {
         return policy.accept.write(file, &report, world);
@@ -207,7 +221,21 @@ impl CheckArgs {
     pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
         self.policy.read_variables(variables)?;
         self.jobs.read_variables(variables)?;
+        self.published.read_variables(variables)?;
         self.access.read_variables(variables)
+    }
+
+    /// The set that was named, or the one that a run has published.
+    fn place(&self, world: &World) -> Result<PlaceArg> {
+        let place = match self.set.named() {
+            Some(named) => {
+                ensure!(!self.published.run.names_a_run(), "`{named}` and a run: name one of them");
+                named.clone()
+            }
+            None => self.published.place(world)?,
+        };
+        self.published.ensure_readable(&place)?;
+        Ok(place)
     }
 
     fn report(&self, place: &PlaceArg, policy: &Policy, world: &World) -> Result<Report> {

@@ -93,6 +93,7 @@ fn what_tells_two_calls_apart_tells_their_groups_apart() {
         ("packages-and-tests", "artifact-run-id platforms release-type"),
         ("frameworks", "artifact-name"),
         ("promote", "into"),
+        ("check-published", "set run-id platform artifact-group"),
         ("dependencies", "task address"),
     ] {
         let text = read(&format!("{CALLED}{file}.yml"));

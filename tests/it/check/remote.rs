@@ -4,7 +4,11 @@ use aws_sdk_s3::primitives::ByteStream;
 
 use super::{Outcome, Set, others::add_foreign, rocwheel, run};
 use crate::support::prelude::*;
-use crate::support::web::{Manner, UNDER_SLASH};
+use crate::support::{
+    published::VERSION,
+    upstream_set::{of_families, split},
+    web::{Manner, UNDER_SLASH},
+};
 use crate::{
     publish::tree,
     s3::server::{ID, SECRET, Server as S3},
@@ -389,4 +393,94 @@ fn is_read_as_it_was_uploaded(set: &TestSet) {
         assert_eq!(said.code, code, "{}", said.stderr);
         assert_eq!(said.stderr.contains("RW202"), code == 1, "{}", said.stderr);
     }
+}
+
+/// Writes the pages of upstream's uploader: one of the set, or one of each family, which has the common packages too.
+fn write_links(directory: &Path) {
+    let paths = fs_err::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let (families, files): (Vec<PathBuf>, Vec<PathBuf>) = paths.partition(|path| path.is_dir());
+    let links_of = |files: &[PathBuf], above: &str| {
+        let names = files.iter().map(|path| path.file_name().unwrap().to_str().unwrap());
+        let links = names.map(|name| format!("<a href=\"{above}{name}\">{name}</a><br>\n"));
+        links.collect::<String>()
+    };
+    if families.is_empty() {
+        fs_err::write(directory.join("index.html"), links_of(&files, "")).unwrap();
+    }
+    for family in families {
+        let own = fs_err::read_dir(&family).unwrap().map(|entry| entry.unwrap().path());
+        let links = links_of(&own.collect::<Vec<_>>(), "") + &links_of(&files, "../");
+        fs_err::write(family.join("index.html"), links).unwrap();
+    }
+}
+
+/// Accepts what is wrong with a published set today. Returns the rules of the list.
+fn accepted_rules(place: &[&str], endpoint: &str) -> BTreeSet<String> {
+    let t = Sandbox::new();
+    let list = t.path("known.toml");
+    let check = |more: &[&str]| {
+        let line = [&["check", "--no-progress"], place, more].concat();
+        let said = keyed(&line, endpoint);
+        assert_eq!(said.code, 0, "{place:?}: {}{}", said.stdout, said.stderr);
+        said.stdout
+    };
+    check(&["--write-accept", text(&list)]);
+    let said = check(&["--accept", text(&list), "--fail-on", "warning"]);
+    assert_has!(said, "OK, no problems, ");
+    let rule = Regex::new(r#"(?m)^rule = "(RW\d+)""#).unwrap();
+    rule.captures_iter(&t.read("known.toml")).map(|it| it[1].to_owned()).collect()
+}
+
+/// What is wrong with it is what `docs/differences.md` says of upstream's packages, and nothing else.
+fn is_checked_where_it_is(packages: &Path, below: &str, expected: &[&str]) {
+    let t = Sandbox::new();
+    let place = t.path("published");
+    let directory = place.join(below);
+    fs_err::create_dir_all(&place).unwrap();
+    copy_tree(&packages.join("."), &directory);
+    let sizes = tree(&place).into_iter().map(|it| fs_err::metadata(place.join(it)).unwrap().len());
+    let whole = usize::try_from(sizes.sum::<u64>()).unwrap();
+    write_links(&directory);
+    let server = S3::shared();
+    let endpoint = format!("http://127.0.0.1:{}", server.port);
+    let expected: BTreeSet<String> = expected.iter().map(|it| (*it).to_owned()).collect();
+    let bucket = stored(server, &place);
+    let run = "--run-id 1 --platform linux --release-type nightly --bucket";
+    let run: Vec<&str> = run.split(' ').chain([&*bucket]).collect();
+    assert_eq!(accepted_rules(&run, &endpoint), expected, "{below:?} of the bucket");
+
+    let web = Server::of_directory(&place, Manner::Ranges);
+    let pages = tree(&place).into_iter().filter(|it| it.ends_with("index.html"));
+    for page in pages {
+        let rules = accepted_rules(&[&format!("{}{page}", web.url)], &endpoint);
+        assert!(rules.is_subset(&expected), "{page}: {rules:?}");
+    }
+    // Each check reads each package once, the ends of the wheels a second time, and the pages.
+    let checks = 2 * tree(&place).iter().filter(|it| it.ends_with("index.html")).count();
+    let sent = web.sent();
+    assert!(sent < checks * (whole + whole / 20), "{sent} of {whole} in {checks} checks");
+}
+
+#[test]
+#[ignore = "slow"]
+fn what_upstream_has_published_is_checked_where_it_is() {
+    let sets = [
+        (split(VERSION), ["RW114", "RW123", "RW126"]),
+        (of_families(), ["RW123", "RW126", "RW316"]),
+    ];
+    for (root, expected) in sets {
+        for below in ["", "dist"] {
+            is_checked_where_it_is(&root.join("dist"), below, &expected);
+        }
+    }
+}
+
+#[test]
+fn a_set_and_a_run_are_not_checked_together() {
+    let said = run(&["check", "set", "--run-id", "1"]);
+    assert_eq!(said.code, 2);
+    assert_has!(said.stderr, "`set` and a run: name one of them");
+    let said = run(&["check", "--run-id", "1", "--release-type", "nightly", "--offline"]);
+    assert_eq!(said.code, 2);
+    assert_has!(said.stderr, "is not possible with `--offline`");
 }

@@ -1,6 +1,9 @@
 //! docs/migrate.md names every flag of the scripts, and only flags that our commands have.
 
-use crate::{publish::packages::wheel, support::prelude::*};
+use crate::{
+    publish::packages::wheel,
+    support::{prelude::*, published::VERSION, upstream_set::split},
+};
 
 /// The part of the page for some scripts: the rows of its table.
 struct Section {
@@ -196,6 +199,24 @@ fn the_command_of_each_script_runs() {
         }
         t.run(&format!("{line} --quiet")).ok();
     }
+}
+
+/// On the packages of upstream's builder, where upstream's uploader puts them.
+#[test]
+fn the_first_step_runs_without_our_builder() {
+    let t = Sandbox::new();
+    let place = t.path("bucket/21440027240-linux");
+    fs_err::create_dir_all(&place).unwrap();
+    copy_tree(&split(VERSION).join("dist"), &place.join("python"));
+    let page = fs_err::read_to_string(super::root().join("docs/migrate.md")).unwrap();
+    let commands = super::commands_of(&page);
+    assert_eq!(commands.len(), 3, "{commands:?}");
+    for command in commands {
+        let line = command.strip_prefix("rocwheel ").unwrap();
+        t.run(&format!("{line} --platform linux --input-dir bucket")).ok();
+    }
+    assert_has!(t.read("known.toml"), "RW114", "RW123", "RW126");
+    assert_has!(t.read("findings.md"), "## Check of <code>", "**OK, no problems, ");
 }
 
 #[test]
