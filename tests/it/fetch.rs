@@ -9,6 +9,7 @@ mod flipped;
 pub(crate) mod full;
 mod hosted;
 mod killed;
+mod therock_tools;
 pub(crate) mod tree;
 
 use insta::assert_snapshot;

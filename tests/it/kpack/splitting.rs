@@ -236,3 +236,20 @@ fn two_artifacts_that_would_be_one_are_refused() {
     hint: pass split artifacts to `rocwheel build` as they are
     ");
 }
+
+/// AMD's `therock-tools` finds the split artifacts by their names, and installs all of their files.
+#[test]
+#[ignore = "long"]
+fn long_split_artifacts_are_flattened_by_therock_tools() {
+    let place = tempfile::tempdir().unwrap();
+    let output = place.path().join("split");
+    split(&artifacts(place.path()), &output, "2");
+    let mut judge = Command::new(tool("therock-fileset-tool"));
+    judge.args(["artifact-flatten-split", "blas_lib", "-o", "theirs", "--artifacts-dir", "split"]);
+    succeed(judge.current_dir(place.path()));
+    let ours = place.path().join("ours");
+    flattened(&output, &ours);
+    let [ours, theirs] = [&ours, &place.path().join("theirs")].map(|root| files(root));
+    assert!(ours.len() > 5, "{:?}", ours.keys());
+    assert!(ours == theirs, "{:?} and {:?}", ours.keys(), theirs.keys());
+}
