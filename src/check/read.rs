@@ -45,10 +45,8 @@ pub fn facts_of(
     world: &World,
 ) -> Result<SetFacts> {
     let listed = place::find(place, look)?;
-    if let Some(version) = &listed.chosen {
-        world.console.note(format!(
-            "the index has several versions, and {version} is the newest: the others are ignored"
-        ));
+    if let Some(note) = listed.choice_note(place) {
+        world.console.note(note);
     }
     // Pages may have the digest of a wheel, so the wheel is hashed too. In a store, hashing beside the
     // portions would download each byte twice.

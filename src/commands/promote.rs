@@ -18,13 +18,13 @@ use super::{
 use crate::{
     atomic::StagedDir,
     check::facts_of,
-    error::{Context as _, Hint as _, Result, anyhow},
+    error::{Context as _, Hint as _, No, Result, anyhow},
     framework::tie::VersionPin,
     glob::Glob,
     index::Layout,
     place::{
         self, Existing, LocalSet, PackageDirectories, PlaceArg, PlaceDepth, ProductUpload,
-        PublishedUpload, SetPlace, Upload, UploadOptions,
+        PublishedUpload, ServedDigests, SetPlace, Upload, UploadOptions,
     },
     promote::{
         self, CandidateSet, FrameworkTies, PromotionPlan, PromotionRecord, PromotionRequest,
@@ -33,7 +33,7 @@ use crate::{
     report::SummaryPage,
     store::CopySource,
     target::{TargetPattern, TargetTable},
-    version::PromotionGoal,
+    version::{PromotionGoal, Version},
 };
 
 /// Promote a tested package set to another version or place
@@ -47,11 +47,15 @@ use crate::{
 #[command(after_help = "Examples:
   rocwheel promote packages --to release --into released --dry-run
   rocwheel promote s3://bucket/candidates/7.14.0rc1 --to release --into released
-  rocwheel promote packages --to rc1 --target gfx942,gfx950 --into s3://bucket/candidates/7.14.0rc1")]
+  rocwheel promote packages --to rc1 --target gfx942,gfx950 --into s3://bucket/candidates/7.14.0rc1
+  rocwheel promote https://host/simple/ --version 10.1.0a20260823 --to same --into kept")]
 pub struct PromoteArgs {
     /// The set that was tested: a directory, `s3://bucket/directory`, or the URL of an index
     #[arg(value_name = "SET")]
     source: PlaceArg,
+    /// The version to take from an index that has several [default: the newest]
+    #[arg(long, value_name = "VERSION")]
+    version: Option<Version>,
     /// What it becomes: `release` (7.14.0), `rcN`, `postN`, or `same` to copy it
     #[arg(long, value_name = "GOAL")]
     to: PromotionGoal,
@@ -84,6 +88,10 @@ pub struct PromoteArgs {
     gate: check::GateArgs,
     #[command(flatten)]
     access: AccessArgs,
+    // The rest has no flag here: variables say it.
+    /// The file that remembers the digests of files on servers.
+    #[arg(skip)]
+    served_digests: Option<PathBuf>,
 }
 
 /// Where the packages are published.
@@ -108,7 +116,8 @@ pub fn run(args: &PromoteArgs, world: &World) -> Result<()> {
     let baseline = args.summary.inputs.baseline(&args.access, world)?;
     let mut place = args.access.place(&args.source, &world.stop)?;
     place.directory_pages = !args.pages.no_directory_pages;
-    let source = SourceSet::fetch(&place, world)?;
+    place.version.clone_from(&args.version);
+    let source = SourceSet::fetch(&place, args.served_digests.as_deref(), world)?;
     let (set, _) = args.check(source.path(), world)?.set(source.path(), world)?;
     let jobs = args.jobs.count();
     let candidate = CandidateSet::read(&set, jobs, world)?;
@@ -119,6 +128,10 @@ pub fn run(args: &PromoteArgs, world: &World) -> Result<()> {
         PromotionLayout::Dist | PromotionLayout::Flat => None,
     };
     let mut plan = promote::decide(&candidate, &request)?;
+    if let Some(wanted) = args.version.as_ref().filter(|wanted| **wanted != plan.from) {
+        let refusal = format!("`{}` has version {}, and not {wanted}", args.source, plan.from);
+        return Err(anyhow!(No(refusal))).hint("leave out `--version`, or name another set");
+    }
     if let Some(PlaceArg::Bucket(place)) = &args.into {
         ReleasePlaces::ensure_takes(place, &plan.to)?;
     }
@@ -171,6 +184,7 @@ pub fn run(args: &PromoteArgs, world: &World) -> Result<()> {
 
 impl PromoteArgs {
     pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        self.served_digests = variables.cache_file("served-digests.json");
         self.pages.read_variables(variables)?;
         self.summary.read_variables(variables)?;
         self.jobs.read_variables(variables)?;
@@ -224,24 +238,23 @@ enum SourceSet {
 
 impl SourceSet {
     /// Copies a set to a temporary directory, if it is not on this disk.
-    fn fetch(place: &SetPlace, world: &World) -> Result<Self> {
+    fn fetch(place: &SetPlace, memory: Option<&Path>, world: &World) -> Result<Self> {
         if let Some(root) = place.local() {
             return Ok(Self::Here(root.to_owned()));
         }
         let copy = tempfile::tempdir()?;
-        let dist = copy.path().join("dist");
         let set = place::find(place, PlaceDepth::Pages)?;
-        let bytes: u64 = set.packages.iter().map(|it| it.size).sum();
-        let progress = world.console.progress("Fetching", place, bytes);
+        if let Some(note) = set.choice_note(place) {
+            world.console.note(note);
+        }
         let mut sources = BTreeMap::new();
         for package in &set.packages {
-            let target = dist.join(&package.name);
             // Asked before the bytes are read. If the object is replaced meanwhile, the server refuses the copy.
             let object = package.copy_source()?;
             sources.extend(object.map(|it| (package.name.clone(), it)));
-            fs::create_dir_all(target.parent().unwrap_or(&dist))?;
-            package.save(&target, &world.stop, &|bytes| progress.inc(bytes))?;
         }
+        let mut memory = ServedDigests::open(memory.map(Path::to_owned));
+        place.copy_packages(&set, &copy.path().join("dist"), &mut memory, world)?;
         // The copies lie in `dist`, wherever the set has its files. The digests stay: the check compares the
         // copies with them.
         if let Some(document) = place.find_set_json()? {

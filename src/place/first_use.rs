@@ -2,6 +2,7 @@
 //! later files under its address must be the same: trust on first use.
 
 use std::{
+    collections::BTreeMap,
     io::{self, Write},
     path::{Path, PathBuf},
     time::SystemTime,
@@ -10,15 +11,19 @@ use std::{
 use fs_err::File;
 use serde::{Deserialize, Serialize};
 
-use super::{install_source::OfferedFile, set_place::SetPlace, stored_package::StoredPackage};
+use super::{
+    install_source::OfferedFile, read_index::PublishedSet, set_place::SetPlace,
+    stored_package::StoredPackage,
+};
 use crate::{
     console::World,
     digest::{Hasher, Sha256},
-    error::{Context as _, No, Result, anyhow, hinted},
+    error::{Context as _, Error, No, Result, anyhow, hinted},
     io::{FileCache, Proof, Tap},
     location::Key,
     parallel,
     quantity::many,
+    store::Object,
 };
 
 const SCHEMA: &str = "rocwheel-served-digests-v1";
@@ -70,12 +75,31 @@ impl ServedDigests {
         }
     }
 
-    fn write(&self) -> io::Result<()> {
+    /// Takes a digest that was just read. Says if an earlier file under this address had another one.
+    fn take(
+        &mut self,
+        address: &str,
+        identity: Option<ServedIdentity>,
+        sha256: Sha256,
+        world: &World,
+    ) {
+        if self.get_earlier(address).is_some_and(|earlier| earlier != sha256) {
+            world.console.warn(format!(
+                "`{address}` is another file than when it was first read: a published package should not change"
+            ));
+        }
+        self.insert(address, identity, sha256);
+    }
+
+    /// Writes the cache. A command whose digests cannot be remembered has done its work nevertheless.
+    fn write(&self, world: &World) {
         let Some(cache) = &self.cache else {
-            return Ok(());
+            return;
         };
-        fs_err::create_dir_all(&self.directory)?;
-        cache.write()
+        let written = fs_err::create_dir_all(&self.directory).and_then(|()| cache.write());
+        if let Err(error) = written {
+            world.console.debug(format!("the digests are not remembered: {error}"));
+        }
     }
 }
 
@@ -111,13 +135,16 @@ impl SetPlace {
             offered.sha256 = memory.get(&offered.url, file.identity);
             offered.sha256.is_none()
         });
-        self.say_first_use(unread.len(), world);
         let keep = keep.filter(|_| unread.len() == files.len());
-        let read = self.read_files(&unread, keep, world)?;
+        self.say_first_use(unread.len(), world);
+        let packages: Vec<&StoredPackage> = unread.iter().map(|file| &file.package).collect();
+        let read = self.read_files(&packages, "Reading", keep, world)?;
         for (file, sha256) in unread.iter().zip(read) {
-            Self::remember(&mut files[file.position], file, sha256, memory, world);
+            let offered = &mut files[file.position];
+            memory.take(&offered.url, file.identity, sha256, world);
+            offered.sha256 = Some(sha256);
         }
-        Self::write_memory(memory, world);
+        memory.write(world);
         Ok(keep.is_some())
     }
 
@@ -139,63 +166,82 @@ impl SetPlace {
         }
         self.say_first_use(files.iter().filter(|file| file.sha256.is_none()).count(), world);
         let keep = self.local().is_none().then_some(directory);
-        let read = self.read_files(&unread, keep, world)?;
+        let packages: Vec<&StoredPackage> = unread.iter().map(|file| &file.package).collect();
+        let read = self.read_files(&packages, "Reading", keep, world)?;
         let mut paths = Vec::new();
         for ((offered, file), sha256) in files.iter_mut().zip(&unread).zip(read) {
             if let Some(promised) = offered.sha256
                 && promised != sha256
             {
-                let refusal = format!(
-                    "`{}` has the SHA-256 {sha256}, and the source says {promised}: this is not the file that was \
-                     built",
-                    offered.name
-                );
-                return Err(hinted(anyhow!(No(refusal)), self.check_hint()));
+                return Err(self.other_bytes(&offered.name, promised, sha256));
             }
             if offered.sha256.is_none() {
-                Self::remember(offered, file, sha256, memory, world);
+                memory.take(&offered.url, file.identity, sha256, world);
+                offered.sha256 = Some(sha256);
             }
             paths.push(match self.local() {
                 Some(root) => root.join(self.below_set(&offered.address().path)),
                 None => directory.join(&offered.name),
             });
         }
-        Self::write_memory(memory, world);
+        memory.write(world);
         Ok(paths)
     }
 
-    /// Takes the digest that a file has now for the digest of the file.
-    fn remember(
-        offered: &mut OfferedFile,
-        file: &UnreadFile,
-        sha256: Sha256,
+    /// Copies the packages of a set into a directory. A file must have the digest that the pages say; where they say
+    /// none, it is trusted on first use. What `set.json` says is left to the check of the copy.
+    pub fn copy_packages(
+        &self,
+        set: &PublishedSet,
+        directory: &Path,
         memory: &mut ServedDigests,
         world: &World,
-    ) {
-        if memory.get_earlier(&offered.url).is_some_and(|earlier| earlier != sha256) {
-            world.console.warn(format!(
-                "`{}` is another file than when it was first read: a published package should not change",
-                offered.url
-            ));
+    ) -> Result<()> {
+        let is_without_digest =
+            |package: &&StoredPackage| set.claimed_digests(&package.name).next().is_none();
+        let without_digest: Vec<&StoredPackage> =
+            set.packages.iter().filter(is_without_digest).collect();
+        let look = |package: &&StoredPackage| -> Result<(String, Option<ServedIdentity>)> {
+            Ok((self.url_of(&package.address_from(self))?, self.identity_of(&package.head()?)))
+        };
+        let looked = parallel::try_map(&without_digest, self.requests(), &world.stop, look)?;
+        let unknown = looked.iter().filter(|(url, identity)| memory.get(url, *identity).is_none());
+        self.say_first_use(unknown.count(), world);
+        let names = without_digest.into_iter().map(|package| &*package.name);
+        let first_used: BTreeMap<&str, _> = names.zip(looked).collect();
+        let packages: Vec<&StoredPackage> = set.packages.iter().collect();
+        let read = self.read_files(&packages, "Fetching", Some(directory), world)?;
+        for (package, sha256) in packages.into_iter().zip(read) {
+            let name = &*package.name;
+            if let Some((url, identity)) = first_used.get(name) {
+                memory.take(url, *identity, sha256, world);
+            } else if !set.is_described()
+                && let Some(promised) = set.claimed_digests(name).find(|it| *it != sha256)
+            {
+                return Err(self.other_bytes(name, promised, sha256));
+            }
         }
-        memory.insert(&offered.url, file.identity, sha256);
-        offered.sha256 = Some(sha256);
+        memory.write(world);
+        Ok(())
     }
 
-    /// A file of this disk can be looked at, and is not worth a line.
-    fn say_first_use(&self, count: usize, world: &World) {
-        if self.local().is_none() && count > 0 {
+    /// The refusal of a file that is not the promised one.
+    fn other_bytes(&self, name: &str, promised: Sha256, sha256: Sha256) -> Error {
+        let refusal = format!(
+            "`{name}` has the SHA-256 {sha256}, and the source says {promised}: this is not the file that was built"
+        );
+        hinted(anyhow!(No(refusal)), self.check_hint())
+    }
+
+    /// Says that files are trusted because no page says their digests. A file of this disk can be looked at, and is not
+    /// worth a line.
+    fn say_first_use(&self, files: usize, world: &World) {
+        if files > 0 && self.local().is_none() {
             world.console.note(format!(
                 "`{self}` does not say the SHA-256 of {}: they are read once, and trusted as they are now \
                  (trust on first use)",
-                many(count, "file")
+                many(files, "file")
             ));
-        }
-    }
-
-    fn write_memory(memory: &ServedDigests, world: &World) {
-        if let Err(error) = memory.write() {
-            world.console.debug(format!("the digests are not remembered: {error}"));
         }
     }
 
@@ -205,11 +251,7 @@ impl SetPlace {
             let key: Key = address.path.parse()?;
             let store = self.store_of(address)?;
             let object = store.head(&key)?;
-            let etag = object.etag.filter(|_| self.local().is_none());
-            let identity = etag.map(|etag| {
-                let etag = Sha256::of(etag.as_bytes());
-                ServedIdentity { size: object.size, etag }
-            });
+            let identity = self.identity_of(&object);
             let package = StoredPackage::new(file.name.clone(), &store, key, object.size);
             Ok(UnreadFile { position, identity, package })
         };
@@ -218,27 +260,36 @@ impl SetPlace {
             .map_err(|error| hinted(error, self.check_hint()))
     }
 
-    /// Reads files for their digests.
+    /// By what an object is known to be the same later. `None` if its server does not say it.
+    fn identity_of(&self, object: &Object) -> Option<ServedIdentity> {
+        let etag = object.etag.as_ref().filter(|_| self.local().is_none())?;
+        Some(ServedIdentity { size: object.size, etag: Sha256::of(etag.as_bytes()) })
+    }
+
+    /// Reads files for their digests, and writes them into a directory if there is one.
     fn read_files(
         &self,
-        files: &[UnreadFile],
+        files: &[&StoredPackage],
+        verb: &'static str,
         keep: Option<&Path>,
         world: &World,
     ) -> Result<Vec<Sha256>> {
         if files.is_empty() {
             return Ok(Vec::new());
         }
-        let total = files.iter().map(|file| file.package.size).sum();
-        let progress = world.console.progress_in_parts("Reading", self, files.len(), total);
-        let read = |file: &UnreadFile| -> Result<Sha256> {
-            let package = &file.package;
+        let total = files.iter().map(|package| package.size).sum();
+        let progress = world.console.progress_in_parts(verb, self, files.len(), total);
+        let read = |package: &&StoredPackage| -> Result<Sha256> {
             progress.begin(&package.name);
             let mut hasher = Hasher::default();
             let copy = package.stream(0..package.size).and_then(|source| {
                 let mut source = Tap::new(source, &world.stop, |bytes| progress.inc(bytes));
                 match keep {
                     Some(directory) => {
-                        let file = File::create(directory.join(&package.name))?;
+                        // A package of one family lies in a directory of its own.
+                        let target = directory.join(&package.name);
+                        fs_err::create_dir_all(target.parent().unwrap_or(directory))?;
+                        let file = File::create(target)?;
                         io::copy(&mut source, &mut HashedFile { file, hasher: &mut hasher })
                     }
                     None => io::copy(&mut source, &mut hasher),

@@ -377,7 +377,7 @@ impl SetPlace {
         offered
     }
 
-    fn url_of(&self, address: &Address) -> Result<String> {
+    pub(super) fn url_of(&self, address: &Address) -> Result<String> {
         let path = encode_path(&address.path);
         if let Some(origin) = &address.origin {
             return Ok(format!("{origin}/{path}"));

@@ -15,6 +15,7 @@ use super::{
     stored_package::{StoredPackage, is_family},
 };
 use crate::{
+    digest::Sha256,
     error::{Hint as _, Result, anyhow, one_line},
     index::{
         Layout,
@@ -24,6 +25,7 @@ use crate::{
         parse::{self, DirectoryKey, FileClaim, PageLink},
         set_json::SetJson,
     },
+    quantity::few,
     run::ArtifactGroup,
     store::Depth,
     version::Version,
@@ -38,6 +40,28 @@ pub struct PublishedSet {
     pub published: Option<PublishedFacts>,
     /// The version that was selected, if the index has several.
     pub chosen: Option<Version>,
+}
+
+impl PublishedSet {
+    /// That the newest of several versions was taken, without having been named.
+    pub fn choice_note(&self, place: &SetPlace) -> Option<String> {
+        let version = self.chosen.as_ref().filter(|_| place.version.is_none())?;
+        Some(format!(
+            "the index has several versions, and {version} is the newest: the others are ignored"
+        ))
+    }
+
+    /// The digests that pages and documents say of a file.
+    pub(super) fn claimed_digests(&self, file: &str) -> impl Iterator<Item = Sha256> {
+        let claims = self.published.iter().flat_map(|facts| &facts.claims);
+        claims.filter(move |it| it.file == file).filter_map(|it| it.claim.sha256)
+    }
+
+    /// Whether a `set.json` names its files.
+    pub(super) fn is_described(&self) -> bool {
+        let mut claims = self.published.iter().flat_map(|facts| &facts.claims);
+        claims.any(|it| it.listing.listing == Listing::SetJson)
+    }
 }
 
 /// How to find the packages of a place.
@@ -113,7 +137,7 @@ fn find_published(place: &SetPlace) -> Result<PublishedSet> {
         }
     } else {
         pages.find_unlisted()?;
-        chosen = pages.choose();
+        chosen = pages.choose()?;
     }
     let mut facts = pages.facts;
     let claims = facts.claims.iter().filter(|it| it.claim.has_metadata);
@@ -322,6 +346,8 @@ impl PageReader<'_> {
         let root = self.place.path(&format!("{below}simple/"));
         if let Some(text) = self.page(&root)? {
             self.index(&root, &text, &Listing::Simple.of(family))?;
+        } else if family.is_none() && self.index_of_others()? {
+            return Ok(());
         }
         let mut text = match find_links.strip_suffix("index.html") {
             Some(directory) => self.keys(directory)?.1,
@@ -341,6 +367,30 @@ impl PageReader<'_> {
             self.links(find_links, &listing, Ok(links));
         }
         Ok(())
+    }
+
+    /// Reads the index that a web server has at the address of the place, as the streams of ROCm have it: without a
+    /// `simple/`. Returns whether there is one.
+    fn index_of_others(&mut self) -> Result<bool> {
+        if self.place.kind != PlaceKind::Web || self.place.page.is_some() {
+            return Ok(false);
+        }
+        let root = self.place.path("");
+        let Some(text) = self.page(&root)? else {
+            return Ok(false);
+        };
+        let has_project = |project: &String| project.parse().is_ok_and(|name| is_ours(&name));
+        let is_index = match parse::json_projects(&text) {
+            Ok(projects) => projects.iter().any(has_project),
+            Err(_) => parse::html_links(&text)
+                .iter()
+                .filter_map(|link| parse::linked_project(&root, link).ok()?)
+                .any(|project| has_project(&project)),
+        };
+        if is_index {
+            self.index(&root, &text, &Listing::Simple.of(None))?;
+        }
+        Ok(is_index)
     }
 
     /// Reads the pages of our projects in an index, whose root page is given.
@@ -448,7 +498,7 @@ impl PageReader<'_> {
 
     /// Selects the version of the place, or else the newest if there are several. An index may keep many versions, but a set
     /// is only one of them.
-    fn choose(&mut self) -> Option<Version> {
+    fn choose(&mut self) -> Result<Option<Version>> {
         let version = |name: &str| identity(name).map(|(_, version)| version);
         let versions: BTreeSet<Version> =
             self.addresses.keys().filter_map(|it| version(it)).collect();
@@ -456,12 +506,23 @@ impl PageReader<'_> {
         let has_document =
             self.facts.claims.iter().any(|it| it.listing.listing == Listing::SetJson);
         let has_choice = versions.len() > 1 && !has_document;
+        if let Some(wanted) = &self.place.version
+            && !versions.contains(wanted)
+        {
+            let place = self.place;
+            return Err(anyhow!("`{place}` has no packages of version {wanted}")).hint(format!(
+                "it has {}",
+                few(versions.into_iter().rev().map(|it| it.to_string()))
+            ));
+        }
         let newest = versions.into_iter().next_back().filter(|_| has_choice);
-        let chosen = self.place.version.clone().or(newest)?;
+        let Some(chosen) = self.place.version.clone().or(newest) else {
+            return Ok(None);
+        };
         let is_it = |name: &str| version(name).is_none_or(|version| version == chosen);
         self.facts.claims.retain(|claim| is_it(&claim.file));
         self.addresses.retain(|name, _| is_it(name));
-        Some(chosen)
+        Ok(Some(chosen))
     }
 
     fn bad(&mut self, page: &str, why: String) {

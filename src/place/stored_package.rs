@@ -5,12 +5,11 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     io::{self, BufReader, Read},
     ops::Range,
-    path::Path,
     sync::{Arc, Mutex, PoisonError},
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use fs_err::{self as fs, File};
+use fs_err as fs;
 use itertools::Itertools as _;
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
@@ -20,7 +19,7 @@ use super::{
 };
 use crate::{
     digest::Sha256,
-    error::{Context as _, Error, Hint as _, Result, Stop, anyhow},
+    error::{Context as _, Error, Hint as _, Result, anyhow},
     index::{
         Layout,
         package_file::{SetStamp, is_package, is_wheel},
@@ -28,7 +27,7 @@ use crate::{
         parse::Address,
         set_json::{PART, SetJson},
     },
-    io::{FileIdentity, Tap, read_text},
+    io::{FileIdentity, read_text},
     location::Key,
     run::ArtifactGroup,
     store::{CopySource, Depth, Object, Ranged, Span, Store, StoreError, StoreFailureKind},
@@ -327,6 +326,18 @@ impl StoredPackage {
         self.key.as_str()
     }
 
+    /// Where it is for a place: in its store, or on another server.
+    pub(super) fn address_from(&self, place: &SetPlace) -> Address {
+        let is_elsewhere = !Arc::ptr_eq(&self.store, &place.store);
+        let origin = is_elsewhere.then(|| self.store.to_string());
+        Address { origin, path: self.path().to_owned() }
+    }
+
+    pub(super) fn head(&self) -> Result<Object> {
+        let object = self.store.head(&self.key);
+        object.with_context(|| format!("failed to read `{}`", self.name))
+    }
+
     /// The object as it is now, if its store can copy it.
     pub fn copy_source(&self) -> Result<Option<CopySource>> {
         Ok(self.store.copy_source(&self.key)?)
@@ -374,17 +385,6 @@ impl StoredPackage {
             Ok(bytes)
         };
         metadata_text(BufReader::new(Ranged::new(self.size, read)), &self.name)
-    }
-
-    /// Copies all bytes to a new file.
-    pub fn save(&self, to: &Path, stop: &Stop, progress: &dyn Fn(u64)) -> Result<()> {
-        let copied = self.stream(0..self.size).and_then(|source| {
-            let mut source = Tap::new(source, stop, progress);
-            io::copy(&mut source, &mut File::create(to)?)
-        });
-        self.outcome()?;
-        copied?;
-        Ok(())
     }
 }
 

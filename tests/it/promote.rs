@@ -1,6 +1,7 @@
 //! `promote`: what was tested is what is released, and what a build under the other version makes.
 
 mod frameworks;
+mod kept;
 mod killed;
 mod orders;
 pub(crate) mod places;

@@ -1,8 +1,8 @@
 //! `install --into`: the files of packages without any Python.
 
-use super::first_use::BareIndex;
 use super::{assert_installed, built, sandbox, site};
 use crate::publish::packages::wheel;
+use crate::support::bare_index::BareIndex;
 use crate::support::prelude::*;
 use crate::support::published::VERSION;
 

@@ -20,6 +20,7 @@
 //! | `published` | both sets, and their packages, built once for all tests |
 //! | `pythons` | Pythons as conda and Debian lay them out |
 //! | `screen` | a terminal, and what a person sees on it |
+//! | `bare_index` | an index without digests, as AMD's |
 //! | `web` | web servers of directories and of keys |
 //! | `upstream` | models of TheRock's uploader and of the indexer of its buckets |
 //! | `upstream_set` | the packages that TheRock's builder makes of the sample, by a model of it |
@@ -40,6 +41,7 @@ macro_rules! assert_lacks {
     }};
 }
 
+pub(crate) mod bare_index;
 pub(crate) mod bundles;
 pub(crate) mod demo;
 mod digests;
