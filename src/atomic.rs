@@ -249,12 +249,30 @@ fn keep_others(
         match fs::hard_link(entry.path(), &place) {
             Ok(()) => kept.push(name),
             Err(error) if is_gone(&error) => {}
-            // It was kept before, or somebody has written it again at its new place.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            // It was kept before.
+            Err(error)
+                if error.kind() == io::ErrorKind::AlreadyExists
+                    && is_same_file(entry.path(), &place) => {}
             Err(error) => return Err(error),
         }
     }
     Ok(kept)
+}
+
+/// Whether two names are of one file.
+#[cfg(unix)]
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let inode = |path: &Path| {
+        let metadata = fs::symlink_metadata(path).ok()?;
+        Some((metadata.dev(), metadata.ino()))
+    };
+    inode(one).is_some_and(|file| Some(file) == inode(other))
+}
+
+#[cfg(not(unix))]
+fn is_same_file(_: &Path, _: &Path) -> bool {
+    true
 }
 
 fn is_gone(error: &io::Error) -> bool {

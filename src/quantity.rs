@@ -60,6 +60,11 @@ pub fn many(count: usize, noun: &str) -> String {
     format!("{number} {plural}")
 }
 
+/// Adds up sizes, which may come from outside and be false.
+pub fn sum(sizes: impl IntoIterator<Item = u64>) -> u64 {
+    sizes.into_iter().fold(0, u64::saturating_add)
+}
+
 /// `0.4 s`, `41 s`, `3 min 12 s`, `1 h 2 min`
 pub fn took(time: Duration) -> String {
     let seconds = time.as_secs();

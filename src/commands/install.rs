@@ -177,7 +177,9 @@ pub fn run(args: &InstallArgs, world: &World) -> Result<()> {
     if let Some(form) = args.emit {
         // Pins do not depend on what an environment has.
         let (place, mut plan) = args.plan(&environment, Action::Create, world)?;
-        plan.take_digests(&place, &mut memory, None, world)?;
+        if form.has_digests() {
+            plan.take_digests(&place, &mut memory, None, world)?;
+        }
         return world.console.data(plan.emit(form, world)?);
     }
     if args.dry_run {
@@ -188,7 +190,7 @@ pub fn run(args: &InstallArgs, world: &World) -> Result<()> {
     let (place, mut plan) = args.plan(&environment, environment.action()?, world)?;
     // What has to be read for its digest is kept until it is installed, on the disk of the environment, which has
     // room for it if any disk has.
-    let is_kept = plan.lacks_digests() && place.local().is_none();
+    let is_kept = plan.is_exact() && plan.lacks_digests() && place.local().is_none();
     let kept = is_kept.then(|| StagedDir::beside(environment.root())).transpose()?;
     let directory = kept.as_ref().map(StagedDir::path);
     if plan.take_digests(&place, &mut memory, directory, world)? {

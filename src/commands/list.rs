@@ -16,9 +16,9 @@ use crate::{
     parallel,
     place::{
         Completeness, OfferedFramework, OfferedSet, OfferedVersion, PlaceArg, SetPlace,
-        describe_version, selectors_of, versions_offered,
+        VersionsOffered, selectors_of,
     },
-    quantity::{aligned, few, many, size},
+    quantity::{aligned, few, many, size, sum},
     run::Platform,
     target::{Target, TargetPattern, TargetTable},
     version::{ReleaseStream, Version},
@@ -35,6 +35,7 @@ const MOST_TARGETS: usize = 4;
 /// For each version, the newest first: the platforms and targets that it is for, which of its packages are missing, and
 /// which frameworks fit. A single version is shown with all of its packages. Without SET: the streams of ROCm.
 #[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("source").args(["set", "stream"])))]
 #[command(after_help = "Examples:
   rocwheel list
   rocwheel list packages
@@ -50,16 +51,16 @@ pub struct ListArgs {
     #[arg(long, value_name = "STREAM")]
     stream: Option<ReleaseStream>,
     /// Only this version of ROCm, with all of its packages
-    #[arg(long, value_name = "VERSION")]
+    #[arg(long, value_name = "VERSION", requires = "source")]
     version: Option<Version>,
     /// Only versions with device code for one of these targets or families, comma-separated
-    #[arg(long, alias = "targets", value_name = "LIST")]
+    #[arg(long, alias = "targets", value_name = "LIST", requires = "source")]
     target: Option<TargetPattern>,
     /// Only versions for which there is this framework, in any version; can be given several times
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", requires = "source")]
     package: Vec<DistName>,
     /// Only versions for this platform
-    #[arg(long, value_name = "PLATFORM")]
+    #[arg(long, value_name = "PLATFORM", requires = "source")]
     platform: Option<Platform>,
     /// How many versions to show
     #[arg(long, value_name = "N", default_value_t = ROWS)]
@@ -84,7 +85,7 @@ pub fn run(args: &ListArgs, world: &World) -> Result<()> {
         return world.console.answer(&Streams::all());
     }
     let sources = args.open(world)?;
-    let mut listed = args.select(&sources)?;
+    let mut listed = args.select(&sources, world)?;
     let omitted = listed.len().saturating_sub(args.limit.get());
     listed.truncate(args.limit.get());
     read_selectors(&sources, &mut listed, world)?;
@@ -115,7 +116,7 @@ impl ListArgs {
         if let Some(set) = &self.set {
             let place = self.access.place(set, &world.stop)?;
             let offered = place
-                .offered(None)?
+                .offered_to_us(None)?
                 .ok_or_else(|| anyhow!(No(format!("no packages at `{place}`"))))
                 .hint(
                     place
@@ -149,11 +150,13 @@ impl ListArgs {
     }
 
     /// The versions that were asked for, the newest first, with the number of the source of each.
-    fn select(&self, sources: &[Source]) -> Result<Vec<(usize, OfferedVersion)>> {
+    fn select(&self, sources: &[Source], world: &World) -> Result<Vec<(usize, OfferedVersion)>> {
         let mut listed = Vec::new();
         for (number, source) in sources.iter().enumerate() {
-            for (version, platform) in versions_offered(&source.offered) {
-                listed.push((number, describe_version(&source.offered, &version, platform)));
+            let versions = VersionsOffered::of(&source.offered);
+            for (version, platform) in versions.rows() {
+                world.stop.check()?;
+                listed.push((number, versions.describe(version, platform)));
             }
         }
         // The sort is stable, so that the platforms of a version stay in order.
@@ -358,7 +361,8 @@ fn write_packages(f: &mut fmt::Formatter<'_>, version: &OfferedVersion) -> fmt::
         let size = file.size.map(|bytes| size(bytes).to_string());
         table.push(vec![format!("  {}", file.name), size.unwrap_or_default()]);
     }
-    let total: Option<u64> = version.packages.iter().map(|file| file.size).sum();
+    let sizes: Option<Vec<u64>> = version.packages.iter().map(|file| file.size).collect();
+    let total = sizes.map(sum);
     let count = many(version.packages.len(), "package");
     table.push(vec![
         format!("  {count}"),

@@ -31,7 +31,7 @@ pub struct SetPackage {
 
 /// The packages of a set, with the packages of other projects in it, such as torch.
 pub fn packages_of(place: &SetPlace, jobs: NonZeroUsize, world: &World) -> Result<Vec<SetPackage>> {
-    let files = place.offered(None)?.map(|offered| offered.files).unwrap_or_default();
+    let files = place.offered_to_us(None)?.map(|offered| offered.files).unwrap_or_default();
     if files.is_empty() {
         return Err(anyhow!("no packages in `{place}`"))
             .hint("pass the directory of a set, or the address that `upload` printed");

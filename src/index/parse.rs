@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::package_file::PackageFile;
 use crate::{
     digest::Sha256,
-    error::{Context as _, Result, bail},
+    error::{Context as _, Result, bail, ensure},
     location::{decode_component, encode_path},
 };
 
@@ -225,6 +225,7 @@ pub fn resolve(page: &str, href: &str) -> Result<Address> {
     let (origin, base, path) = match path.split_once("://") {
         Some((scheme @ ("http" | "https"), rest)) => {
             let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+            ensure!(!host.contains('@'), "a link with a user name: {scheme}://…@…/{path}");
             (Some(format!("{scheme}://{host}")), "", path)
         }
         Some((scheme, _)) => bail!("a link by `{scheme}`: {href:?}"),

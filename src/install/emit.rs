@@ -29,6 +29,12 @@ pub enum Emit {
     Constraints,
 }
 
+impl Emit {
+    pub fn has_digests(self) -> bool {
+        matches!(self, Self::Requirements | Self::Pylock)
+    }
+}
+
 impl Plan {
     /// The pins in another form, without an environment.
     pub fn emit(&self, form: Emit, world: &World) -> Result<String> {

@@ -301,6 +301,11 @@ impl Plan {
         }
     }
 
+    /// Whether no installer has to be asked what packages of others are needed.
+    pub fn is_exact(&self) -> bool {
+        self.exact.is_some()
+    }
+
     /// Whether the source does not say each digest.
     pub fn lacks_digests(&self) -> bool {
         self.files.iter().any(|file| file.sha256.is_none())

@@ -13,7 +13,8 @@
 //! Each works like the index of git: an entry holds while the [`Proof`] of its file is the same. A cache saves
 //! work and decides nothing: without it, or with one that cannot be read, everything is found out again.
 //!
-//! A further one, `served-digests.json`, is in the cache directory of the user: the SHA-256 of files on servers.
+//! A further one, `served-digests.json`, is in the cache directory of the user: the SHA-256 of files on servers, which
+//! are trusted as they were first read. This one decides: a file that is another one later is refused.
 //!
 //! Facts about the objects of a bucket are no such cache. They are published with them, in `set.json`, and hold
 //! while the `ETag` of the object is the same.

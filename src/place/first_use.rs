@@ -22,7 +22,7 @@ use crate::{
     io::{FileCache, Proof, Tap},
     location::Key,
     parallel,
-    quantity::many,
+    quantity::{many, sum},
     store::Object,
 };
 
@@ -32,8 +32,8 @@ const SCHEMA: &str = "rocwheel-served-digests-v1";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ServedIdentity {
     size: u64,
-    /// The digest of the text of its `ETag`.
-    etag: Sha256,
+    /// The digest of the text of its `ETag`, because a proof has no text.
+    etag: Option<Sha256>,
 }
 
 impl Proof for ServedIdentity {
@@ -46,22 +46,22 @@ impl Proof for ServedIdentity {
 #[derive(Debug)]
 pub struct ServedDigests {
     cache: Option<FileCache<Sha256, ServedIdentity>>,
-    /// The directory of the cache, which need not exist.
-    directory: PathBuf,
+    path: PathBuf,
 }
 
 impl ServedDigests {
     /// What earlier commands have remembered in this file. Without a file, nothing is remembered.
     pub fn open(path: Option<PathBuf>) -> Self {
-        let directory = path.as_deref().and_then(Path::parent).map(Path::to_owned);
         Self {
+            path: path.clone().unwrap_or_default(),
             cache: path.map(|path| FileCache::open(path, SCHEMA)),
-            directory: directory.unwrap_or_default(),
         }
     }
 
+    /// The digest of a file. `None` if it may be another file now, which without an `ETag` only its bytes tell.
     fn get(&self, address: &str, identity: Option<ServedIdentity>) -> Option<Sha256> {
-        self.cache.as_ref()?.get(address, identity?).copied()
+        let identity = identity.filter(|identity| identity.etag.is_some())?;
+        self.cache.as_ref()?.get(address, identity).copied()
     }
 
     /// The digest of an earlier file under this address.
@@ -69,26 +69,33 @@ impl ServedDigests {
         self.cache.as_ref()?.get_earlier(address).copied()
     }
 
-    fn insert(&mut self, address: &str, identity: Option<ServedIdentity>, sha256: Sha256) {
-        if let (Some(cache), Some(identity)) = (&mut self.cache, identity) {
-            cache.insert(address, identity, sha256);
-        }
-    }
-
-    /// Takes a digest that was just read. Says if an earlier file under this address had another one.
+    /// Remembers a digest that was just read. Fails if an earlier file under this address had another one. A file of this
+    /// disk has no identity and is not remembered: the user may build it again.
     fn take(
         &mut self,
         address: &str,
         identity: Option<ServedIdentity>,
         sha256: Sha256,
-        world: &World,
-    ) {
-        if self.get_earlier(address).is_some_and(|earlier| earlier != sha256) {
-            world.console.warn(format!(
-                "`{address}` is another file than when it was first read: a published package should not change"
+    ) -> Result<()> {
+        let Some(identity) = identity else {
+            return Ok(());
+        };
+        if let Some(earlier) = self.get_earlier(address).filter(|earlier| *earlier != sha256) {
+            let memory = self.path.display();
+            return Err(hinted(
+                anyhow!(No(format!(
+                    "`{address}` is another file than when it was first read: it had the SHA-256 {earlier}, and has \
+                     {sha256}"
+                ))),
+                format!(
+                    "a published package does not change; if it is right that this one did, remove `{memory}`"
+                ),
             ));
         }
-        self.insert(address, identity, sha256);
+        if let Some(cache) = &mut self.cache {
+            cache.insert(address, identity, sha256);
+        }
+        Ok(())
     }
 
     /// Writes the cache. A command whose digests cannot be remembered has done its work nevertheless.
@@ -96,7 +103,9 @@ impl ServedDigests {
         let Some(cache) = &self.cache else {
             return;
         };
-        let written = fs_err::create_dir_all(&self.directory).and_then(|()| cache.write());
+        // The directory of the user's caches need not exist.
+        let directory = self.path.parent().unwrap_or(&self.path);
+        let written = fs_err::create_dir_all(directory).and_then(|()| cache.write());
         if let Err(error) = written {
             world.console.debug(format!("the digests are not remembered: {error}"));
         }
@@ -141,7 +150,7 @@ impl SetPlace {
         let read = self.read_files(&packages, "Reading", keep, world)?;
         for (file, sha256) in unread.iter().zip(read) {
             let offered = &mut files[file.position];
-            memory.take(&offered.url, file.identity, sha256, world);
+            memory.take(&offered.url, file.identity, sha256)?;
             offered.sha256 = Some(sha256);
         }
         memory.write(world);
@@ -176,7 +185,7 @@ impl SetPlace {
                 return Err(self.other_bytes(&offered.name, promised, sha256));
             }
             if offered.sha256.is_none() {
-                memory.take(&offered.url, file.identity, sha256, world);
+                memory.take(&offered.url, file.identity, sha256)?;
                 offered.sha256 = Some(sha256);
             }
             paths.push(match self.local() {
@@ -214,7 +223,7 @@ impl SetPlace {
         for (package, sha256) in packages.into_iter().zip(read) {
             let name = &*package.name;
             if let Some((url, identity)) = first_used.get(name) {
-                memory.take(url, *identity, sha256, world);
+                memory.take(url, *identity, sha256)?;
             } else if !set.is_described()
                 && let Some(promised) = set.claimed_digests(name).find(|it| *it != sha256)
             {
@@ -260,10 +269,10 @@ impl SetPlace {
             .map_err(|error| hinted(error, self.check_hint()))
     }
 
-    /// By what an object is known to be the same later. `None` if its server does not say it.
+    /// By what an object is known to be the same later. `None` for a file of this disk.
     fn identity_of(&self, object: &Object) -> Option<ServedIdentity> {
-        let etag = object.etag.as_ref().filter(|_| self.local().is_none())?;
-        Some(ServedIdentity { size: object.size, etag: Sha256::of(etag.as_bytes()) })
+        let etag = object.etag.as_ref().map(|etag| Sha256::of(etag.as_bytes()));
+        self.local().is_none().then_some(ServedIdentity { size: object.size, etag })
     }
 
     /// Reads files for their digests, and writes them into a directory if there is one.
@@ -277,7 +286,7 @@ impl SetPlace {
         if files.is_empty() {
             return Ok(Vec::new());
         }
-        let total = files.iter().map(|package| package.size).sum();
+        let total = sum(files.iter().map(|package| package.size));
         let progress = world.console.progress_in_parts(verb, self, files.len(), total);
         let read = |package: &&StoredPackage| -> Result<Sha256> {
             progress.begin(&package.name);

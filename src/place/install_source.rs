@@ -90,6 +90,14 @@ enum OfferForm {
     Directory(Vec<String>),
 }
 
+/// Who reads the files that a place offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OfferReader {
+    /// uv or pip, without credentials.
+    Installer,
+    Ourselves,
+}
+
 /// Where an installer finds packages.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PackageSource {
@@ -209,15 +217,29 @@ impl OfferedSet {
 }
 
 impl SetPlace {
-    /// What this place offers for a platform, or for any. `None` if it has no package, and no page that names one.
+    /// What this place offers to installers for a platform, or for any. `None` if it has no package, and no page that
+    /// names one. Fails if installers, which have no credentials, cannot read it.
     pub fn offered(&self, platform: Option<Platform>) -> Result<Option<OfferedSet>> {
+        self.offered_to(OfferReader::Installer, platform)
+    }
+
+    /// The same for this program, which reads the files itself.
+    pub fn offered_to_us(&self, platform: Option<Platform>) -> Result<Option<OfferedSet>> {
+        self.offered_to(OfferReader::Ourselves, platform)
+    }
+
+    fn offered_to(
+        &self,
+        reader: OfferReader,
+        platform: Option<Platform>,
+    ) -> Result<Option<OfferedSet>> {
         let mut denied = None;
         if self.page.is_none()
             && let Some(text) = self.text_unless_denied(&self.path("set.json"), &mut denied)?
         {
             let set = SetJson::parse(&text)
                 .with_context(|| format!("failed to read `{}`", self.shown_in_full("set.json")))?;
-            return self.offered_by_document(&set, platform).map(Some);
+            return self.offered_by_document(&set, reader, platform).map(Some);
         }
         if let Some(directory) = self.local() {
             if !directory.is_dir() {
@@ -230,7 +252,7 @@ impl SetPlace {
             index = self.offered_by_index("", platform, &mut denied)?;
         }
         if let Some(OfferedSet { form: OfferForm::Index { url, .. }, .. }) = &index
-            && self.is_index_for_installers(url, SELECTOR)?
+            && (reader == OfferReader::Ourselves || self.is_index_for_installers(url, SELECTOR)?)
         {
             return Ok(index);
         }
@@ -392,7 +414,12 @@ impl SetPlace {
         }
     }
 
-    fn offered_by_document(&self, set: &SetJson, platform: Option<Platform>) -> Result<OfferedSet> {
+    fn offered_by_document(
+        &self,
+        set: &SetJson,
+        reader: OfferReader,
+        platform: Option<Platform>,
+    ) -> Result<OfferedSet> {
         let layout = set.layout();
         let families = set.own_families();
         let listed = set.files.iter().filter(|file| file.yanked.is_none());
@@ -413,6 +440,9 @@ impl SetPlace {
         let files = offered.collect::<Result<Vec<_>>>()?;
         let form = match &self.kind {
             PlaceKind::Directory(_) => self.directories(&[layout])?,
+            PlaceKind::Bucket(_) | PlaceKind::Web if reader == OfferReader::Ourselves => {
+                OfferForm::Document { urls: self.urls()?.in_layout(layout), has_index: true }
+            }
             PlaceKind::Bucket(urls) => {
                 self.form_for_installers(urls.clone().in_layout(layout), &files)?
             }

@@ -35,8 +35,7 @@ pub use self::{
     local::{LocalSet, because as refusal},
     mirror::{mirror, plan_mirror},
     offered_versions::{
-        Completeness, OfferedFramework, OfferedVersion, describe_version, selectors_of,
-        versions_offered,
+        Completeness, OfferedFramework, OfferedVersion, VersionsOffered, selectors_of,
     },
     place_arg::PlaceArg,
     products::{

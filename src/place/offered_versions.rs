@@ -65,26 +65,105 @@ pub struct OfferedFramework {
     pub pythons: Vec<String>,
 }
 
-/// The versions of ROCm that a place has, for each platform, the newest first. A version is here if it has the
-/// `rocm` package, or another package of ROCm.
-pub fn versions_offered(offered: &OfferedSet) -> Vec<(Version, Platform)> {
-    let ours = || offered.files.iter().filter(|file| is_ours(&file.project));
-    let versions: BTreeSet<&Version> = ours().map(|file| &file.version).collect();
-    let mut rows = Vec::new();
-    for version in versions.into_iter().rev() {
-        let has_files_for = |platform: &Platform| {
-            ours().any(|file| {
-                file.version == *version && file.is_for_one_platform() && file.is_for(*platform)
-            })
-        };
-        rows.extend(
-            Platform::ALL
-                .into_iter()
-                .filter(has_files_for)
-                .map(|platform| (version.clone(), platform)),
-        );
+/// What a place offers, by versions of ROCm. Its files are looked at once, because an index may have thousands.
+#[derive(Debug)]
+pub struct VersionsOffered<'a> {
+    /// The packages of ROCm.
+    packages: BTreeMap<&'a Version, Vec<&'a OfferedFile>>,
+    /// The packages of others that name a version of ROCm.
+    frameworks: Vec<FrameworkFile<'a>>,
+}
+
+#[derive(Debug)]
+struct FrameworkFile<'a> {
+    file: &'a OfferedFile,
+    platforms: Vec<Platform>,
+    /// `cp312`. `None` for an sdist.
+    python: Option<String>,
+}
+
+impl<'a> VersionsOffered<'a> {
+    pub fn of(offered: &'a OfferedSet) -> Self {
+        let mut packages: BTreeMap<&Version, Vec<&OfferedFile>> = BTreeMap::new();
+        let mut frameworks = Vec::new();
+        for file in &offered.files {
+            if is_ours(&file.project) {
+                packages.entry(&file.version).or_default().push(file);
+            } else if !is_device_package(&file.project) && file.version.of_rocm().is_some() {
+                let is_for = |platform: &Platform| file.is_for(*platform);
+                let tag = file.name.parse::<PackageFilename>().ok().and_then(|name| name.tag);
+                let python = tag.map(|tag| {
+                    let later = if tag.is_for_later_pythons() { "+" } else { "" };
+                    format!("{}{later}", tag.python())
+                });
+                let platforms = Platform::ALL.into_iter().filter(is_for).collect();
+                frameworks.push(FrameworkFile { file, platforms, python });
+            }
+        }
+        Self { packages, frameworks }
     }
-    rows
+
+    /// The versions of ROCm, the newest first, with each platform that has files of its own.
+    pub fn rows(&self) -> Vec<(&'a Version, Platform)> {
+        let mut rows = Vec::new();
+        for (version, files) in self.packages.iter().rev() {
+            let has_files = |platform: &Platform| {
+                files.iter().any(|file| file.is_for_one_platform() && file.is_for(*platform))
+            };
+            let platforms = Platform::ALL.into_iter().filter(has_files);
+            rows.extend(platforms.map(|platform| (*version, platform)));
+        }
+        rows
+    }
+
+    /// What the place has of a version for a platform, as the names of its files say it.
+    pub fn describe(&self, version: &Version, platform: Platform) -> OfferedVersion {
+        let names = DistNames::built_in();
+        let packages: Vec<OfferedFile> = self
+            .packages
+            .get(version)
+            .into_iter()
+            .flatten()
+            .filter(|file| file.is_for(platform))
+            .map(|file| (*file).clone())
+            .sorted_by(|one, other| one.name.cmp(&other.name))
+            .collect();
+        let targets = packages.iter().filter_map(|file| names.device_target(&file.project));
+        let families = packages.iter().filter_map(|file| names.libraries_family(&file.project));
+        let families: BTreeSet<String> = families.map(str::to_owned).collect();
+        OfferedVersion {
+            version: version.clone(),
+            platform,
+            targets: targets.sorted().dedup().collect(),
+            families: families.into_iter().collect(),
+            requires_python: None,
+            completeness: None,
+            frameworks: self.fitting_frameworks(version, platform),
+            packages,
+        }
+    }
+
+    /// The packages of others that name this version of ROCm in their own, by name, and the newest first.
+    fn fitting_frameworks(&self, rocm: &Version, platform: Platform) -> Vec<OfferedFramework> {
+        let mut pythons: BTreeMap<(&DistName, &Version), BTreeSet<String>> = BTreeMap::new();
+        for FrameworkFile { file, platforms, python } in &self.frameworks {
+            if platforms.contains(&platform) && file.version.is_for_rocm(rocm) {
+                let known = pythons.entry((&file.project, &file.version)).or_default();
+                known.extend(python.clone());
+            }
+        }
+        let describe = |((project, version), known): ((&DistName, &Version), BTreeSet<String>)| {
+            OfferedFramework {
+                project: project.clone(),
+                version: version.clone(),
+                pythons: known.into_iter().sorted_by_key(|tag| python_number(tag)).collect(),
+            }
+        };
+        let order = |one: &OfferedFramework, other: &OfferedFramework| {
+            one.project.cmp(&other.project).then_with(|| other.version.cmp(&one.version))
+        };
+        pythons.into_iter().map(describe).sorted_by(order).collect()
+    }
 }
 
 /// The files of `rocm` in a version.
@@ -95,65 +174,6 @@ pub fn selectors_of<'a>(offered: &'a OfferedSet, version: &Version) -> Vec<&'a O
         .filter(|file| file.project.normalized() == selector && file.version == *version)
         .unique_by(|file| &file.family)
         .collect()
-}
-
-/// What a place has of a version for a platform, as the names of its files say it.
-pub fn describe_version(
-    offered: &OfferedSet,
-    version: &Version,
-    platform: Platform,
-) -> OfferedVersion {
-    let names = DistNames::built_in();
-    let packages: Vec<OfferedFile> = offered
-        .files
-        .iter()
-        .filter(|file| is_ours(&file.project) && file.version == *version && file.is_for(platform))
-        .sorted_by(|one, other| one.name.cmp(&other.name))
-        .cloned()
-        .collect();
-    let targets = packages.iter().filter_map(|file| names.device_target(&file.project));
-    let families = packages.iter().filter_map(|file| names.libraries_family(&file.project));
-    let families: BTreeSet<String> = families.map(str::to_owned).collect();
-    OfferedVersion {
-        version: version.clone(),
-        platform,
-        targets: targets.sorted().dedup().collect(),
-        families: families.into_iter().collect(),
-        requires_python: None,
-        completeness: None,
-        frameworks: fitting_frameworks(offered, version, platform),
-        packages,
-    }
-}
-
-/// The packages of others that name this version of ROCm in their own, by name, and the newest first.
-fn fitting_frameworks(
-    offered: &OfferedSet,
-    rocm: &Version,
-    platform: Platform,
-) -> Vec<OfferedFramework> {
-    let mut pythons: BTreeMap<(&DistName, &Version), BTreeSet<String>> = BTreeMap::new();
-    for file in &offered.files {
-        let is_framework = !is_ours(&file.project) && !is_device_package(&file.project);
-        if !is_framework || !file.is_for(platform) || !file.version.is_for_rocm(rocm) {
-            continue;
-        }
-        let tag = file.name.parse::<PackageFilename>().ok().and_then(|name| name.tag);
-        let pythons = pythons.entry((&file.project, &file.version)).or_default();
-        pythons.extend(tag.map(|tag| {
-            let later = if tag.is_for_later_pythons() { "+" } else { "" };
-            format!("{}{later}", tag.python())
-        }));
-    }
-    let frameworks = pythons.into_iter().map(|((project, version), pythons)| OfferedFramework {
-        project: project.clone(),
-        version: version.clone(),
-        pythons: pythons.into_iter().sorted_by_key(|tag| python_number(tag)).collect(),
-    });
-    let order = |one: &OfferedFramework, other: &OfferedFramework| {
-        one.project.cmp(&other.project).then_with(|| other.version.cmp(&one.version))
-    };
-    frameworks.sorted_by(order).collect()
 }
 
 /// Whether a package has only the device code of a framework, which its extras bring: `amd-torch-device-gfx942`.

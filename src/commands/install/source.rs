@@ -135,7 +135,10 @@ impl InstallArgs {
         if let Some(wait) = self.run.wait() {
             wait_until_whole(place, wait, world)?;
         }
-        let offered = place.offered(Some(platform))?;
+        let offered = match self.into {
+            Some(_) => place.offered_to_us(Some(platform))?,
+            None => place.offered(Some(platform))?,
+        };
         // A directory without packages is no answer, but a wrong argument: `check` says the same of it.
         if offered.is_none() && self.set.is_some() && place.local().is_some() {
             place::find(place, PlaceDepth::default())?;

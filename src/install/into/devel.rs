@@ -7,6 +7,7 @@ use std::{
 };
 
 use fs_err::{self as fs, File};
+use itertools::Itertools as _;
 use serde::Deserialize;
 
 use super::unpack::{UnpackedTree, link_file, write_file};
@@ -21,6 +22,8 @@ use crate::{
 
 /// The longest tar that is unpacked. Real ones have 4 GiB.
 const LIMIT: u64 = 256 << 30;
+/// The largest number of members. Real trees have some 50,000.
+const MOST_MEMBERS: usize = 4_000_000;
 /// The longest list of links that is read.
 const LIST_LIMIT: u64 = 64 << 20;
 
@@ -45,11 +48,17 @@ pub(super) fn expand_development_files(
     let devel = &DistNames::built_in().devel;
     let package = devel.replace('-', "_");
     let top: RelPath = DistNames::import_name(devel).parse()?;
+    let mut archives = Vec::new();
     for name in ["_devel.tar", "_devel.tar.xz"] {
         let path: RelPath = format!("{package}/{name}").parse()?;
-        if tree.files.remove(&path).is_none() {
-            continue;
-        }
+        archives.extend(tree.files.remove(&path).map(|_| path));
+    }
+    ensure!(
+        archives.len() < 2,
+        "two archives of development files: `{}`",
+        archives.iter().format("`, `")
+    );
+    for path in archives {
         let archive = root.join(path.as_str());
         let failed = || format!("failed to expand `{path}`");
         expand(tree, root, &top, &archive, world).with_context(failed)?;
@@ -77,6 +86,8 @@ fn expand(
     let mut links = Vec::new();
     while let Some(entry) = tar.next_entry()? {
         let path = entry.path;
+        tree.ensure_below_no_link(&path)?;
+        ensure!(tree.files.len() + links.len() < MOST_MEMBERS, "more than {MOST_MEMBERS} members");
         ensure!(
             path == *top || path.ancestors().next().as_ref() == Some(top),
             "`{path}` does not belong to the development files"
@@ -111,6 +122,7 @@ fn expand(
                 );
             }
             Some(_) | None => {
+                tree.ensure_below_no_link(&path)?;
                 make_symlink(&text, &root.join(path.as_str()))?;
                 tree.links.insert(path, text);
             }
@@ -154,4 +166,64 @@ fn make_symlink(text: &str, path: &Path) -> Result<()> {
 #[cfg(not(unix))]
 fn make_symlink(text: &str, path: &Path) -> Result<()> {
     bail!("`{}` is a link to `{text}`: unpack development files on Linux", path.display());
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use super::*;
+    use crate::{
+        archive::tests::{Craft, compress},
+        console::{Console, Options},
+        error::Stop,
+    };
+
+    /// Expands archives of development files in a directory, beside which there is another one.
+    fn expand_in(place: &Path, archives: &[(&str, Vec<u8>)]) -> Result<()> {
+        let root = place.join("root");
+        let package = root.join("rocm_sdk_devel");
+        fs::create_dir_all(&package)?;
+        fs::create_dir_all(place.join("other"))?;
+        let mut tree = UnpackedTree::default();
+        for (name, bytes) in archives {
+            let path: RelPath = format!("rocm_sdk_devel/{name}").parse()?;
+            let mut packed = Vec::new();
+            if name.ends_with("xz") {
+                compress(ArchiveFormat::TarXz, bytes.as_slice(), &mut packed)?;
+            } else {
+                packed.clone_from(bytes);
+            }
+            let file = write_file(&root, &path, false, &mut packed.as_slice())?;
+            tree.files.insert(path, file);
+        }
+        let console = Console::of_this_process(&Options::silent());
+        expand_development_files(&mut tree, &root, &World { console, stop: Stop::default() })
+    }
+
+    /// Archives for a directory of development files, and for a directory outside of it.
+    type Archives = fn(&str, &str) -> Vec<(&'static str, Vec<u8>)>;
+
+    #[test]
+    fn nothing_is_written_through_a_link() {
+        let top = "_rocm_sdk_devel";
+        let out = |path: &Path| path.join("other").display().to_string();
+        let hostile: [Archives; 3] = [
+            |top, out| {
+                let link = Craft::default().symlink(&format!("{top}/a"), out).end();
+                let file = Craft::default().file(&format!("{top}/a/evil"), b"x").end();
+                vec![("_devel.tar", link), ("_devel.tar.xz", file)]
+            },
+            |top, out| {
+                let link = Craft::default().symlink(&format!("{top}/a"), out);
+                vec![("_devel.tar", link.symlink(&format!("{top}/a/b/evil"), "/etc/passwd").end())]
+            },
+            |_, _| vec![("_devel.tar", Craft::default().file("elsewhere/evil", b"x").end())],
+        ];
+        for archives in hostile {
+            let place = tempfile::tempdir().unwrap();
+            let archives = archives(top, &out(place.path()));
+            let refused = expand_in(place.path(), &archives).unwrap_err();
+            assert_eq!(fs::read_dir(place.path().join("other")).unwrap().count(), 0, "{refused:#}");
+        }
+    }
 }

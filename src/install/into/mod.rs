@@ -31,8 +31,9 @@ use crate::{
         lock::{Lock, LockPurpose},
     },
     console::World,
-    error::{Error, No, Result, anyhow, hinted},
+    error::{Error, Hint as _, No, Result, anyhow, hinted},
     index::package_file::is_wheel,
+    io::resolved_path,
     place::{OfferedFile, OfferedSet, ServedDigests, SetPlace},
     quantity::{few, many, size},
     target::Target,
@@ -89,6 +90,15 @@ pub fn plan_into(
                 "name a package of this set, which needs no Python",
             )
         })?;
+        if wish.allows(&pin.version) == Some(false) {
+            return Err(no(
+                format!(
+                    "`{}` has `{}` {}, and not `{wish}`",
+                    offered.place, pin.project, pin.version
+                ),
+                "name the version of ROCm that you want with `--version`",
+            ));
+        }
         select::ensure_for(wish, pin, &rocm.version, offered)?;
         projects.insert(wish.name.clone());
     }
@@ -108,7 +118,14 @@ pub fn plan_into(
                     "install it into an environment, without `--into`",
                 ));
             }
-            (None, None) => {}
+            // What a package of ROCm needs of others, such as setuptools, is for a Python.
+            (None, None) if !request.packages.iter().any(|wish| wish.name == *project) => {}
+            (None, None) => {
+                return Err(no(
+                    format!("`{}` has no wheel of `{project}`", offered.place),
+                    "install it into an environment, without `--into`",
+                ));
+            }
         }
     }
     files.sort_by(|one, other| one.name.cmp(&other.name));
@@ -118,15 +135,47 @@ pub fn plan_into(
         version: rocm.version.clone(),
         targets: selection.targets.clone(),
         family: family.map(ToString::to_string),
-        directory: std::path::absolute(directory)?,
+        directory: place_of(directory)?,
         files,
     })
+}
+
+/// The directory, behind a link to it. Fails if it cannot be replaced as a whole.
+fn place_of(directory: &Path) -> Result<PathBuf> {
+    if !directory.exists() {
+        return Ok(std::path::absolute(directory)?);
+    }
+    let place = resolved_path(directory)?;
+    let shown = place.display();
+    if resolved_path(".".as_ref()).is_ok_and(|current| current.starts_with(&place)) {
+        return Err(anyhow!("`{shown}` is replaced as a whole, and is the current directory"))
+            .hint("name a directory in it");
+    }
+    if is_mount_point(&place) {
+        return Err(anyhow!("`{shown}` is a mount point, which cannot be replaced as a whole"))
+            .hint(format!("name a directory in it: `{}`", place.join("rocm").display()));
+    }
+    Ok(place)
+}
+
+#[cfg(unix)]
+fn is_mount_point(directory: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let device = |path: &Path| fs_err::metadata(path).map(|metadata| metadata.dev()).ok();
+    directory.parent().is_none_or(|parent| device(directory) != device(parent))
+}
+
+#[cfg(not(unix))]
+fn is_mount_point(_: &Path) -> bool {
+    false
 }
 
 /// Whether a wheel is for every Python, so that nothing in it depends on one.
 fn needs_no_python(name: &str) -> bool {
     let tag = name.parse::<PackageFilename>().ok().and_then(|name| name.tag);
-    tag.is_some_and(|tag| tag.to_string().split('-').nth(1) == Some("none"))
+    tag.is_some_and(|tag| {
+        tag.to_string().split('-').nth(1) == Some("none") && tag.python().contains("py3")
+    })
 }
 
 impl IntoPlan {
@@ -156,7 +205,8 @@ impl IntoPlan {
         expand_development_files(&mut tree, staged.path(), world)?;
         self.record(&tree).write(staged.path())?;
         let bytes = tree.bytes();
-        let kept = staged.replace(|root, name| replaced.has(root, name))?;
+        replaced.ensure_free(&directory, &tree)?;
+        let kept = staged.replace(|root, name| replaced.may_remove(root, name))?;
         drop(lock);
         let foreign: Vec<&String> =
             kept.iter().filter(|name| **name != LockPurpose::Install.file_name()).collect();

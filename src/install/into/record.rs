@@ -1,7 +1,7 @@
 //! [`IntoRecord`]: what an earlier run has unpacked into a directory, so that the next one replaces nothing else.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
     path::{Path, PathBuf},
 };
@@ -14,7 +14,7 @@ use crate::{
     atomic::lock::LockPurpose,
     console::World,
     digest::Sha256,
-    error::{Context as _, Hint as _, Result, ensure},
+    error::{Context as _, Hint as _, No, Result, anyhow, ensure},
     io::{FileIdentity, read_text},
     parallel,
     relpath::RelPath,
@@ -68,7 +68,29 @@ impl IntoRecord {
         read()
             .map(Some)
             .with_context(|| format!("failed to read `{}`", path.display()))
-            .hint("remove the directory, or name another one")
+            .hint("name another directory")
+    }
+
+    /// Fails if a directory of the record is a link now, or if a link leads elsewhere.
+    fn ensure_no_new_links(&self, directory: &Path) -> Result<()> {
+        let paths = self.files.keys().chain(self.links.keys());
+        let parents: BTreeSet<RelPath> =
+            paths.flat_map(|path| path.ancestors().collect::<Vec<_>>()).collect();
+        for parent in parents {
+            let parent = directory.join(parent.as_str());
+            if fs::symlink_metadata(&parent).is_ok_and(|metadata| metadata.is_symlink()) {
+                return Err(changed(&parent));
+            }
+        }
+        for (path, text) in &self.links {
+            let link = directory.join(path.as_str());
+            match fs::read_link(&link) {
+                Ok(now) if now == Path::new(text) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                _ => return Err(changed(&link)),
+            }
+        }
+        Ok(())
     }
 }
 
@@ -93,13 +115,15 @@ impl ReplacedTree {
             }
             return Ok(Self::default());
         };
+        record.ensure_no_new_links(directory)?;
         let files: Vec<(&RelPath, &Sha256)> = record.files.iter().collect();
         let look =
             |(path, sha256): &(&RelPath, &Sha256)| -> Result<Option<(String, FileIdentity)>> {
                 let file = directory.join(path.as_str());
-                let identity = match FileIdentity::of(&file) {
+                let identity = match fs::symlink_metadata(&file) {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-                    identity => identity?,
+                    Ok(metadata) if metadata.is_file() => FileIdentity::of(&file)?,
+                    _ => return Err(changed(&file)),
                 };
                 let (now, _) = Sha256::of_reader(fs::File::open(&file)?)?;
                 if now != **sha256 {
@@ -117,8 +141,23 @@ impl ReplacedTree {
         Ok(tree)
     }
 
+    /// Fails if a file of somebody else is where the new tree has one.
+    pub(super) fn ensure_free(&self, directory: &Path, tree: &UnpackedTree) -> Result<()> {
+        for path in tree.files.keys().chain(tree.links.keys()) {
+            let file = directory.join(path.as_str());
+            if fs::symlink_metadata(&file).is_ok() && !self.may_remove(directory, path.as_str()) {
+                let shown = file.display();
+                return Err(anyhow!(No(format!(
+                    "`{shown}` is of others, and a file has to be there"
+                ))))
+                .hint("move it away, or name another directory");
+            }
+        }
+        Ok(())
+    }
+
     /// Whether the file at this path below a directory, which is or was the directory of the tree, may be removed.
-    pub(super) fn has(&self, directory: &Path, name: &str) -> bool {
+    pub(super) fn may_remove(&self, directory: &Path, name: &str) -> bool {
         let path = directory.join(name);
         if let Some(text) = self.links.get(name) {
             return fs::read_link(&path).is_ok_and(|now| now == *text);

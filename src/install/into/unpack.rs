@@ -13,10 +13,10 @@ use crate::{
     atomic,
     console::World,
     digest::{Hasher, Sha256},
-    error::{Context as _, Hint as _, No, Result, anyhow, bail, ensure},
+    error::{Context as _, Error, Hint as _, No, Result, anyhow, bail, ensure},
     io::Tap,
     parallel,
-    quantity::size,
+    quantity::{size, sum},
     relpath::RelPath,
     wheel::{Archive, InstalledPlace, Record, installed_place},
 };
@@ -44,7 +44,16 @@ impl UnpackedTree {
     /// The bytes on the disk.
     pub(super) fn bytes(&self) -> u64 {
         let files = self.files.values().filter(|file| !file.is_second_name);
-        files.map(|file| file.len).sum()
+        sum(files.map(|file| file.len))
+    }
+
+    /// **Contract:** called before anything is made at a path, because a file that is written through a link is outside of
+    /// the directory.
+    pub(super) fn ensure_below_no_link(&self, path: &RelPath) -> Result<()> {
+        for above in path.ancestors() {
+            ensure!(!self.links.contains_key(&above), "`{path}` lies below a link, `{above}`");
+        }
+        Ok(())
     }
 }
 
@@ -68,8 +77,14 @@ impl<'a> OpenWheel<'a> {
     }
 
     fn bytes(&self) -> u64 {
-        self.archive.members.values().map(|member| member.len).sum()
+        sum(self.archive.members.values().map(|member| member.len))
     }
+}
+
+/// Whether a file could not be made because its path is taken.
+fn is_there_already(error: &Error) -> bool {
+    let kind = error.downcast_ref().map(io::Error::kind);
+    kind == Some(io::ErrorKind::AlreadyExists)
 }
 
 /// Unpacks wheels into an empty directory. Fails if two of them have different files of one path.
@@ -80,7 +95,7 @@ pub(super) fn unpack_wheels(
 ) -> Result<UnpackedTree> {
     let wheels: Vec<OpenWheel<'_>> =
         wheels.iter().map(|path| OpenWheel::open(path)).collect::<Result<_>>()?;
-    let total = wheels.iter().map(OpenWheel::bytes).sum();
+    let total = sum(wheels.iter().map(OpenWheel::bytes));
     if let Some(free) = atomic::free_space(root)
         && free < total
     {
@@ -102,19 +117,25 @@ pub(super) fn unpack_wheels(
                 InstalledPlace::Elsewhere => continue,
             };
             let content = member.content(File::open(wheel.path)?).with_context(failed)?;
+            // One byte more than the archive says, so that a longer member is seen.
+            let content = content.take(member.len.saturating_add(1));
             let mut content = Tap::new(content, &world.stop, |bytes| progress.inc(bytes));
-            let mut write = || -> Result<UnpackedFile> {
-                let file = write_file(root, &path, member.executable, &mut content)?;
-                // RECORD names itself without a digest.
-                if row.digest.is_some()
-                    && let Some(mismatch) = row.mismatch(file.sha256, file.len)
-                {
-                    return Err(anyhow!(No(format!("`{path}` {mismatch}"))));
-                }
-                Ok(file)
-            };
-            let file = write().with_context(failed)?;
+            let written = write_file(root, &path, member.executable, &mut content);
             let mut tree = tree.lock().unwrap_or_else(PoisonError::into_inner);
+            let file = match written {
+                // Two packages may have the same file.
+                Err(error) if is_there_already(&error) => {
+                    let earlier = tree.files.get(&path).copied();
+                    earlier.with_context(|| format!("two packages have another `{path}`"))?
+                }
+                written => written.with_context(failed)?,
+            };
+            // RECORD has no digest of itself.
+            if !wheel.archive.is_record(&row.path)
+                && let Some(mismatch) = row.mismatch(file.sha256, file.len)
+            {
+                return Err(anyhow!(No(format!("`{path}` {mismatch}")))).with_context(failed);
+            }
             tree.files.insert(path, file);
         }
         Ok(())
@@ -123,7 +144,9 @@ pub(super) fn unpack_wheels(
     Ok(tree.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Writes a new file below a directory that has no links yet.
+/// Writes a new file.
+///
+/// **Contract:** no directory above it is a link.
 pub(super) fn write_file(
     root: &Path,
     path: &RelPath,
@@ -164,9 +187,7 @@ pub(super) fn link_file(
     to: RelPath,
 ) -> Result<()> {
     let file = *tree.files.get(from).with_context(|| format!("no file `{from}`"))?;
-    for above in to.ancestors() {
-        ensure!(!tree.links.contains_key(&above), "`{to}` lies below a link, `{above}`");
-    }
+    tree.ensure_below_no_link(&to)?;
     let place = root.join(to.as_str());
     fs::create_dir_all(place.parent().unwrap_or(root))?;
     match fs::remove_file(&place) {

@@ -4,7 +4,7 @@ use super::{assert_installed, built, sandbox, site};
 use crate::publish::packages::wheel;
 use crate::support::bare_index::BareIndex;
 use crate::support::prelude::*;
-use crate::support::published::VERSION;
+use crate::support::{demo::DemoWheel, published::VERSION};
 
 /// Every path below a directory, with the text of a link, or the mode and the digest of a file.
 fn described(root: &Path) -> BTreeMap<String, String> {
@@ -127,7 +127,11 @@ fn what_cannot_be_unpacked_is_refused_and_leaves_nothing() {
     let t = Sandbox::new();
     let place = t.path("place");
     copy_tree(&sample().place(), &place);
-    wheel(&place.join("dist"), "portable", &format!("1.0+rocm{VERSION}"), "");
+    let mut portable = DemoWheel::bare("portable");
+    portable.version = format!("1.0+rocm{VERSION}");
+    portable.platform = "any".to_owned();
+    portable.add("portable/__init__.py", "x = 1\n");
+    portable.write(&place.join("dist"));
     t.write("foreign/thesis.txt", "mine");
     t.write("file", "");
     let torch = format!("torch-2.13.0+rocm{VERSION}-cp312-cp312-linux_x86_64.whl");
@@ -204,4 +208,47 @@ fn an_index_without_digests_is_trusted_on_first_use() {
     let second = t.run(&format!("{line} two")).done();
     assert_lacks!(second.stderr, "first use");
     assert_eq!(described(&t.path("one/_rocm_sdk_core")), described(&t.path("two/_rocm_sdk_core")));
+}
+
+/// What somebody has put where a new file has to be, and a link to a directory.
+#[test]
+fn files_and_links_of_others_are_not_replaced() {
+    let t = Sandbox::new();
+    let line = format!("install {} --no-check --into", text(&sample().place()));
+    t.run(&format!("{line} run --target none")).ok();
+    let code = "run/_rocm_sdk_libraries/.kpack/blas_lib_gfx942.kpack";
+    t.write(code, "mine");
+    let refused = t.run(&format!("{line} run --target gfx942")).refused(1);
+    assert_has!(refused, "blas_lib_gfx942.kpack` is of others, and a file has to be there");
+    assert_eq!(t.read(code), "mine");
+    fs_err::remove_file(t.path(code)).unwrap();
+    fs_err::rename(t.path("run/_rocm_sdk_core"), t.path("big")).unwrap();
+    std::os::unix::fs::symlink("../big", t.path("run/_rocm_sdk_core")).unwrap();
+    assert_has!(
+        t.run(&format!("{line} run --target none")).refused(1),
+        "_rocm_sdk_core` was changed since it was unpacked",
+    );
+    assert!(t.path("run/_rocm_sdk_core").is_symlink());
+
+    fs_err::create_dir(t.path("data")).unwrap();
+    std::os::unix::fs::symlink("data", t.path("link")).unwrap();
+    t.run(&format!("{line} link --target none")).ok();
+    assert!(t.path("link").is_symlink() && t.path("data/_rocm_sdk_core").is_dir());
+    assert_has!(t.run(&format!("{line} . --target none")).refused(2), "is the current directory");
+    let other = "--package rocm-profiler==9.9.9";
+    let refused = t.run(&format!("{line} new --target none {other}")).refused(1);
+    assert_has!(refused, "has `rocm-profiler` 0.99.1.dev0, and not `rocm-profiler==9.9.9`");
+}
+
+/// A set without pages, which no installer could read.
+#[test]
+fn a_set_without_pages_is_unpacked_and_listed() {
+    let t = Sandbox::new();
+    copy_tree(&sample().place(), &t.path("set"));
+    fs_err::remove_dir_all(t.path("set/simple")).unwrap();
+    fs_err::remove_file(t.path("set/dist/index.html")).unwrap();
+    let server = Server::start(Site::Directory(t.path("set")));
+    t.run(&format!("install {} --target none --into run", server.url)).ok();
+    assert_has!(t.run(&format!("list {}", server.url)).ok(), "linux: whole");
+    t.run("list --target gfx942").refused(2);
 }
