@@ -2,8 +2,9 @@
 //!
 //! `.rocwheel-checked.json` beside `set.json` is a [`FileCache`] with one entry. It holds while each package is
 //! the file that was read, `set.json` has the same bytes, the accept list is the same, and the same version of
-//! rocwheel asks. Accepted findings expire, so a verdict with an accept list holds for one day. A verdict with
-//! findings about pages holds only while these are the same files too: `index` may have written them again.
+//! rocwheel asks. Accepted findings expire, so a verdict with an accept list holds for one day. The verdict about a set
+//! with pages holds only while these and the sidecars are the same files too. The verdict about a set without pages holds
+//! on when `index` writes them: it looks at the set itself.
 
 use std::path::PathBuf;
 
@@ -17,8 +18,6 @@ use crate::{
 
 const FILE: &str = ".rocwheel-checked.json";
 const SCHEMA: &str = concat!("rocwheel-checked-v1 ", env!("CARGO_PKG_VERSION"));
-/// The rules that compare a set with its pages.
-const ABOUT_PAGES: &str = "RW7";
 
 /// The verdict about the set of a directory, as its files are now, with this accept list.
 #[derive(Debug, PartialEq)]
@@ -61,8 +60,9 @@ impl VerdictMemory {
     /// Remembers a report, in place of an earlier one.
     pub fn remember(&self, report: &Report) -> Result<()> {
         let mut cache = FileCache::new(self.path.clone(), SCHEMA);
-        let is_about_pages = report.findings.iter().any(|it| it.rule.id.starts_with(ABOUT_PAGES));
-        let (files, proof) = if is_about_pages {
+        // Without pages, both are proofs of the same files.
+        let has_pages = self.with_pages != Some(self.of_packages);
+        let (files, proof) = if has_pages {
             (SetFiles::PackagesAndPages, self.with_pages)
         } else {
             (SetFiles::Packages, Some(self.of_packages))

@@ -204,7 +204,9 @@ pub fn run(args: &InstallArgs, world: &World) -> Result<()> {
         ("version", report.version.map_or_else(String::new, Version::to_string)),
         ("targets", report.targets.iter().join(",")),
     ])?;
-    world.console.next(environment.activation());
+    if let Some(activation) = environment.activation() {
+        world.console.next(activation);
+    }
     if report.version.is_some() {
         world.console.next(environment.program("rocm-sdk", "test"));
     }

@@ -83,17 +83,19 @@ fn read(line: &str, value: &str) -> (Result<Cli>, BTreeSet<String>) {
 }
 
 /// What the job or the machine says, for which the command has no flag that it shows.
-const OF_THE_JOB: [&str; 10] = [
+const OF_THE_JOB: [&str; 12] = [
     "AMDGPU_FAMILIES",
     "GITHUB_ENV",
     "GITHUB_OUTPUT",
     "GITHUB_RUN_ID",
     "GITHUB_SERVER_URL",
     "GITHUB_STEP_SUMMARY",
+    "HOME",
     "RELEASE_TYPE",
     "ROCWHEEL_STREAM_MIRROR",
     "RUNNER_TEMP",
     "SOURCE_DATE_EPOCH",
+    "XDG_CACHE_HOME",
 ];
 
 #[test]
@@ -434,6 +436,7 @@ fn short_help_fits_on_a_screen() {
     rocwheel framework tie: 45
     rocwheel install: 49
     rocwheel pipeline: 45
+    rocwheel promote: 42
     rocwheel upload: 47
     ");
 }

@@ -122,8 +122,16 @@ impl Environment {
         format!("{} {arguments}", shell_word(&self.programs().join(name).to_string_lossy()))
     }
 
-    /// The command of a shell that lets the user work in it.
-    pub fn activation(&self) -> String {
+    /// The command of a shell that lets the user work in it. `None` for an environment of pixi, which only the directory of
+    /// its project activates.
+    pub fn activation(&self) -> Option<String> {
+        if self.root.join("conda-meta").join("pixi").exists() {
+            return None;
+        }
+        Some(self.activation_command())
+    }
+
+    fn activation_command(&self) -> String {
         if self.is_conda() {
             return format!("conda activate {}", shell_word(&self.root.display().to_string()));
         }

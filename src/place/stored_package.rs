@@ -22,7 +22,7 @@ use crate::{
     error::{Context as _, Error, Hint as _, Result, anyhow},
     index::{
         Layout,
-        package_file::{SetStamp, is_package, is_wheel},
+        package_file::{SIDECAR, SetStamp, is_package, is_wheel},
         pages::content_type,
         parse::Address,
         set_json::{PART, SetJson},
@@ -113,7 +113,9 @@ impl SetPlace {
                 [("", Depth::Children), ("dist/", Depth::All), ("simple/", Depth::All)]
             {
                 let is_page = |path: &String| {
-                    content_type(path).starts_with("text/html") || path == "SHA256SUMS"
+                    content_type(path).starts_with("text/html")
+                        || path == "SHA256SUMS"
+                        || path.ends_with(SIDECAR)
                 };
                 let pages = self.list(below, depth)?.into_iter().map(|(path, _)| path);
                 paths.extend(pages.filter(is_page));

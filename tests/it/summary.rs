@@ -143,6 +143,7 @@ fn a_summary_has_what_the_last_check_said_of_the_same_packages() {
     };
     t.run("index set").ok();
     assert_eq!(verdict(""), "**not checked**");
+    std::thread::sleep(std::time::Duration::from_millis(100));
     t.run("check set").ok();
     t.run("index set").ok();
     assert_eq!(verdict(""), "✅ **check: OK, no problems**");
@@ -176,7 +177,11 @@ fn a_summary_has_what_the_last_check_said_of_the_same_packages() {
 fn a_verdict_about_pages_ends_with_these_pages() {
     let t = Sandbox::new();
     copy_tree(&published::sample().place(), &t.path("set"));
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    t.run("check set").ok();
+    assert_has!(t.run("summary set").ok(), "✅ **check: OK, no problems**");
     damage_page(&t.path("set"));
+    assert_has!(t.run("summary set").ok(), "**not checked**");
     std::thread::sleep(std::time::Duration::from_millis(100));
     assert_eq!(t.run("check set").code, 1);
     let page = t.run("summary set").ok();

@@ -27,7 +27,7 @@ const COMMANDS: [(&str, &[&str]); 15] = [
 ];
 
 /// Flags of other programs, and what is meant. The first one that the command has is shown.
-const FLAGS: [(&str, &[&str]); 19] = [
+const FLAGS: [(&str, &[&str]); 18] = [
     ("-t", &["--target", "--amdgpu-targets"]),
     ("--arch", &["--target", "--amdgpu-targets"]),
     ("--device", &["--target", "--amdgpu-targets"]),
@@ -35,7 +35,6 @@ const FLAGS: [(&str, &[&str]); 19] = [
     ("--gpus", &["--target", "--amdgpu-targets"]),
     ("--gfx", &["--target", "--amdgpu-targets"]),
     ("--strict", &["--fail-on warning"]),
-    ("--version", &["--to"]),
     ("--prerelease", &["--release-type prerelease"]),
     ("--nightly", &["--release-type nightly"]),
     ("--env", &["--venv"]),
@@ -173,7 +172,6 @@ mod tests {
             "install P --dryrun",
             "check P --strict",
             "check P --fail",
-            "promote P --version 7.14.0",
             "upload P --force",
             "index P --force",
             "build --out D",

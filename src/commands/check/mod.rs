@@ -41,7 +41,8 @@ const OF_A_RUN: [&str; 7] =
 ///
 /// Reads the packages in a directory, or in its `dist`, or those that an index in a bucket or on a
 /// web server lists, or those that a run has published. Finds packages that are invalid, missing or for the wrong targets, libraries
-/// that do not load, and pages that do not match the files. Changes no file of a set. `check explain RW405`
+/// that do not load, and pages that do not match the files. Changes no file of a set, and writes only
+/// `.rocwheel-*.json` beside it. `check explain RW405`
 /// explains a finding.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
