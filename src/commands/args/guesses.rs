@@ -27,13 +27,13 @@ const COMMANDS: [(&str, &[&str]); 15] = [
 ];
 
 /// Flags of other programs, and what is meant. The first one that the command has is shown.
-const FLAGS: [(&str, &[&str]); 18] = [
-    ("-t", &["--target", "--amdgpu-targets"]),
-    ("--arch", &["--target", "--amdgpu-targets"]),
-    ("--device", &["--target", "--amdgpu-targets"]),
-    ("--gpu", &["--target", "--amdgpu-targets"]),
-    ("--gpus", &["--target", "--amdgpu-targets"]),
-    ("--gfx", &["--target", "--amdgpu-targets"]),
+const FLAGS: [(&str, &[&str]); 22] = [
+    ("-t", &["--target", "--amdgpu-targets", "--require-targets"]),
+    ("--arch", &["--target", "--amdgpu-targets", "--require-targets"]),
+    ("--device", &["--target", "--amdgpu-targets", "--require-targets"]),
+    ("--gpu", &["--target", "--amdgpu-targets", "--require-targets"]),
+    ("--gpus", &["--target", "--amdgpu-targets", "--require-targets"]),
+    ("--gfx", &["--target", "--amdgpu-targets", "--require-targets"]),
     ("--strict", &["--fail-on warning"]),
     ("--prerelease", &["--release-type prerelease"]),
     ("--nightly", &["--release-type nightly"]),
@@ -44,7 +44,11 @@ const FLAGS: [(&str, &[&str]); 18] = [
     ("--force-reinstall", &["--reinstall"]),
     ("--upgrade", &["--reinstall"]),
     ("--artifacts", &["--artifact-dir", "--input-dir"]),
-    ("--out", &["--output-dir"]),
+    ("--out", &["--output-dir", "--into"]),
+    ("-o", &["--into", "--output-dir"]),
+    ("--dir", &["--output-dir", "--into"]),
+    ("--dest", &["--output-dir", "--into"]),
+    ("--list", &["--find"]),
     ("--silent", &["--quiet"]),
 ];
 
@@ -164,6 +168,11 @@ mod tests {
             "frobnicate",
             "pipelin",
             "fetch --arch gfx942",
+            "fetch --dir D",
+            "fetch --list",
+            "check P --gpu gfx942",
+            "promote P -o D",
+            "upload P --dest D",
             "install P -t gfx942",
             "install P --gpu gfx942",
             "install P --index-url U",

@@ -33,6 +33,16 @@ fn every_command_of_the_page_runs() {
                 let mut archives = fs_err::read_dir(place.join(directory)).unwrap();
                 archives.next().unwrap().unwrap().path()
             }
+            // The version is another one.
+            Some(("packages/dist", wheel)) => {
+                let project = wheel.split_once('-').unwrap().0;
+                let wheels = fs_err::read_dir(place.join("packages/dist")).unwrap();
+                let mut wheels = wheels.map(|entry| entry.unwrap().path());
+                let is_of_project = |path: &PathBuf| {
+                    path.file_name().unwrap().to_str().unwrap().starts_with(project)
+                };
+                wheels.find(is_of_project).unwrap()
+            }
             _ => word.into(),
         });
         let mut run = program::command();
