@@ -138,7 +138,7 @@ impl AcceptList {
         findings: &[Finding],
         until: &str,
     ) -> Result<String> {
-        // An entry for findings that nobody has seen would be a promise about the unknown.
+        // An entry for findings that were not shown would be a promise about the unknown.
         if let Some(finding) = findings.iter().find(|it| it.counted.is_some()) {
             let rule = finding.rule.id;
             let package = package_of(finding).unwrap_or_default();

@@ -32,7 +32,7 @@ impl VerdictMemory {
     /// Where the verdict about a set is remembered. `None` if none is: the set is not on this disk or has no
     /// `set.json`, a package has just changed, or the options are not those of every check.
     ///
-    /// **Contract:** whoever checks the set asks before the first package is read, and again at the end.
+    /// **Contract:** the caller that checks the set asks before the first package is read, and again at the end.
     pub fn of(place: &SetPlace, options: &CheckOptions) -> Result<Option<Self>> {
         let Some(root) = place.local().filter(|_| options.are_usual()) else {
             return Ok(None);

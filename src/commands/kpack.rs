@@ -108,8 +108,9 @@ fn list(args: &ListArgs, world: &World) -> Result<()> {
         let facts = json!({ "file": file, "kind": "wheel", "files": documents });
         return world.console.report("kpack ls", &facts, answer.trim_end().to_owned() + "\n");
     }
-    let listed = args.listed(file.clone(), &open(path)?, &wanted, world).with_context(reading)?;
-    let listed = listed
+    let listed = args
+        .listed(file.clone(), &open(path)?, &wanted, world)
+        .with_context(reading)?
         .ok_or_else(|| anyhow!("no device code: neither an archive, nor bundles, nor a fat binary"))
         .with_context(reading)?;
     world.console.report("kpack ls", &listed.facts(), listed.text())
@@ -132,8 +133,8 @@ impl ListArgs {
             let bytes = member.content(&mut source)?;
             io::copy(&mut bytes.take(member.len), &mut content)?;
             let reading = || format!("failed to read `{path}`");
-            let file = self.listed(path.to_string(), &content, wanted, world);
-            let file = file.with_context(reading)?;
+            let file =
+                self.listed(path.to_string(), &content, wanted, world).with_context(reading)?;
             listed.extend(file.filter(|it| wanted.is_empty() || !it.rows.is_empty()));
         }
         Ok(listed)

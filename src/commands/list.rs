@@ -178,9 +178,11 @@ impl ListArgs {
             keep(&mut listed, |it| it.platform == platform, refusal, platform_of)?;
         }
         if let Some(pattern) = &self.target {
-            let targets =
-                TargetTable::builtin().select_with_newer(std::slice::from_ref(pattern))?;
-            let targets: Vec<Target> = targets.iter().map(Target::packaged).collect();
+            let targets: Vec<Target> = TargetTable::builtin()
+                .select_with_newer(std::slice::from_ref(pattern))?
+                .iter()
+                .map(Target::packaged)
+                .collect();
             let names = pattern.names().join(", ");
             let refusal = format!("no device code for {names} at {at}");
             keep(

@@ -218,7 +218,7 @@ impl ObservedPackage {
         let parse =
             |package: &Self| package.name.rsplit('/').next()?.parse::<PackageFilename>().ok();
         let is_renamed = match parse(self).zip(parse(after)) {
-            // A tag says where a package can be installed, whatever its version is.
+            // A tag says where a package can be installed, and does not depend on the version.
             Some((old, new)) if old.version != new.version => old.tag != new.tag,
             _ => self.name != after.name,
         };

@@ -119,13 +119,13 @@ impl Plan {
         let extras = self.extras_asked_for();
         let mut dependencies = String::new();
         let mut sources = String::new();
-        let mut undated = Vec::new();
+        let mut undated_rows = Vec::new();
         for Pinned { project, version, .. } in self.pins_of_source(requirements) {
             let brackets = extras.get(project).map(|it| format!("[{it}]")).unwrap_or_default();
             writeln!(dependencies, "    \"{project}{brackets}=={version}\",")?;
             let index = index_name(self.position_of_source(project));
             writeln!(sources, "{project} = {{ index = \"{index}\" }}")?;
-            undated.push(format!("{project} = false"));
+            undated_rows.push(format!("{project} = false"));
         }
         let mut indexes = String::new();
         for (position, place) in self.places.iter().enumerate() {
@@ -145,7 +145,7 @@ impl Plan {
                 "\n[[tool.uv.index]]\nname = \"base\"\nurl = \"{base}\"\ndefault = true"
             )?;
         }
-        let undated = undated.join(", ");
+        let undated = undated_rows.join(", ");
         Ok(format!(
             "# {}, from {}\n[project]\ndependencies = [\n{dependencies}]\n{indexes}\n[tool.uv.sources]\n{sources}\n\
              [tool.uv]\n# The index does not say when its files were uploaded.\n\

@@ -60,8 +60,8 @@ impl ServedDigests {
 
     /// The digest of a file. `None` if it may be another file now, which without an `ETag` only its bytes tell.
     fn get(&self, address: &str, identity: Option<ServedIdentity>) -> Option<Sha256> {
-        let identity = identity.filter(|identity| identity.etag.is_some())?;
-        self.cache.as_ref()?.get(address, identity).copied()
+        let with_etag = identity.filter(|identity| identity.etag.is_some())?;
+        self.cache.as_ref()?.get(address, with_etag).copied()
     }
 
     /// The digest of an earlier file under this address.
@@ -144,17 +144,17 @@ impl SetPlace {
             offered.sha256 = memory.get(&offered.url, file.identity);
             offered.sha256.is_none()
         });
-        let keep = keep.filter(|_| unread.len() == files.len());
+        let directory = keep.filter(|_| unread.len() == files.len());
         self.say_first_use(unread.len(), world);
         let packages: Vec<&StoredPackage> = unread.iter().map(|file| &file.package).collect();
-        let read = self.read_files(&packages, "Reading", keep, world)?;
+        let read = self.read_files(&packages, "Reading", directory, world)?;
         for (file, sha256) in unread.iter().zip(read) {
             let offered = &mut files[file.position];
             memory.take(&offered.url, file.identity, sha256)?;
             offered.sha256 = Some(sha256);
         }
         memory.write(world);
-        Ok(keep.is_some())
+        Ok(directory.is_some())
     }
 
     /// Brings files onto this disk, and compares their digests with those that the place says. Files of a server are

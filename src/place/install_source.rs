@@ -321,30 +321,28 @@ impl SetPlace {
         let OfferForm::Index { path, .. } = &offered.form else {
             return Ok(());
         };
-        let path = path.clone();
         // The public registry has some 700,000 projects.
-        let mut projects = self.projects_of_index(&path)?;
+        let mut projects = self.projects_of_index(path)?;
         projects.retain(is_wanted);
         let read =
-            |project: &DistName| self.offered_by_project(&path, project.normalized(), &mut None);
+            |project: &DistName| self.offered_by_project(path, project.normalized(), &mut None);
         let files = parallel::try_map(&projects, self.requests(), &self.stop, read)?;
         offered.add(files.into_iter().flatten().flatten().collect());
         Ok(())
     }
 
-    /// The projects that the first page of an index names, but the one whose page was read before the index was
-    /// taken for one.
+    /// The projects that the first page of an index names, without `rocm`, whose page has been read.
     fn projects_of_index(&self, path: &str) -> Result<Vec<DistName>> {
         // Some stores have no page under the address of a directory.
         let mut page = self.text_unless_denied(path, &mut None)?;
         if page.is_none() {
             page = self.text_unless_denied(&format!("{path}index.html"), &mut None)?;
         }
-        let page = page.unwrap_or_default();
-        let names = if parse::is_json(&page) {
-            parse::json_projects(&page)?
+        let text = page.unwrap_or_default();
+        let names = if parse::is_json(&text) {
+            parse::json_projects(&text)?
         } else {
-            let links = parse::links(&page)?;
+            let links = parse::links(&text)?;
             // A link that leads nowhere names no project.
             links.iter().filter_map(|link| parse::linked_project(path, link).ok()?).collect()
         };

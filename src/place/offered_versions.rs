@@ -129,13 +129,13 @@ impl<'a> VersionsOffered<'a> {
             .sorted_by(|one, other| one.name.cmp(&other.name))
             .collect();
         let targets = packages.iter().filter_map(|file| names.device_target(&file.project));
-        let families = packages.iter().filter_map(|file| names.libraries_family(&file.project));
-        let families: BTreeSet<String> = families.map(str::to_owned).collect();
+        let families: BTreeSet<&str> =
+            packages.iter().filter_map(|file| names.libraries_family(&file.project)).collect();
         OfferedVersion {
             version: version.clone(),
             platform,
             targets: targets.sorted().dedup().collect(),
-            families: families.into_iter().collect(),
+            families: families.into_iter().map(str::to_owned).collect(),
             requires_python: None,
             completeness: None,
             frameworks: self.fitting_frameworks(version, platform),

@@ -150,7 +150,7 @@ fn a_summary_has_what_the_last_check_said_of_the_same_packages() {
     assert_has!(t.run("summary set").ok(), "### Device code");
     t.write("known.toml", "[[accept]]\nrule = 'RW303'\nreason = 'known'\nuntil = 2099-01-01\n");
     assert_eq!(verdict("--accept known.toml"), "**not checked**", "another accept list");
-    // Whoever leaves rules out has not asked everything.
+    // A check that leaves rules out has not asked everything.
     t.run("check set --ignore RW303").ok();
     assert_eq!(verdict(""), "✅ **check: OK, no problems**");
     // Nothing of it is published.

@@ -108,22 +108,24 @@ impl SplitWriter<'_> {
         let largest = devices.iter().map(|device| device.size).max().unwrap_or(0);
         let whole = wheel.facts.package.size;
         let parts = host.size.saturating_add(largest);
-        let saving = saving(whole, parts);
-        if saving < LEAST_SAVING {
-            let (parts, whole) = (size(parts), size(whole));
+        let percent = saving(whole, parts);
+        if percent < LEAST_SAVING {
+            let parts = size(parts);
+            let whole = size(whole);
             let code = code_sizes(plan, &archives);
             let why = format!(
                 "a user of one target would download {parts} instead of {whole} ({code}), \
                  and a split that saves less than {LEAST_SAVING} % is not worth a package for each target"
             );
             let passed_on = self.pass_on(wheel)?;
-            return Ok(SplitWheels { saving: Some(saving), too_large: Some(why), ..passed_on });
+            return Ok(SplitWheels { saving: Some(percent), too_large: Some(why), ..passed_on });
         }
         let selector = match &plan.selector {
             Some(selector) => Some(selector.write(self.scratch, settings.time)?),
             None => None,
         };
-        let wheels = SplitWheels { host, devices, selector, saving: Some(saving), too_large: None };
+        let wheels =
+            SplitWheels { host, devices, selector, saving: Some(percent), too_large: None };
         // Only now all of them are finished: a failure before leaves none of them in the directory.
         for made in wheels.made() {
             fs::rename(self.scratch.join(&made.file), self.directory.join(&made.file))?;
@@ -194,9 +196,9 @@ fn code_sizes(plan: &SplitWheelPlan, archives: &WrittenArchives) -> String {
     if targets.is_empty() {
         return format!("{all} of device code");
     }
-    let targets = targets.into_iter().map(|target| format!("`{target}`")).join(", ");
+    let names = targets.into_iter().map(|target| format!("`{target}`")).join(", ");
     format!(
-        "{all} of device code, and {generic} of it for {targets}, which every user would download"
+        "{all} of device code, and {generic} of it for {names}, which every user would download"
     )
 }
 

@@ -147,9 +147,11 @@ fn add_device_files(tree: &mut UnpackedTree, root: &Path, top: &RelPath) -> Resu
         let DeviceLinks { links } = read().with_context(|| format!("failed to read `{list}`"))?;
         for DeviceLink { relpath, target } in links {
             let place: RelPath = format!("{top}/{relpath}").parse()?;
-            let source = join(place.as_str(), &target).and_then(|end| end.parse::<RelPath>().ok());
-            let source = source.filter(|end| end.ancestors().next().as_ref() != Some(top));
-            if let Some(source) = source.filter(|end| tree.files.contains_key(end)) {
+            let end = join(place.as_str(), &target).and_then(|end| end.parse::<RelPath>().ok());
+            if let Some(source) = end
+                && source.ancestors().next().as_ref() != Some(top)
+                && tree.files.contains_key(&source)
+            {
                 link_file(tree, root, &source, place)?;
             }
         }

@@ -107,8 +107,9 @@ pub fn plan_into(
         let Some(pin) = pins.iter().find(|pin| pin.project == *project) else {
             continue;
         };
-        let wheels = select::files_of(offered, family, project, &pin.version);
-        let wheels: Vec<&OfferedFile> = wheels.filter(|file| is_wheel(&file.name)).collect();
+        let wheels: Vec<&OfferedFile> = select::files_of(offered, family, project, &pin.version)
+            .filter(|file| is_wheel(&file.name))
+            .collect();
         let wheel = wheels.iter().find(|file| needs_no_python(&file.name));
         match (wheel, wheels.first()) {
             (Some(wheel), _) => files.push((*wheel).clone()),

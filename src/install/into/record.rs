@@ -9,7 +9,10 @@ use std::{
 use fs_err as fs;
 use serde::{Deserialize, Serialize};
 
-use super::{changed, not_ours, unpack::UnpackedTree};
+use super::{
+    changed, not_ours,
+    unpack::{UnpackedFile, UnpackedTree},
+};
 use crate::{
     atomic::lock::LockPurpose,
     console::World,
@@ -44,10 +47,15 @@ impl IntoRecord {
         packages: Vec<String>,
         tree: &UnpackedTree,
     ) -> Self {
-        let UnpackedTree { files, links, .. } = tree;
-        let files = files.iter().map(|(path, file)| (path.clone(), file.sha256)).collect();
-        let schema = SCHEMA.to_owned();
-        Self { schema, source, version, packages, files, links: links.clone() }
+        let digest = |(path, file): (&RelPath, &UnpackedFile)| (path.clone(), file.sha256);
+        Self {
+            schema: SCHEMA.to_owned(),
+            source,
+            version,
+            packages,
+            files: tree.files.iter().map(digest).collect(),
+            links: tree.links.clone(),
+        }
     }
 
     pub(super) fn write(&self, directory: &Path) -> Result<()> {

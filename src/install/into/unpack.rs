@@ -4,7 +4,6 @@ use std::{
     collections::BTreeMap,
     io::{self, Read, Write},
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
 };
 
 use fs_err::{self as fs, File, OpenOptions};
@@ -13,12 +12,12 @@ use crate::{
     atomic,
     console::World,
     digest::{Hasher, Sha256},
-    error::{Context as _, Error, Hint as _, No, Result, anyhow, bail, ensure},
+    error::{Context as _, Hint as _, No, Result, anyhow, bail, ensure},
     io::Tap,
     parallel,
     quantity::{size, sum},
     relpath::RelPath,
-    wheel::{Archive, InstalledPlace, Record, installed_place},
+    wheel::{Archive, InstalledPlace, Record, RecordRow, StoredMember, installed_place},
 };
 
 /// The longest RECORD that is read.
@@ -66,48 +65,32 @@ struct OpenWheel<'a> {
 
 impl<'a> OpenWheel<'a> {
     fn open(path: &'a Path) -> Result<Self> {
-        let open = || -> Result<Self> {
+        let read = || -> Result<Self> {
             let mut file = File::open(path)?;
             let archive = Archive::read(&mut file)?;
-            let record = archive.dist_info.join(&"RECORD".parse()?);
-            let record = archive.bytes(&mut file, &record, RECORD_LIMIT)?.context("no RECORD")?;
-            Ok(Self { path, archive, record: Record::parse(&record)? })
+            let record_path = archive.dist_info.join(&"RECORD".parse()?);
+            let bytes =
+                archive.bytes(&mut file, &record_path, RECORD_LIMIT)?.context("no RECORD")?;
+            Ok(Self { path, archive, record: Record::parse(&bytes)? })
         };
-        open().with_context(|| format!("failed to read `{}`", path.display()))
-    }
-
-    fn bytes(&self) -> u64 {
-        sum(self.archive.members.values().map(|member| member.len))
+        read().with_context(|| format!("failed to read `{}`", path.display()))
     }
 }
 
-/// Whether a file could not be made because its path is taken.
-fn is_there_already(error: &Error) -> bool {
-    let kind = error.downcast_ref().map(io::Error::kind);
-    kind == Some(io::ErrorKind::AlreadyExists)
+/// A file that is about to be unpacked.
+struct PlannedFile<'a> {
+    wheel: &'a OpenWheel<'a>,
+    row: &'a RecordRow,
+    member: &'a StoredMember,
+    path: RelPath,
 }
 
-/// Unpacks wheels into an empty directory. Fails if two of them have different files of one path.
-pub(super) fn unpack_wheels(
-    wheels: &[PathBuf],
-    root: &Path,
-    world: &World,
-) -> Result<UnpackedTree> {
-    let wheels: Vec<OpenWheel<'_>> =
-        wheels.iter().map(|path| OpenWheel::open(path)).collect::<Result<_>>()?;
-    let total = sum(wheels.iter().map(OpenWheel::bytes));
-    if let Some(free) = atomic::free_space(root)
-        && free < total
-    {
-        let refusal = anyhow!("the files take {}, and {} are free", size(total), size(free));
-        return Err(refusal).hint("free disk space, or name a directory of another disk");
-    }
-    let progress = world.console.progress("Unpacking", root.display(), total);
-    let tree = Mutex::new(UnpackedTree::default());
-    let unpack = |wheel: &OpenWheel<'_>| -> Result<()> {
-        let failed = || format!("failed to unpack `{}`", wheel.path.display());
+/// Decides which files there will be. Two packages may have the same file, which is unpacked once. Fails if they have
+/// different files of one path.
+fn plan_files<'a>(wheels: &'a [OpenWheel<'a>]) -> Result<Vec<PlannedFile<'a>>> {
+    let mut planned: BTreeMap<RelPath, PlannedFile<'a>> = BTreeMap::new();
+    for wheel in wheels {
         for row in wheel.record.rows() {
-            world.stop.check()?;
             let Some(member) = wheel.archive.members.get(&row.path) else {
                 bail!("`{}` is in RECORD, and not in `{}`", row.path, wheel.path.display());
             };
@@ -116,32 +99,70 @@ pub(super) fn unpack_wheels(
                 InstalledPlace::Scripts(name) => format!("bin/{name}").parse()?,
                 InstalledPlace::Elsewhere => continue,
             };
-            let content = member.content(File::open(wheel.path)?).with_context(failed)?;
-            // One byte more than the archive says, so that a longer member is seen.
-            let content = content.take(member.len.saturating_add(1));
-            let mut content = Tap::new(content, &world.stop, |bytes| progress.inc(bytes));
-            let written = write_file(root, &path, member.executable, &mut content);
-            let mut tree = tree.lock().unwrap_or_else(PoisonError::into_inner);
-            let file = match written {
-                // Two packages may have the same file.
-                Err(error) if is_there_already(&error) => {
-                    let earlier = tree.files.get(&path).copied();
-                    earlier.with_context(|| format!("two packages have another `{path}`"))?
+            if let Some(earlier) = planned.get(&path) {
+                let is_same = row.digest.is_some() && row.digest == earlier.row.digest;
+                if !is_same {
+                    let refusal = format!(
+                        "`{}` and `{}` have different files called `{path}`",
+                        earlier.wheel.path.display(),
+                        wheel.path.display()
+                    );
+                    return Err(anyhow!(No(refusal)));
                 }
-                written => written.with_context(failed)?,
-            };
-            // RECORD has no digest of itself.
-            if !wheel.archive.is_record(&row.path)
-                && let Some(mismatch) = row.mismatch(file.sha256, file.len)
-            {
-                return Err(anyhow!(No(format!("`{path}` {mismatch}")))).with_context(failed);
+                continue;
             }
-            tree.files.insert(path, file);
+            planned.insert(path.clone(), PlannedFile { wheel, row, member, path });
         }
-        Ok(())
+    }
+    Ok(planned.into_values().collect())
+}
+
+/// Unpacks wheels into an empty directory.
+pub(super) fn unpack_wheels(
+    wheels: &[PathBuf],
+    root: &Path,
+    world: &World,
+) -> Result<UnpackedTree> {
+    let opened: Vec<OpenWheel<'_>> =
+        wheels.iter().map(|path| OpenWheel::open(path)).collect::<Result<_>>()?;
+    let planned = plan_files(&opened)?;
+    let total = sum(planned.iter().map(|file| file.member.len));
+    if let Some(free) = atomic::free_space(root)
+        && free < total
+    {
+        let refusal = anyhow!("the files take {}, and {} are free", size(total), size(free));
+        return Err(refusal).hint("free disk space, or name a directory of another disk");
+    }
+    let progress = world.console.progress("Unpacking", root.display(), total);
+    let unpack = |planned: &PlannedFile<'_>| {
+        unpack_file(planned, root, world, &|bytes| progress.inc(bytes))
+            .with_context(|| format!("failed to unpack `{}`", planned.wheel.path.display()))
     };
-    parallel::map(&wheels, World::jobs(), &world.stop, unpack)?;
-    Ok(tree.into_inner().unwrap_or_else(PoisonError::into_inner))
+    let unpacked = parallel::map(&planned, World::jobs(), &world.stop, unpack)?;
+    let paths = planned.into_iter().map(|planned| planned.path);
+    Ok(UnpackedTree { files: paths.zip(unpacked).collect(), links: BTreeMap::new() })
+}
+
+/// Unpacks a file, and compares it with RECORD.
+fn unpack_file(
+    planned: &PlannedFile<'_>,
+    root: &Path,
+    world: &World,
+    progress: &dyn Fn(u64),
+) -> Result<UnpackedFile> {
+    let PlannedFile { wheel, row, member, path } = planned;
+    // One byte more than the archive says, so that a longer member is seen.
+    let limit = member.len.saturating_add(1);
+    let content = member.content(File::open(wheel.path)?)?.take(limit);
+    let mut content = Tap::new(content, &world.stop, progress);
+    let file = write_file(root, path, member.executable, &mut content)?;
+    // RECORD has no digest of itself.
+    if !wheel.archive.is_record(&row.path)
+        && let Some(mismatch) = row.mismatch(file.sha256, file.len)
+    {
+        return Err(anyhow!(No(format!("`{path}` {mismatch}"))));
+    }
+    Ok(file)
 }
 
 /// Writes a new file.

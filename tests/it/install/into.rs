@@ -252,3 +252,24 @@ fn a_set_without_pages_is_unpacked_and_listed() {
     assert_has!(t.run(&format!("list {}", server.url)).ok(), "linux: whole");
     t.run("list --target gfx942").refused(2);
 }
+
+#[test]
+fn two_packages_may_have_the_same_file_and_no_different_one() {
+    let t = Sandbox::new();
+    let place = t.path("place");
+    copy_tree(&sample().place(), &place);
+    for (name, shared) in [("one", "x = 1\n"), ("same", "x = 1\n"), ("other", "x = 2\n")] {
+        let mut wheel = DemoWheel::bare(name);
+        wheel.version = format!("1.0+rocm{VERSION}");
+        wheel.platform = "any".to_owned();
+        wheel.add("shared/__init__.py", shared);
+        wheel.write(&place.join("dist"));
+    }
+    t.run("index place --no-check").ok();
+    let line = "install place --target none --no-check --into new --package one --package";
+    let refused = t.run(&format!("{line} other")).refused(1);
+    assert_has!(refused, "have different files called `shared/__init__.py`");
+    assert!(!t.path("new").exists());
+    t.run(&format!("{line} same")).ok();
+    assert_eq!(t.read("new/shared/__init__.py"), "x = 1\n");
+}

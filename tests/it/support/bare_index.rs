@@ -1,4 +1,4 @@
-//! An index as AMD's: HTML without digests, whatever is accepted; files behind a redirect; an sdist `rocm`.
+//! An index as AMD's: HTML without digests, also if JSON is accepted; files behind a redirect; an sdist `rocm`.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
