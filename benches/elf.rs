@@ -15,12 +15,7 @@ use std::{
 };
 
 use rocwheel::elf::{self, PatchedReader, ReadAt, Rpath, plan_rpath};
-
-#[expect(dead_code, unused_imports, reason = "the tests use all of it")]
-#[path = "../tests/it/support/linker/mod.rs"]
-mod linker;
-
-use linker::SharedObject;
+use rocwheel_test_files::linker::SharedObject;
 
 const GOAL: &str = "$ORIGIN:$ORIGIN/../../_rocm_sdk_core/lib:\
     $ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib:\

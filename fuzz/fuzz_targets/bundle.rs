@@ -5,10 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use rocwheel::kpack::{ByteRegion, bundle};
-
-#[allow(dead_code)]
-#[path = "../../tests/it/support/bundles.rs"]
-mod bundles;
+use rocwheel_test_files::bundles;
 
 fuzz_target!(|data: &[u8]| {
     let Some((first, rest)) = data.split_first() else {

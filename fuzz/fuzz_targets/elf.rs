@@ -8,12 +8,7 @@ use std::{io::Read as _, sync::LazyLock};
 
 use libfuzzer_sys::fuzz_target;
 use rocwheel::elf::{self, PatchedReader, plan_rpath};
-
-#[allow(dead_code, unused_imports)]
-#[path = "../../tests/it/support/linker/mod.rs"]
-mod linker;
-
-use linker::{Executable, SharedObject, TableAt};
+use rocwheel_test_files::linker::{Executable, SharedObject, TableAt};
 
 static SEEDS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     let library = SharedObject::new("libx.so.1")

@@ -17,18 +17,11 @@ use rocwheel::kpack::{
     contents,
     host::{self, FatFileKind},
 };
-
-#[path = "../../tests/it/support/bundles.rs"]
-mod bundles;
-
-#[path = "../../tests/it/support/stored.rs"]
-mod stored;
-
-#[allow(dead_code, unused_imports)]
-#[path = "../../tests/it/support/linker/mod.rs"]
-mod linker;
-
-use linker::{DeviceRelocations, Executable, SharedObject};
+use rocwheel_test_files::{
+    bundles,
+    linker::{DeviceRelocations, Executable, SharedObject},
+    stored,
+};
 
 static SEEDS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     let raw = bundles::raw(&[("gfx942", vec![1; 9000]), ("gfx90a:xnack+", vec![2; 100])]);

@@ -234,13 +234,13 @@ mod tests {
     use std::io::Write;
 
     use super::*;
-    use crate::archive::tests::compress;
+    use rocwheel_test_files::tars::compress;
 
     const TEXT: &[u8] = b"the tar inside, long enough to be worth it, it, it, it, it, it, it, it";
 
     fn compressed(format: ArchiveFormat) -> Vec<u8> {
         let mut out = Vec::new();
-        compress(format, TEXT, &mut out).unwrap();
+        compress(format.extension(), TEXT, &mut out).unwrap();
         out
     }
 

@@ -5,7 +5,7 @@ mod decompress;
 mod read;
 mod sdist;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 mod write;
 
 use std::io::{self, Read};

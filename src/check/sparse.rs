@@ -241,7 +241,8 @@ mod tests {
     use std::io::Cursor;
 
     use super::*;
-    use crate::kpack::archive::{ArchiveWriter, KpackArchive, Packed, stored::stored};
+    use crate::kpack::archive::{ArchiveWriter, KpackArchive, Packed};
+    use rocwheel_test_files::stored::stored;
 
     const KEYS: [(&str, u64); 3] = [("k#0", 5000), ("k#1", 70_000), ("k#2", 3)];
 

@@ -12,11 +12,6 @@ mod plan;
 mod rpath;
 mod source;
 pub(crate) mod tables;
-/// Writes ELF files for tests, without a compiler.
-#[cfg(test)]
-#[expect(dead_code, reason = "the integration tests use all of it")]
-#[path = "../../tests/it/support/linker/mod.rs"]
-pub(crate) mod write;
 
 pub use check::{broken_rules, faults};
 pub use facts::{ElfFacts, ElfKind, Machine, NeededVersions, read};

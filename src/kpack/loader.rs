@@ -254,8 +254,9 @@ mod tests {
     use super::*;
     use crate::kpack::{
         Marker,
-        archive::{ArchiveWriter, Packed, key, stored::stored},
+        archive::{ArchiveWriter, Packed, key},
     };
+    use rocwheel_test_files::stored::stored;
 
     fn archive(codes: &[(usize, &str)]) -> KpackArchive<Vec<u8>> {
         let mut writer = ArchiveWriter::new(Cursor::new(Vec::new()), "p", "f").unwrap();

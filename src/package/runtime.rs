@@ -417,7 +417,8 @@ pub(super) fn refuse_escaping_link(path: &RelPath, text: &str, owned: &Owned<'_>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::elf::{self, write::SharedObject};
+    use crate::elf;
+    use rocwheel_test_files::linker::SharedObject;
 
     fn run_path(path: &str, library: &SharedObject) -> String {
         let directories = ["lib", "lib/rocm_sysdeps/lib"].map(|it| it.parse().unwrap());

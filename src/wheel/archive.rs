@@ -246,7 +246,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::wheel::{WheelMember, ZipWriter, specimen::prose};
+    use crate::wheel::{WheelMember, ZipWriter};
+    use rocwheel_test_files::contents::prose;
 
     const METADATA: &str = "Metadata-Version: 2.4\nName: x\nVersion: 1\n";
 

@@ -14,8 +14,6 @@ pub mod pack;
 pub mod record;
 mod requirement;
 mod source;
-#[cfg(test)]
-pub(crate) mod specimen;
 pub mod writer;
 
 pub use archive::{Archive, StoredMember, read_metadata, read_record};

@@ -5,10 +5,8 @@ use std::fmt::Write as _;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{
-    archive::{TarPlan, tests::Craft},
-    error::render,
-};
+use crate::{archive::TarPlan, error::render};
+use rocwheel_test_files::tars::Craft;
 
 const MAX: u64 = 1 << 30;
 

@@ -8,10 +8,8 @@ use std::{
 use tempfile::TempDir;
 
 use super::*;
-use crate::{
-    archive::tests::{Craft, compress},
-    error::{Exit, render},
-};
+use crate::error::{Exit, render};
+use rocwheel_test_files::tars::{Craft, compress};
 
 mod by_hand;
 mod links;
@@ -30,7 +28,7 @@ fn archive() -> Craft {
 
 fn zst(tar: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
-    compress(name().format, tar, &mut out).unwrap();
+    compress(name().format.extension(), tar, &mut out).unwrap();
     out
 }
 

@@ -159,11 +159,8 @@ static PROCESSORS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        elf::ReadFrom,
-        kpack::bundle::write::{compress, raw},
-        target::TargetTable,
-    };
+    use crate::{elf::ReadFrom, target::TargetTable};
+    use rocwheel_test_files::bundles::{compress, raw};
 
     fn object(flags: u32, version: u8) -> Vec<u8> {
         let mut bytes = vec![0; 64];

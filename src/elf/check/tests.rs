@@ -8,8 +8,8 @@ use super::*;
 use crate::elf::{
     patch::{PatchPiece, Replacement},
     plan_rpath,
-    write::{Executable, SharedObject, TableAt},
 };
+use rocwheel_test_files::linker::{Executable, SharedObject, TableAt};
 
 const GOAL: &str = "$ORIGIN/../lib";
 const PHDR: usize = 56;

@@ -1,7 +1,7 @@
 //! What is read of files that were written for it.
 
 use super::*;
-use crate::elf::write::{Executable, SharedObject};
+use rocwheel_test_files::linker::{Executable, SharedObject};
 
 const E_TYPE: usize = 16;
 const E_MACHINE: usize = 18;

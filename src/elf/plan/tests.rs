@@ -1,11 +1,8 @@
 //! Plans, each way of making room seen to be taken.
 
 use super::*;
-use crate::elf::{
-    PatchedReader,
-    source::read_exact_at,
-    write::{HashStyle, SharedObject, TableAt},
-};
+use crate::elf::{PatchedReader, source::read_exact_at};
+use rocwheel_test_files::linker::{HashStyle, SharedObject, TableAt};
 
 const GOAL: &str = "$ORIGIN/../lib";
 const SLOT: usize = 56;

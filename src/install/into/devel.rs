@@ -175,10 +175,10 @@ fn make_symlink(text: &str, path: &Path) -> Result<()> {
 mod tests {
     use super::*;
     use crate::{
-        archive::tests::{Craft, compress},
         console::{Console, Options},
         error::Stop,
     };
+    use rocwheel_test_files::tars::{Craft, compress};
 
     /// Expands archives of development files in a directory, beside which there is another one.
     fn expand_in(place: &Path, archives: &[(&str, Vec<u8>)]) -> Result<()> {
@@ -191,7 +191,7 @@ mod tests {
             let path: RelPath = format!("rocm_sdk_devel/{name}").parse()?;
             let mut packed = Vec::new();
             if name.ends_with("xz") {
-                compress(ArchiveFormat::TarXz, bytes.as_slice(), &mut packed)?;
+                compress(ArchiveFormat::TarXz.extension(), bytes.as_slice(), &mut packed)?;
             } else {
                 packed.clone_from(bytes);
             }

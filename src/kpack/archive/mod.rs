@@ -13,9 +13,6 @@
 
 mod fill;
 #[cfg(test)]
-#[path = "../../../tests/it/support/stored.rs"]
-pub(crate) mod stored;
-#[cfg(test)]
 mod tests;
 mod write;
 

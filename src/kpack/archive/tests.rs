@@ -2,7 +2,9 @@
 
 use std::io::Cursor;
 
-use super::{stored::stored, *};
+use rocwheel_test_files::stored::stored;
+
+use super::*;
 use crate::digest::Sha256;
 
 fn target(text: &str) -> CodeTarget {

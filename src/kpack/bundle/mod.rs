@@ -8,9 +8,6 @@
 //! machine code may contain these bytes by chance.
 
 mod compressed;
-#[cfg(test)]
-#[path = "../../../tests/it/support/bundles.rs"]
-pub(crate) mod write;
 
 use std::{collections::BTreeSet, ops::Range};
 

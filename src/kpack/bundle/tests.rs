@@ -2,10 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::{
-    write::{compress, raw},
-    *,
-};
+use rocwheel_test_files::bundles::{compress, raw};
+
+use super::*;
 
 /// Bundles behind each other, each at the next page.
 fn concatenated(bundles: &[Vec<u8>]) -> Vec<u8> {

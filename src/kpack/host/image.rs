@@ -313,7 +313,8 @@ pub(super) fn largest_alignment<'a>(segments: impl Iterator<Item = &'a Segment>)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::elf::{tables::number, write::SharedObject};
+    use crate::elf::tables::number;
+    use rocwheel_test_files::linker::SharedObject;
 
     #[test]
     fn a_name_without_an_end_is_not_kept_for_every_section() {

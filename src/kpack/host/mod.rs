@@ -15,8 +15,6 @@ mod wrapper;
 
 pub use change::plan;
 pub use fat::{FatFileKind, SplittableBinary, look, references};
-#[cfg(test)]
-pub(crate) use windows::tests as windows_specimen;
 pub use windows::{Windows, imports, windows};
 pub use wrapper::{Wrapper, WrapperReference};
 

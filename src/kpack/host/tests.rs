@@ -4,20 +4,21 @@ use std::io::Read as _;
 
 use super::*;
 use crate::{
-    elf::{
-        self, PatchedReader,
-        write::{DeviceRelocations, Executable, SharedObject},
-    },
-    kpack::{Marker, bundle},
+    elf::{self, PatchedReader},
+    kpack::Marker,
+};
+use rocwheel_test_files::{
+    bundles,
+    linker::{DeviceRelocations, Executable, SharedObject},
 };
 
 /// Two bundles, and where they begin.
 fn code() -> (Vec<u8>, Vec<u64>) {
-    let one = bundle::write::raw(&[("gfx1100", vec![1; 30_000]), ("gfx942", vec![2; 9000])]);
+    let one = bundles::raw(&[("gfx1100", vec![1; 30_000]), ("gfx942", vec![2; 9000])]);
     let mut bytes = one.clone();
     bytes.resize(one.len().next_multiple_of(4096), 0);
     let second = bytes.len() as u64;
-    bytes.extend(bundle::write::raw(&[("gfx942", vec![3; 50_000])]));
+    bytes.extend(bundles::raw(&[("gfx942", vec![3; 50_000])]));
     (bytes, vec![0, second])
 }
 
@@ -127,7 +128,7 @@ fn where_nothing_can_leave_the_code_is_zeroed() {
     // Sections and their headers are added, nothing is taken away.
     let file = library().page_size(0x20_0000).build();
     assert_eq!(split(&file).len().saturating_sub(file.len()) / 1024, 0);
-    let small = bundle::write::compress(&bundle::write::raw(&[("gfx942", [1; 2000])]), 2, "zlib");
+    let small = bundles::compress(&bundles::raw(&[("gfx942", [1; 2000])]), 2, "zlib");
     let small = [small.unwrap(), vec![0; 1000]].concat();
     let file = library().device_code(&small, &[0], DeviceRelocations::Rela).build();
     let split = split(&file);
@@ -265,7 +266,7 @@ fn windows(code: &[u8]) -> Vec<u8> {
 #[test]
 fn damaged_binaries_are_answered_and_a_plan_always_holds() {
     let (bytes, wrappers) = code();
-    let small = bundle::write::raw(&[("gfx942", vec![3; 9000])]);
+    let small = bundles::raw(&[("gfx942", vec![3; 9000])]);
     let files = [
         SharedObject::new("x").device_code(&small, &[0], DeviceRelocations::Rela).build(),
         Executable::new().device_code(&bytes, &wrappers, DeviceRelocations::Rela).build(),

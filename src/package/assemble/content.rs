@@ -241,7 +241,7 @@ pub(super) fn pack_xz(source: impl Read, out: &mut impl Write, jobs: NonZeroUsiz
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wheel::specimen::{noise, prose};
+    use rocwheel_test_files::contents::{noise, prose};
 
     #[test]
     fn it_unpacks_to_its_source_and_is_the_same_for_any_number_of_jobs() {

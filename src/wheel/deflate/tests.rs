@@ -6,7 +6,7 @@ use flate2::bufread::DeflateDecoder;
 use proptest::prelude::*;
 
 use super::*;
-use crate::wheel::specimen::{noise, prose};
+use rocwheel_test_files::contents::{noise, prose};
 
 fn inflate(stream: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();

@@ -13,10 +13,8 @@ use proptest::prelude::*;
 use zip::ZipArchive;
 
 use super::*;
-use crate::wheel::{
-    WheelCompression,
-    specimen::{SparseWheel, noise, prose},
-};
+use crate::wheel::WheelCompression;
+use rocwheel_test_files::contents::{SparseWheel, noise, prose};
 
 mod tasks;
 mod trouble;

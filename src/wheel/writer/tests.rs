@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use zip::{CompressionMethod, ZipArchive};
 
 use super::*;
-use crate::wheel::specimen::SparseWheel;
+use rocwheel_test_files::contents::SparseWheel;
 
 const GIB: u64 = 1 << 30;
 

@@ -15,7 +15,7 @@ use super::{
     member,
 };
 use crate::support::prelude::*;
-use crate::support::stored::stored;
+use rocwheel_test_files::stored::stored;
 
 const LIBRARIES: &str = "rocm_sdk_libraries";
 const GFX1100: &str = "rocm_sdk_device_gfx1100";

@@ -144,8 +144,7 @@ fn a_newer_version_in_the_baseline_is_found() {
 #[test]
 fn device_code_for_many_targets_is_found() {
     let [(_, object), _] = libraries();
-    let bundle =
-        crate::support::bundles::raw(&[("gfx942", vec![1; 5_000]), ("gfx1100", vec![2; 5_000])]);
+    let bundle = bundles::raw(&[("gfx942", vec![1; 5_000]), ("gfx1100", vec![2; 5_000])]);
     let wheel = with(&object.device_code(&bundle, &[0], DeviceRelocations::Rela));
     insta::assert_snapshot!(found(&wheel), @"
     exit 1

@@ -1,11 +1,13 @@
 //! Sets for Windows, alone and beside those for Linux.
 
 use rocwheel::kpack::{Marker, archive::key};
+use rocwheel_test_files::{
+    bundles,
+    stored::stored,
+    windows::{BASE, binary},
+};
 
 use super::{Members, Set, add, library, record, replace, unzip, zipped};
-use crate::support::{bundles, stored::stored};
-
-const BASE: u64 = 0x1_8000_0000;
 
 /// Where the names of what a library is linked with lie.
 const IMPORTS: u32 = 0xa_0000;
@@ -15,35 +17,7 @@ pub(crate) fn dll(sections: &[(&[u8; 8], u32, &[u8])], needed: &[&str]) -> Vec<u
     let imports = imports(needed);
     let own: (&[u8; 8], u32, &[u8]) = (b".rdata\0\0", IMPORTS, &imports);
     let sections = [sections, &[own]].concat();
-    let mut file = b"MZ".to_vec();
-    file.resize(0x3c, 0);
-    file.extend(0x40_u32.to_le_bytes());
-    file.extend(b"PE\0\0\x64\x86");
-    file.extend(u16::try_from(sections.len()).unwrap().to_le_bytes());
-    file.extend([0; 12]);
-    file.extend([240, 0, 0x22, 0x20, 0x0b, 2]);
-    file.resize(0x40 + 24 + 24, 0);
-    file.extend(BASE.to_le_bytes());
-    file.resize(0x40 + 24 + 108, 0);
-    for number in [16, 0, 0, IMPORTS, 20] {
-        file.extend(u32::to_le_bytes(number));
-    }
-    file.resize(0x40 + 24 + 240, 0);
-    let mut content = Vec::new();
-    for (name, address, bytes) in sections {
-        let len = u32::try_from(bytes.len()).unwrap();
-        let start = 0x400 + u32::try_from(content.len()).unwrap();
-        file.extend(name);
-        for number in [len, address, len.next_multiple_of(512), start] {
-            file.extend(number.to_le_bytes());
-        }
-        file.extend([0; 16]);
-        content.extend(bytes);
-        content.resize(content.len().next_multiple_of(512), 0);
-    }
-    file.resize(0x400, 0);
-    file.extend(content);
-    file
+    binary(&sections, &[(1, IMPORTS, 20)])
 }
 
 /// A table with an entry for each library, and their names behind it.

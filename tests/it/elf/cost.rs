@@ -5,7 +5,7 @@ use std::{cell::Cell, io, os::unix::fs::FileExt as _};
 use rocwheel::elf::{self, PatchedReader, ReadAt, plan_rpath};
 
 use crate::elf::load::{Place, linked};
-use crate::support::linker::SharedObject;
+use rocwheel_test_files::linker::SharedObject;
 
 const GOAL: &str = "$ORIGIN/../dep";
 /// Beyond what 32 bits hold.

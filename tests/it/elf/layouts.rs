@@ -7,7 +7,7 @@ use goblin::elf::{Elf, ProgramHeader, program_header::PT_LOAD};
 use rocwheel::elf::Strategy;
 
 use crate::elf::load::{Place, linked, run, with_rpath};
-use crate::support::linker::{Executable, HashStyle, SharedObject, TableAt};
+use rocwheel_test_files::linker::{Executable, HashStyle, SharedObject, TableAt};
 
 const GOAL: &str = "$ORIGIN/../somewhere/else:$ORIGIN/../dep";
 

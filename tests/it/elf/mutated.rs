@@ -4,8 +4,8 @@ use goblin::elf::{Elf, section_header::SHT_DYNSYM};
 use rocwheel::elf;
 
 use crate::elf::load::with_rpath;
-use crate::support::linker::TableAt;
 use crate::support::prelude::*;
+use rocwheel_test_files::linker::TableAt;
 
 /// How many files are tried, in short and in long.
 const ROUNDS: [u64; 2] = [2_000, 20_000];

@@ -3,7 +3,7 @@
 use rocwheel::elf::{ElfKind, Machine};
 
 use crate::elf::load::{Place, run};
-use crate::support::linker::{Executable, SharedObject};
+use rocwheel_test_files::linker::{Executable, SharedObject};
 
 #[test]
 fn static_programs_print_and_exit() {

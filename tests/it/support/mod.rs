@@ -8,13 +8,11 @@
 //! | `place` | directories to work in, and copies of them |
 //! | `digests` | the digests of the packages of the sample |
 //! | `killed` | commands that are stopped at any moment |
-//! | `linker` | writes ELF files that load and run, without a compiler |
 //! | `sample` | makes the artifacts of the built-in sample |
 //! | `long` | which tests are short for each change and long at night |
 //! | `namespace` | commands with mounts or process ids of their own |
 //! | `odd` | makes the artifacts of a set that is legal and unlike the sample |
 //! | `families` | its device code, of families that were split one by one |
-//! | `stored` | archives of device code without compression |
 //! | `members` | the members of a wheel, to change and to pack again |
 //! | `demo` | wheels of a framework that links the libraries of the sample |
 //! | `published` | both sets, and their packages, built once for all tests |
@@ -42,12 +40,10 @@ macro_rules! assert_lacks {
 }
 
 pub(crate) mod bare_index;
-pub(crate) mod bundles;
 pub(crate) mod demo;
 mod digests;
 mod families;
 pub(crate) mod killed;
-pub(crate) mod linker;
 pub(crate) mod long;
 pub(crate) mod members;
 pub(crate) mod namespace;
@@ -59,7 +55,6 @@ pub(crate) mod pythons;
 pub(crate) mod sample;
 pub(crate) mod sandbox;
 pub(crate) mod screen;
-pub(crate) mod stored;
 pub(crate) mod upstream;
 pub(crate) mod upstream_set;
 pub(crate) mod web;
@@ -90,13 +85,15 @@ pub(crate) mod prelude {
 
     pub(crate) use regex::{Captures, Regex};
     pub(crate) use rocwheel::digest::Sha256;
+    pub(crate) use rocwheel_test_files::{
+        bundles,
+        linker::{DeviceRelocations, Executable, SharedObject},
+    };
     pub(crate) use serde_json::{Value, json};
     pub(crate) use tempfile::TempDir;
 
     pub(crate) use super::{
-        bundles,
         demo::DemoWheel,
-        linker::{DeviceRelocations, Executable, SharedObject},
         long,
         members::{Members, record, unzip, zipped},
         place::{

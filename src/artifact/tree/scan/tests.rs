@@ -8,9 +8,9 @@ use tempfile::TempDir;
 use super::*;
 use crate::{
     artifact::{FileKind, TherockManifest},
-    elf::write::{Executable, SharedObject},
     error::{Exit, render},
 };
+use rocwheel_test_files::linker::{Executable, SharedObject};
 
 /// A directory of artifacts in the making.
 struct Fixture(TempDir);

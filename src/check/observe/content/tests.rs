@@ -1,10 +1,11 @@
 //! What files say while they pass, whole and in parts.
 
 use super::*;
-use crate::{
-    check::{facts::DeviceCodeFacts, sparse::NotKept},
-    elf::write::DeviceRelocations,
-    kpack::{bundle, host::windows_specimen as windows},
+use crate::check::{facts::DeviceCodeFacts, sparse::NotKept};
+use rocwheel_test_files::{
+    bundles,
+    linker::{DeviceRelocations, SharedObject},
+    windows,
 };
 
 fn read_all(bytes: &[u8], keep: Keep, hold: Hold) -> io::Result<ReadContent> {
@@ -27,7 +28,7 @@ fn a_launcher_says_what_it_runs() {
 
 #[test]
 fn a_damaged_elf_file_is_a_fact() {
-    let whole = elf::write::SharedObject::new("liba.so.1").build();
+    let whole = SharedObject::new("liba.so.1").build();
     for end in [4, 5, 64, whole.len() - 1] {
         let content = seen(&whole[..end], Keep::Facts);
         assert_eq!(content.len, end as u64);
@@ -50,7 +51,7 @@ fn a_file_of_another_length_than_it_says_is_an_error() {
 
 /// A library with zeros between its segments and its section headers, which move to the end.
 fn stretched(len: usize) -> Vec<u8> {
-    let mut bytes = elf::write::SharedObject::new("liba.so.1")
+    let mut bytes = SharedObject::new("liba.so.1")
         .needs("libb.so.1")
         .rpath("$ORIGIN")
         .needs_version("libc.so.6", "GLIBC_2.9")
@@ -109,15 +110,14 @@ fn a_file_whose_tables_are_too_large_to_hold_is_not_examined() {
 
 /// A library with bundles before a gap, and how many bytes they have for each target.
 fn fat(gap: usize, is_page: bool) -> Vec<u8> {
-    let code = |target, len| {
-        bundle::write::raw(&[(target, vec![1; len]), ("gfx90a:xnack+", vec![2; 100])])
-    };
+    let code =
+        |target, len| bundles::raw(&[(target, vec![1; len]), ("gfx90a:xnack+", vec![2; 100])]);
     let mut bundles = code("gfx942", 5000);
     bundles.resize(bundles.len().next_multiple_of(4096), 0);
     let second = if is_page { bundles.len() } else { bundles.len() + 64 };
     bundles.resize(second, 0);
     bundles.extend(code("gfx1100", 70_000));
-    elf::write::SharedObject::new("libfat.so.1")
+    SharedObject::new("libfat.so.1")
         .function("fat", 1)
         .device_code(&bundles, &[0, second as u64], DeviceRelocations::Rela)
         .payload(gap)
@@ -126,7 +126,7 @@ fn fat(gap: usize, is_page: bool) -> Vec<u8> {
 
 /// A library in which something begins like a bundle whose code reaches over the section headers.
 pub(in crate::check::observe) fn deceptive() -> Vec<u8> {
-    let bundle = bundle::write::raw(&[("gfx942", vec![1; 1 << 20])]);
+    let bundle = bundles::raw(&[("gfx942", vec![1; 1 << 20])]);
     let mut bytes = stretched(40_000);
     bytes[32_768..][..4096].copy_from_slice(&bundle[..4096]);
     bytes
@@ -156,9 +156,9 @@ fn a_library_of_any_size_says_what_code_is_in_it() {
 
 #[test]
 fn only_code_objects_are_not_held() {
-    let bundle = bundle::write::raw(&[("gfx942", vec![1; 70_000])]);
-    for code in [bundle.clone(), bundle::write::compress(&bundle, 3, "zstd").unwrap()] {
-        let bytes = elf::write::SharedObject::new("libfat.so.1")
+    let bundle = bundles::raw(&[("gfx942", vec![1; 70_000])]);
+    for code in [bundle.clone(), bundles::compress(&bundle, 3, "zstd").unwrap()] {
+        let bytes = SharedObject::new("libfat.so.1")
             .device_code(&code, &[0], DeviceRelocations::Rela)
             .build();
         let size = |hold| read_all(&bytes, Keep::Facts, hold).unwrap().binary.unwrap().size();
@@ -191,7 +191,7 @@ fn a_large_library_has_the_findings_of_a_small_one() {
 
 /// A library for Windows with code, linked with another, whose name stands so far behind the table.
 fn for_windows(gap: usize, name_at: u32) -> Vec<u8> {
-    let code = bundle::write::raw(&[("gfx942", vec![1; 5000])]);
+    let code = bundles::raw(&[("gfx942", vec![1; 5000])]);
     let pointer = (windows::BASE + 0x1000).to_le_bytes();
     let wrapper = [b"FPIH\x01\0\0\0", &pointer[..], &[0; 8]].concat();
     let mut imports = vec![0; 40];

@@ -4,7 +4,7 @@ use std::{num::NonZeroUsize, sync::Arc};
 
 use crate::{
     artifact::{Artifact, ArtifactTree, FileFacts, FileKind, LinkEnd, TreeContent, TreeFile},
-    elf::{self, ElfFacts, Machine, write::SharedObject},
+    elf::{self, ElfFacts, Machine},
     error::{Result, render},
     package::{
         plan::BuildPlan,
@@ -15,6 +15,7 @@ use crate::{
     run::Platform,
     target::Target,
 };
+use rocwheel_test_files::linker::{Executable, SharedObject};
 
 /// An artifact tree that is described file by file, and the request for its plan.
 pub(super) struct Fixture {
@@ -37,7 +38,7 @@ pub(super) fn library(soname: &str) -> FileFacts {
 
 /// An executable that needs the C library.
 pub(super) fn program() -> FileFacts {
-    let bytes = elf::write::Executable::new().needs("libc.so.6").build();
+    let bytes = Executable::new().needs("libc.so.6").build();
     runs(loaded(FileKind::Executable, elf::read(&bytes).unwrap().unwrap()))
 }
 

@@ -13,9 +13,9 @@ use crate::{
         PackSettings,
         deflate::WheelCompression,
         pack::{Open, write_wheel},
-        specimen::{noise, prose},
     },
 };
+use rocwheel_test_files::contents::{noise, prose};
 
 /// The error for a source with `given` bytes whose length was announced as `announced`.
 fn refusal(announced: u64, given: usize, jobs: usize) -> String {

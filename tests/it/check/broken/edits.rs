@@ -5,10 +5,8 @@ use std::io::Read as _;
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use rocwheel::archive::{TarEntry, TarKind, TarPlan, TarReader};
 
-use crate::{
-    check::{Members, Set, add, member, replace},
-    support::linker::SharedObject,
-};
+use crate::check::{Members, Set, add, member, replace};
+use rocwheel_test_files::linker::SharedObject;
 
 pub(in crate::check) const CORE: &str = "rocm_sdk_core";
 pub(super) const DEVEL: &str = "rocm_sdk_devel";

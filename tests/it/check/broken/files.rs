@@ -2,7 +2,7 @@
 
 use super::{Damage, edits::*, found};
 use crate::check::{Members, Set, launches, library, member};
-use crate::support::linker::Executable;
+use rocwheel_test_files::linker::Executable;
 
 #[rustfmt::skip]
 const HOST: &[Damage] = &[
@@ -99,7 +99,7 @@ const ELF: &[Damage] = &[
 ];
 
 /// A library that needs another one, which needs a third that only the first finds.
-fn chain(set: &Set, inner: &crate::support::linker::SharedObject) {
+fn chain(set: &Set, inner: &rocwheel_test_files::linker::SharedObject) {
     let outer = library("libouter.so.1").needs("libinner.so.1");
     put(set, "libouter.so.1", &outer.rpath("$ORIGIN:$ORIGIN/far"));
     put(set, "libinner.so.1", &inner.clone().needs("libfar.so.1"));

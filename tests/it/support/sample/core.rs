@@ -1,7 +1,7 @@
 //! The artifacts of the sample that `rocm-sdk-core` is made of.
 
 use super::{COMMIT, TARGETS, VERSION, sketch::Sketch};
-use crate::support::linker::{Executable, SharedObject};
+use rocwheel_test_files::linker::{Executable, SharedObject};
 
 const CLANG: &str = "clang version 22.0.0\nOVERVIEW: clang LLVM compiler (sample)\n";
 const HIPCONFIG: &str = r#"#!/bin/sh

@@ -13,8 +13,8 @@ use rocwheel::{
     },
 };
 
-use crate::support::bundles;
-use crate::support::linker::{DeviceRelocations, SharedObject};
+use rocwheel_test_files::bundles;
+use rocwheel_test_files::linker::{DeviceRelocations, SharedObject};
 
 /// The device code of a library.
 #[derive(Clone, Copy, Debug)]

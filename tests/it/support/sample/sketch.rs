@@ -7,9 +7,12 @@ use rocwheel::{
     error::{Context as _, Result},
     relpath::RelPath,
 };
+use rocwheel_test_files::{
+    linker::{Executable, SharedObject},
+    tars,
+};
 
 use super::device::{self, Kernels};
-use crate::support::linker::{Executable, SharedObject};
 
 /// Every member's time: 2020-01-01.
 const TIME: u64 = 1_577_836_800;
@@ -164,21 +167,11 @@ impl Sketch {
     }
 }
 
-/// Compresses a tar with the levels of CI.
-pub(crate) fn compress(format: ArchiveFormat, mut tar: impl Read) -> io::Result<Vec<u8>> {
-    match format {
-        ArchiveFormat::TarZst => {
-            let mut encoder = zstd::Encoder::new(Vec::new(), 3)?;
-            encoder.include_checksum(true)?;
-            io::copy(&mut tar, &mut encoder)?;
-            encoder.finish()
-        }
-        ArchiveFormat::TarXz => {
-            let mut encoder = xz2::write::XzEncoder::new(Vec::new(), 6);
-            io::copy(&mut tar, &mut encoder)?;
-            encoder.finish()
-        }
-    }
+/// Compresses a tar as CI does.
+pub(crate) fn compress(format: ArchiveFormat, tar: impl Read) -> io::Result<Vec<u8>> {
+    let mut packed = Vec::new();
+    tars::compress(format.extension(), tar, &mut packed)?;
+    Ok(packed)
 }
 
 impl Content {

@@ -13,68 +13,68 @@ use super::{
 /// A file to be written; start with `SharedObject::new` or `Executable::new`.
 #[derive(Clone, Debug)]
 #[must_use]
-pub(crate) struct Object<K> {
+pub struct Object<K> {
     pub(super) plan: Plan,
     kind: PhantomData<K>,
 }
 
 /// A shared object with an soname.
-pub(crate) type SharedObject = Object<Shared>;
+pub type SharedObject = Object<Shared>;
 
 /// A program: static until it needs or calls something, and position independent from then on.
-pub(crate) type Executable = Object<Program>;
+pub type Executable = Object<Program>;
 
 #[derive(Clone, Debug)]
-pub(crate) enum Shared {}
+pub enum Shared {}
 
 #[derive(Clone, Debug)]
-pub(crate) enum Program {}
+pub enum Program {}
 
 impl Object<Shared> {
-    pub(crate) fn new(soname: &str) -> Self {
+    pub fn new(soname: &str) -> Self {
         Self::of(Form::Shared { soname: Some(soname.to_owned()) })
     }
 
-    pub(crate) fn without_soname(mut self) -> Self {
+    pub fn without_soname(mut self) -> Self {
         self.plan.form = Form::Shared { soname: None };
         self
     }
 
     /// Exports a function that returns a number.
-    pub(crate) fn function(mut self, name: &str, value: i32) -> Self {
+    pub fn function(mut self, name: &str, value: i32) -> Self {
         let code = Code::returning(value);
         self.plan.exports.push((name.to_owned(), code));
         self
     }
 
     /// Exports a function that returns what a function of another library returns.
-    pub(crate) fn calls(mut self, name: &str, import: &str) -> Self {
+    pub fn calls(mut self, name: &str, import: &str) -> Self {
         let code = Code::jumping_to(self.plan.import(import));
         self.plan.exports.push((name.to_owned(), code));
         self
     }
 
     /// Leaves out `PT_PHDR`, as GNU ld does in a shared object.
-    pub(crate) fn without_phdr(mut self) -> Self {
+    pub fn without_phdr(mut self) -> Self {
         self.plan.phdr = false;
         self
     }
 }
 
 impl Object<Program> {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self::of(Form::Program { text: String::new(), status: 0, call: None, at: At::Usual })
     }
 
     /// Prints a text, to the letter, before it ends.
-    pub(crate) fn prints(mut self, wanted: &str) -> Self {
+    pub fn prints(mut self, wanted: &str) -> Self {
         if let Form::Program { text, .. } = &mut self.plan.form {
             wanted.clone_into(text);
         }
         self
     }
 
-    pub(crate) fn exits(mut self, wanted: u8) -> Self {
+    pub fn exits(mut self, wanted: u8) -> Self {
         if let Form::Program { status, .. } = &mut self.plan.form {
             *status = wanted;
         }
@@ -82,7 +82,7 @@ impl Object<Program> {
     }
 
     /// Exits with what a function of a library returns.
-    pub(crate) fn calls(mut self, import: &str) -> Self {
+    pub fn calls(mut self, import: &str) -> Self {
         let slot = self.plan.import(import);
         if let Form::Program { call, .. } = &mut self.plan.form {
             *call = Some(slot);
@@ -91,7 +91,7 @@ impl Object<Program> {
     }
 
     /// Stands at a fixed address even when it is dynamic (`ET_EXEC`).
-    pub(crate) fn at_fixed_address(mut self) -> Self {
+    pub fn at_fixed_address(mut self) -> Self {
         if let Form::Program { at, .. } = &mut self.plan.form {
             *at = At::Fixed;
         }
@@ -99,7 +99,7 @@ impl Object<Program> {
     }
 
     /// Position independent even when it is static (static-PIE).
-    pub(crate) fn at_any_address(mut self) -> Self {
+    pub fn at_any_address(mut self) -> Self {
         if let Form::Program { at, .. } = &mut self.plan.form {
             *at = At::Anywhere;
         }
@@ -137,13 +137,13 @@ impl<K> Object<K> {
     }
 
     /// Adds a `DT_NEEDED`.
-    pub(crate) fn needs(mut self, soname: &str) -> Self {
+    pub fn needs(mut self, soname: &str) -> Self {
         self.plan.needed.push(soname.to_owned());
         self
     }
 
     /// Adds a `DT_NEEDED`, unless it is there, and a GNU symbol version that it must have.
-    pub(crate) fn needs_version(mut self, soname: &str, version: &str) -> Self {
+    pub fn needs_version(mut self, soname: &str, version: &str) -> Self {
         let plan = &mut self.plan;
         if !plan.needed.iter().any(|known| known == soname) {
             plan.needed.push(soname.to_owned());
@@ -157,60 +157,60 @@ impl<K> Object<K> {
     }
 
     /// Sets `DT_RPATH`.
-    pub(crate) fn rpath(mut self, path: &str) -> Self {
+    pub fn rpath(mut self, path: &str) -> Self {
         self.plan.rpath = Some(path.to_owned());
         self
     }
 
     /// Sets `DT_RUNPATH`.
-    pub(crate) fn runpath(mut self, path: &str) -> Self {
+    pub fn runpath(mut self, path: &str) -> Self {
         self.plan.runpath = Some(path.to_owned());
         self
     }
 
-    pub(crate) fn build_id(mut self, id: &[u8]) -> Self {
+    pub fn build_id(mut self, id: &[u8]) -> Self {
         self.plan.build_id = Some(id.to_vec());
         self
     }
 
-    pub(crate) fn hash_style(mut self, style: HashStyle) -> Self {
+    pub fn hash_style(mut self, style: HashStyle) -> Self {
         self.plan.hash = style;
         self
     }
 
     /// Spare entries at the end of the dynamic table, as GNU ld leaves them and lld does not.
-    pub(crate) fn spare_dynamic_entries(mut self, count: usize) -> Self {
+    pub fn spare_dynamic_entries(mut self, count: usize) -> Self {
         self.plan.spare_dynamic = count;
         self
     }
 
     /// A section that is loaded, such as `.rocm_kpack_ref`.
-    pub(crate) fn section(mut self, name: &str, bytes: &[u8]) -> Self {
+    pub fn section(mut self, name: &str, bytes: &[u8]) -> Self {
         self.plan.constants.push((name.to_owned(), bytes.to_vec()));
         self
     }
 
     /// A section that is only in the file, such as `.comment`.
-    pub(crate) fn unloaded_section(mut self, name: &str, bytes: &[u8]) -> Self {
+    pub fn unloaded_section(mut self, name: &str, bytes: &[u8]) -> Self {
         self.plan.unloaded.push((name.to_owned(), bytes.to_vec()));
         self
     }
 
     /// Bytes in `.rodata` that do not compress, so that the file has a size.
-    pub(crate) fn payload(self, len: usize) -> Self {
+    pub fn payload(self, len: usize) -> Self {
         self.section(".rodata", &noise(len))
     }
 
     /// A section that takes memory but no bytes of the file, as the kpack split leaves
     /// `.hip_fatbin`.
-    pub(crate) fn hollow_section(mut self, name: &str, len: u64) -> Self {
+    pub fn hollow_section(mut self, name: &str, len: u64) -> Self {
         self.plan.hole = Some((name.to_owned(), len));
         self
     }
 
     /// Device code: `.hip_fatbin` with the bytes, and a wrapper in `.hipFatBinSegment` for each
     /// offset of a bundle in them. At a fixed address nothing is relocated.
-    pub(crate) fn device_code(
+    pub fn device_code(
         mut self,
         bytes: &[u8],
         wrappers: &[u64],
@@ -222,34 +222,34 @@ impl<K> Object<K> {
     }
 
     /// Zeroes in memory after the data.
-    pub(crate) fn bss(mut self, len: u64) -> Self {
+    pub fn bss(mut self, len: u64) -> Self {
         self.plan.bss = len;
         self
     }
 
     /// Puts the code directly behind the program headers, where nothing can make room for them.
-    pub(crate) fn code_first(mut self) -> Self {
+    pub fn code_first(mut self) -> Self {
         self.plan.code_first = true;
         self
     }
 
-    pub(crate) fn program_headers(mut self, place: TableAt) -> Self {
+    pub fn program_headers(mut self, place: TableAt) -> Self {
         self.plan.table = place;
         self
     }
 
-    pub(crate) fn without_section_headers(mut self) -> Self {
+    pub fn without_section_headers(mut self) -> Self {
         self.plan.section_headers = false;
         self
     }
 
     /// What segments are aligned to: a power of two, 4096 if nothing is said.
-    pub(crate) fn page_size(mut self, size: u64) -> Self {
+    pub fn page_size(mut self, size: u64) -> Self {
         self.plan.page = size;
         self
     }
 
-    pub(crate) fn build(&self) -> Vec<u8> {
+    pub fn build(&self) -> Vec<u8> {
         sections::build(&self.plan)
     }
 }

@@ -21,7 +21,7 @@ pub(super) struct Section {
 
 /// Where the program header table lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TableAt {
+pub enum TableAt {
     /// After the file header, as every linker puts it.
     Start,
     /// At the end, in a segment of its own with spare slots, as the kpack split puts it.

@@ -4,7 +4,7 @@ use super::{code::Code, shape::TableAt};
 
 /// Which hash tables the loader finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HashStyle {
+pub enum HashStyle {
     Gnu,
     SysV,
     Both,
@@ -44,7 +44,7 @@ pub(super) struct Device {
 
 /// How the pointers of wrappers get the load address added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DeviceRelocations {
+pub enum DeviceRelocations {
     /// By `R_X86_64_RELATIVE`; the file holds zeros, as lld leaves them.
     Rela,
     /// By `DT_RELR`: the file holds the addresses.

@@ -21,6 +21,6 @@ mod shape;
 mod symbols;
 mod tables;
 
-pub(crate) use object::{Executable, SharedObject};
-pub(crate) use plan::{DeviceRelocations, HashStyle};
-pub(crate) use shape::TableAt;
+pub use object::{Executable, SharedObject};
+pub use plan::{DeviceRelocations, HashStyle};
+pub use shape::TableAt;

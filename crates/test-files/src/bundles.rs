@@ -10,7 +10,7 @@ const DEVICE: &str = "hipv4-amdgcn-amd-amdhsa--";
 
 /// A raw bundle of these code objects, each with its target (`gfx942`) or its whole entry id
 /// (`hipv4-amdgcn-amd-amdhsa--gfx942`). Like clang, aligns each to a page.
-pub(crate) fn raw<T: AsRef<str>, C: AsRef<[u8]>>(code: &[(T, C)]) -> Vec<u8> {
+pub fn raw<T: AsRef<str>, C: AsRef<[u8]>>(code: &[(T, C)]) -> Vec<u8> {
     let ids = code.iter().map(|(target, code)| {
         let target = target.as_ref();
         let prefix = if target.starts_with("hip") { "" } else { DEVICE };
@@ -39,7 +39,7 @@ pub(crate) fn raw<T: AsRef<str>, C: AsRef<[u8]>>(code: &[(T, C)]) -> Vec<u8> {
 }
 
 /// Compresses a raw bundle with `zlib` or `zstd`. `version` is that of the format, from 1 to 3.
-pub(crate) fn compress(bundle: &[u8], version: u16, method: &str) -> io::Result<Vec<u8>> {
+pub fn compress(bundle: &[u8], version: u16, method: &str) -> io::Result<Vec<u8>> {
     let packed = match method {
         "zlib" => {
             let level = flate2::Compression::new(6);

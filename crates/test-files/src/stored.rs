@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An archive of these code objects, each with its key and its target.
-pub(crate) fn stored(codes: &[(&str, &str, &[u8])]) -> Vec<u8> {
+pub fn stored(codes: &[(&str, &str, &[u8])]) -> Vec<u8> {
     let mut bytes = vec![0; 64];
     let (mut places, mut index) = (Vec::new(), BTreeMap::<&str, Vec<_>>::new());
     for (ordinal, (key, target, code)) in codes.iter().enumerate() {

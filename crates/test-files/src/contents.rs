@@ -10,7 +10,7 @@ static ZEROS: [u8; PAGE] = [0; PAGE];
 
 /// A huge file in memory: pages that are all zeros are not kept.
 #[derive(Default)]
-pub(crate) struct SparseWheel {
+pub struct SparseWheel {
     pages: HashMap<u64, Vec<u8>>,
     len: u64,
     at: u64,
@@ -64,7 +64,7 @@ impl Seek for SparseWheel {
 }
 
 /// Pseudo-random bytes, which no compressor makes shorter.
-pub(crate) fn noise(len: usize, seed: u64) -> Vec<u8> {
+pub fn noise(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed | 1;
     (0..len)
         .map(|_| {
@@ -77,7 +77,7 @@ pub(crate) fn noise(len: usize, seed: u64) -> Vec<u8> {
 }
 
 /// Words in random order, so that deflate produces literals, matches and distances of every kind.
-pub(crate) fn prose(len: usize, seed: u64) -> Vec<u8> {
+pub fn prose(len: usize, seed: u64) -> Vec<u8> {
     let words: Vec<Vec<u8>> = noise(64, seed)
         .iter()
         .map(|size| noise(usize::from(size % 13) + 1, u64::from(*size)))
