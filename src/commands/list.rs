@@ -15,8 +15,8 @@ use crate::{
     index::{Urls, is_ours},
     parallel,
     place::{
-        Completeness, OfferedFramework, OfferedSet, OfferedVersion, PlaceArg, SetPlace,
-        VersionsOffered, selectors_of,
+        Completeness, OfferedFile, OfferedFramework, OfferedSet, OfferedVersion, PlaceArg,
+        SetPlace, VersionsOffered, selectors_of,
     },
     quantity::{aligned, few, many, size, sum},
     run::Platform,
@@ -357,12 +357,12 @@ fn write_packages(f: &mut fmt::Formatter<'_>, version: &OfferedVersion) -> fmt::
     if let Some(python) = &version.requires_python {
         writeln!(f, "Python {python}")?;
     }
-    let mut table = Vec::new();
-    for file in &version.packages {
-        // Most pages do not say sizes.
+    // Most pages do not say sizes.
+    let row = |file: &OfferedFile| {
         let size = file.size.map(|bytes| size(bytes).to_string());
-        table.push(vec![format!("  {}", file.name), size.unwrap_or_default()]);
-    }
+        vec![format!("  {}", file.name), size.unwrap_or_default()]
+    };
+    let mut table: Vec<Vec<String>> = version.packages.iter().map(row).collect();
     let sizes: Option<Vec<u64>> = version.packages.iter().map(|file| file.size).collect();
     let total = sizes.map(sum);
     let count = many(version.packages.len(), "package");
@@ -370,6 +370,11 @@ fn write_packages(f: &mut fmt::Formatter<'_>, version: &OfferedVersion) -> fmt::
         format!("  {count}"),
         total.map_or_else(String::new, |it| size(it).to_string()),
     ]);
+    if !version.variants.is_empty() {
+        table.extend(version.variants.iter().map(row));
+        let count = many(version.variants.len(), "variant wheel");
+        table.push(vec![format!("  {count}, which `install` leaves alone"), String::new()]);
+    }
     f.write_str(&aligned(&table))?;
     for framework in &version.frameworks {
         let OfferedFramework { project, version, .. } = framework;

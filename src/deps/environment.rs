@@ -45,8 +45,12 @@ pub(super) struct PythonPlatform {
 }
 
 impl PythonPlatform {
-    /// Whether an installer takes a file here. An sdist fits everywhere.
+    /// Whether an installer takes a file here. An sdist fits everywhere, and a variant wheel nowhere: pip refuses
+    /// its name.
     pub(super) fn fits(self, file: &PackageFilename) -> bool {
+        if file.label.is_some() {
+            return false;
+        }
         let Some(tag) = &file.tag else {
             return true;
         };

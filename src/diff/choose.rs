@@ -82,21 +82,30 @@ fn project_below(name: &str) -> Option<String> {
     }
 }
 
-/// The projects for which a set has several wheels, such as one for each platform.
+/// The projects for which a set has several wheels, such as one for each platform. Variant wheels do not count:
+/// their labels tell them apart.
 pub(super) fn projects_with_several_wheels<'a>(
     names: impl Iterator<Item = &'a str>,
 ) -> BTreeSet<String> {
-    names.filter_map(project_below).duplicates().collect()
+    let is_variant = |name: &&str| parse_name(name).is_some_and(|parsed| parsed.label.is_some());
+    names.filter(|name| !is_variant(name)).filter_map(project_below).duplicates().collect()
+}
+
+/// The parts of the name of a package, which may be below the directory of its family.
+fn parse_name(name: &str) -> Option<PackageFilename> {
+    name.rsplit('/').next()?.parse().ok()
 }
 
 /// What a package is called in both sets: its project, with the tag of its wheel if `several` has the
-/// project.
+/// project, and with the label of a variant wheel.
 pub(super) fn package_key(name: &str, several: &BTreeSet<String>) -> String {
     let project = project_below(name).unwrap_or(name.to_owned());
-    let file_name = name.rsplit('/').next().unwrap_or_default();
-    let parsed: Option<PackageFilename> = file_name.parse().ok();
-    match parsed.and_then(|file| file.tag) {
-        Some(tag) if several.contains(&project) => format!("{project} ({tag})"),
-        _ => project,
+    let Some(PackageFilename { tag: Some(tag), label, .. }) = parse_name(name) else {
+        return project;
+    };
+    match label {
+        Some(label) => format!("{project} ({tag}, variant {label})"),
+        None if several.contains(&project) => format!("{project} ({tag})"),
+        None => project,
     }
 }

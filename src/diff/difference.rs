@@ -219,7 +219,9 @@ impl ObservedPackage {
             |package: &Self| package.name.rsplit('/').next()?.parse::<PackageFilename>().ok();
         let is_renamed = match parse(self).zip(parse(after)) {
             // A tag says where a package can be installed, and does not depend on the version.
-            Some((old, new)) if old.version != new.version => old.tag != new.tag,
+            Some((old, new)) if old.version != new.version => {
+                (old.tag, old.label) != (new.tag, new.label)
+            }
             _ => self.name != after.name,
         };
         is_renamed.then_some(&self.name)

@@ -21,7 +21,7 @@ use crate::{
     console::World,
     digest::Sha256,
     elf::{ElfFacts, Machine},
-    error::{Context as _, Hint as _, Result, anyhow, ensure},
+    error::{Context as _, Hint as _, No, Result, anyhow, ensure},
     loader::is_loadable,
     parallel,
     quantity::many,
@@ -269,6 +269,12 @@ fn read(path: &Path, jobs: NonZeroUsize, world: &World) -> Result<FrameworkWheel
     let file = path.file_name().unwrap_or_default().to_string_lossy();
     let name: PackageFilename = file.parse()?;
     ensure!(name.tag.is_some(), "not a wheel: `{file}`");
+    if name.label.is_some() {
+        let refusal = format!("a variant wheel, which this version cannot tie: `{file}`");
+        return Err(anyhow!(No(refusal))).hint(
+            "pass the wheel without a label; remove variant wheels before you promote a set",
+        );
+    }
     let size = fs::metadata(path).hint("pass a wheel: a file that ends in `.whl`")?.len();
     let source = LocalWheel { path, size };
     let binaries = Mutex::new(BTreeMap::new());

@@ -36,7 +36,10 @@ const SELECTOR: &str = "rocm";
 #[derive(Clone, Debug)]
 pub struct OfferedSet {
     pub place: String,
+    /// What installers may take.
     pub files: Vec<OfferedFile>,
+    /// Variant wheels. pip refuses their names, and so no command installs them.
+    pub variants: Vec<OfferedFile>,
     /// Whether it has a `set.json`, which is written once a set is whole.
     pub is_described: bool,
     /// The platform that the files are for. `None` if they are for any.
@@ -140,6 +143,10 @@ impl OfferedFile {
         }
     }
 
+    fn is_variant(&self) -> bool {
+        self.name.parse::<PackageFilename>().is_ok_and(|name| name.label.is_some())
+    }
+
     pub fn is_for_one_platform(&self) -> bool {
         let name = self.name.parse::<PackageFilename>().ok();
         name.and_then(|name| name.tag).is_some_and(|tag| tag.platform() != "any")
@@ -186,6 +193,10 @@ impl OfferedSet {
     /// Adds the files that may be installed on the platform.
     fn add(&mut self, files: Vec<OfferedFile>) {
         for file in files {
+            if file.is_variant() {
+                self.variants.push(file);
+                continue;
+            }
             let is_own = self.platform.is_none_or(|platform| file.is_for(platform));
             self.has_files_of_others |= !is_own;
             self.has_own_files |= is_own && file.is_for_one_platform();
@@ -387,6 +398,7 @@ impl SetPlace {
         let mut offered = OfferedSet {
             place: self.to_string(),
             files: Vec::new(),
+            variants: Vec::new(),
             is_described: false,
             platform,
             has_own_files: false,

@@ -37,6 +37,9 @@ pub struct OfferedVersion {
     pub completeness: Option<Completeness>,
     /// The packages of ROCm.
     pub packages: Vec<OfferedFile>,
+    /// The variant wheels of ROCm, which no command installs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub variants: Vec<OfferedFile>,
     /// The newest first.
     pub frameworks: Vec<OfferedFramework>,
 }
@@ -70,6 +73,7 @@ pub struct OfferedFramework {
 pub struct VersionsOffered<'a> {
     /// The packages of ROCm.
     packages: BTreeMap<&'a Version, Vec<&'a OfferedFile>>,
+    variants: &'a [OfferedFile],
     /// The packages of others that name a version of ROCm.
     frameworks: Vec<FrameworkFile<'a>>,
 }
@@ -100,7 +104,7 @@ impl<'a> VersionsOffered<'a> {
                 frameworks.push(FrameworkFile { file, platforms, python });
             }
         }
-        Self { packages, frameworks }
+        Self { packages, variants: &offered.variants, frameworks }
     }
 
     /// The versions of ROCm, the newest first, with each platform that has files of its own.
@@ -128,6 +132,10 @@ impl<'a> VersionsOffered<'a> {
             .map(|file| (*file).clone())
             .sorted_by(|one, other| one.name.cmp(&other.name))
             .collect();
+        let is_variant_here = |file: &&OfferedFile| {
+            is_ours(&file.project) && file.version == *version && file.is_for(platform)
+        };
+        let variants = self.variants.iter().filter(is_variant_here).cloned();
         let targets = packages.iter().filter_map(|file| names.device_target(&file.project));
         let families: BTreeSet<&str> =
             packages.iter().filter_map(|file| names.libraries_family(&file.project)).collect();
@@ -140,6 +148,7 @@ impl<'a> VersionsOffered<'a> {
             completeness: None,
             frameworks: self.fitting_frameworks(version, platform),
             packages,
+            variants: variants.sorted_by(|one, other| one.name.cmp(&other.name)).collect(),
         }
     }
 

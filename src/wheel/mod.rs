@@ -14,6 +14,7 @@ pub mod pack;
 pub mod record;
 mod requirement;
 mod source;
+mod variant;
 pub mod writer;
 
 pub use archive::{Archive, StoredMember, read_metadata, read_record};
@@ -24,11 +25,12 @@ pub use edit::{ChangedFile, WheelEdit};
 pub use headers::Headers;
 pub use installed::{InstalledPlace, installed_path, installed_place};
 pub use marker::{Marker, MarkerVariable, MarkerVariables};
-pub use name::{DistName, PackageFilename, Tag};
+pub use name::{DistName, PackageFilename, Tag, VariantLabel};
 pub use pack::{FIRST_DAY, PackSettings};
 pub use record::{Record, RecordRow};
 pub use requirement::Requirement;
 pub use source::{
     FileSource, KeptMember, MadeBytes, MemberKeeper, MemberReader, Source, SourceMember,
 };
+pub use variant::{VARIANT_JSON, VARIANTS_JSON, VariantDocument};
 pub use writer::{StorageMethod, WheelMember, ZipWriter};

@@ -8,7 +8,7 @@ use derive_more::Display;
 use itertools::Itertools as _;
 
 use crate::{
-    error::{Context as _, Error, Result, ensure},
+    error::{Context as _, Error, Result, as_text, bail, ensure},
     version::Version,
 };
 
@@ -110,19 +110,50 @@ impl FromStr for Tag {
     }
 }
 
-/// The file name of a wheel, `rocm_sdk_core-7.13.0-py3-none-linux_x86_64.whl`, or of an sdist,
-/// `rocm-7.13.0.tar.gz`.
+/// What the last part of the file name of a variant wheel calls its properties: `gfx942`
+/// ([PEP 825](https://peps.python.org/pep-0825/)). One label means the same properties in all wheels of a
+/// version.
+#[derive(Clone, Debug, Display, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VariantLabel(String);
+
+impl VariantLabel {
+    /// Whether it is the label of the wheel without properties, which fits every machine.
+    pub fn is_null(&self) -> bool {
+        self.0 == "null"
+    }
+}
+
+impl FromStr for VariantLabel {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let is_plain =
+            |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '.');
+        ensure!(
+            !text.is_empty() && text.chars().all(is_plain),
+            "a variant label has lower-case letters, digits, `_` and `.` only: {text:?}"
+        );
+        Ok(Self(text.to_owned()))
+    }
+}
+
+as_text!(VariantLabel);
+
+/// The file name of a wheel, `rocm_sdk_core-7.13.0-py3-none-linux_x86_64.whl`, of a variant wheel,
+/// `rocm-7.13.0-py3-none-any-gfx942.whl`, or of an sdist, `rocm-7.13.0.tar.gz`.
 ///
 /// A parsed name is displayed exactly as it was, even if it is not normalized: it names a file that
-/// exists.
+/// exists. Names are sorted by their parts: a variant wheel follows the wheel without a label.
 #[derive(Clone, Debug, Display, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[display("{text}")]
 pub struct PackageFilename {
-    text: String,
     pub name: DistName,
     pub version: Version,
     /// `None` for an sdist.
     pub tag: Option<Tag>,
+    /// `None` for an sdist, and for a wheel that is no variant.
+    pub label: Option<VariantLabel>,
+    text: String,
 }
 
 impl PackageFilename {
@@ -134,6 +165,7 @@ impl PackageFilename {
             name,
             version: version.clone(),
             tag: tag.cloned(),
+            label: None,
         }
     }
 
@@ -176,32 +208,45 @@ impl FromStr for PackageFilename {
     fn from_str(text: &str) -> Result<Self> {
         let sdist = text.strip_suffix(".tar.gz");
         let parse = || -> Result<Self> {
-            let (name, version, tag) = if let Some(stem) = sdist {
+            if let Some(stem) = sdist {
                 // Names of older sdists may contain hyphens, but versions never do: split at the
                 // last one.
                 let parts = stem.rsplit_once('-');
                 let (name, version) = parts.context("no hyphen before a version")?;
-                (name, version, None)
-            } else {
-                let stem = text.strip_suffix(".whl").context("no `.whl` at its end")?;
-                let parts: Vec<&str> = stem.split('-').collect();
+                let name = name.parse()?;
+                let version = version.parse()?;
+                return Ok(Self { name, version, tag: None, label: None, text: text.to_owned() });
+            }
+            let stem = text.strip_suffix(".whl").context("no `.whl` at its end")?;
+            let parts: Vec<&str> = stem.split('-').collect();
+            ensure!(
+                matches!(parts.len(), 5..=7),
+                "five to seven parts between hyphens expected, not {}",
+                parts.len()
+            );
+            // A build number begins with a digit, and the Python of a tag does not: that tells a wheel with a
+            // build number from a variant wheel.
+            let has_build = parts[2].starts_with(|c: char| c.is_ascii_digit());
+            let (build, rest) = parts[2..].split_at(usize::from(has_build));
+            for build in build {
+                let is_inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
                 ensure!(
-                    matches!(parts.len(), 5 | 6),
-                    "five or six parts between hyphens expected, not {}",
-                    parts.len()
+                    build.chars().all(is_inner),
+                    "a build number is a digit, then letters, digits, `_` and `.`: {build:?}"
                 );
-                let (build, tag) = parts[2..].split_at(parts.len() - 5);
-                for build in build {
-                    let is_inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
-                    ensure!(
-                        build.starts_with(|c: char| c.is_ascii_digit())
-                            && build.chars().all(is_inner),
-                        "a build number is a digit, then letters, digits, `_` and `.`: {build:?}"
-                    );
-                }
-                (parts[0], parts[1], Some(tag.join("-").parse()?))
+            }
+            let (tag, label) = match rest {
+                [_, _, _] => (rest, None),
+                [tag @ .., label] if tag.len() == 3 => (tag, Some(label.parse()?)),
+                [] | [_, ..] => bail!("a tag of three parts expected, not {:?}", rest.join("-")),
             };
-            Ok(Self { text: text.to_owned(), name: name.parse()?, version: version.parse()?, tag })
+            Ok(Self {
+                name: parts[0].parse()?,
+                version: parts[1].parse()?,
+                tag: Some(tag.join("-").parse()?),
+                label,
+                text: text.to_owned(),
+            })
         };
         let kind = sdist.map_or("a wheel", |_| "an sdist");
         parse().with_context(|| format!("not the file name of {kind}: {text:?}"))
@@ -322,6 +367,36 @@ mod tests {
     }
 
     #[test]
+    fn a_variant_wheel_has_a_label_after_its_tag() {
+        let variant = parsed("rocm-7.14.0-py3-none-any-gfx9.4_a.whl");
+        assert_eq!(variant.tag, parsed("rocm-7.14.0-py3-none-any.whl").tag);
+        assert_eq!(variant.label.as_ref().unwrap().to_string(), "gfx9.4_a");
+        assert!(parsed("rocm-7.14.0-py3-none-any-null.whl").label.unwrap().is_null());
+        let with_build = parsed("rocm-7.14.0-1a-py3-none-any-942.whl");
+        assert_eq!(with_build.label.as_ref().unwrap().to_string(), "942");
+        assert_eq!(
+            with_build.with_version(&"8".parse().unwrap()).to_string(),
+            "rocm-8-1a-py3-none-any-942.whl"
+        );
+        let mut names = [
+            "rocm-7.14.0-py3-none-any-gfx942.whl",
+            "rocm-7.14.0-py3-none-any-gfx1100.whl",
+            "rocm-7.14.0-py3-none-any.whl",
+            "rocm-7.14.0.tar.gz",
+            "rocm-7.13.0-py3-none-any-null.whl",
+        ]
+        .map(parsed);
+        names.sort();
+        insta::assert_snapshot!(names.iter().join("\n"), @"
+        rocm-7.13.0-py3-none-any-null.whl
+        rocm-7.14.0.tar.gz
+        rocm-7.14.0-py3-none-any.whl
+        rocm-7.14.0-py3-none-any-gfx1100.whl
+        rocm-7.14.0-py3-none-any-gfx942.whl
+        ");
+    }
+
+    #[test]
     fn a_file_name_that_is_no_wheels_is_refused_in_words() {
         let refused = [
             "rocm-1.0.zip",
@@ -329,7 +404,11 @@ mod tests {
             "rocm-1.0-py3-none.whl",
             "rocm-sdk-core-1.0-py3-none-any-x.whl",
             "rocm-sdk-1.0-py3-none-any.whl",
-            "rocm-1.0-x1-py3-none-any.whl",
+            "rocm-1.0-1a-none-any.whl",
+            "rocm-1.0-x1-py3-none-any-any.whl",
+            "rocm-1.0-py3-none-any-GFX942.whl",
+            "rocm-1.0-py3-none-any-gfx942+xnack.whl",
+            "rocm-1.0-py3-none-any-.whl",
             "rocm-1.0-1/2-py3-none-any.whl",
             "-1.0-py3-none-any.whl",
             "../rocm-1.0-py3-none-any.whl",
@@ -344,11 +423,15 @@ mod tests {
             .collect();
         insta::assert_snapshot!(messages.join("\n"), @r#"
         not the file name of a wheel: "rocm-1.0.zip": no `.whl` at its end
-        not the file name of a wheel: ".whl": five or six parts between hyphens expected, not 1
-        not the file name of a wheel: "rocm-1.0-py3-none.whl": five or six parts between hyphens expected, not 4
-        not the file name of a wheel: "rocm-sdk-core-1.0-py3-none-any-x.whl": five or six parts between hyphens expected, not 8
+        not the file name of a wheel: ".whl": five to seven parts between hyphens expected, not 1
+        not the file name of a wheel: "rocm-1.0-py3-none.whl": five to seven parts between hyphens expected, not 4
+        not the file name of a wheel: "rocm-sdk-core-1.0-py3-none-any-x.whl": five to seven parts between hyphens expected, not 8
         not the file name of a wheel: "rocm-sdk-1.0-py3-none-any.whl": not a PEP 440 version: "sdk": expected version to start with a number, but no leading ASCII digits were found
-        not the file name of a wheel: "rocm-1.0-x1-py3-none-any.whl": a build number is a digit, then letters, digits, `_` and `.`: "x1"
+        not the file name of a wheel: "rocm-1.0-1a-none-any.whl": a tag of three parts expected, not "none-any"
+        not the file name of a wheel: "rocm-1.0-x1-py3-none-any-any.whl": a tag of three parts expected, not "x1-py3-none-any-any"
+        not the file name of a wheel: "rocm-1.0-py3-none-any-GFX942.whl": a variant label has lower-case letters, digits, `_` and `.` only: "GFX942"
+        not the file name of a wheel: "rocm-1.0-py3-none-any-gfx942+xnack.whl": a variant label has lower-case letters, digits, `_` and `.` only: "gfx942+xnack"
+        not the file name of a wheel: "rocm-1.0-py3-none-any-.whl": a variant label has lower-case letters, digits, `_` and `.` only: ""
         not the file name of a wheel: "rocm-1.0-1/2-py3-none-any.whl": a build number is a digit, then letters, digits, `_` and `.`: "1/2"
         not the file name of a wheel: "-1.0-py3-none-any.whl": an empty distribution name: ""
         not the file name of a wheel: "../rocm-1.0-py3-none-any.whl": a distribution name has ASCII letters, digits, `-`, `_` and `.` only: "../rocm"

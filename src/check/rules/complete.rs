@@ -18,7 +18,7 @@ use crate::{
     relpath::join,
     target::{Target, TargetTable},
     version::Version,
-    wheel::{DistName, Metadata, Requirement, Tag},
+    wheel::{DistName, Metadata, Requirement, Tag, VariantLabel},
 };
 
 pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
@@ -377,12 +377,13 @@ fn builds(set: &SetFacts, findings: &mut Findings) {
     }
 }
 
-/// A project has one wheel for each tag.
+/// A project has one wheel for each tag and each label of a variant.
 fn duplicates(set: &SetFacts, findings: &mut Findings) {
-    let mut first_files: BTreeMap<(&str, &Option<Tag>), &str> = BTreeMap::new();
+    type Key<'a> = (&'a str, &'a Option<Tag>, &'a Option<VariantLabel>);
+    let mut first_files: BTreeMap<Key<'_>, &str> = BTreeMap::new();
     for wheel in &set.wheels {
         let Ok(name) = &wheel.package.filename else { continue };
-        let key = (name.name.normalized(), &name.tag);
+        let key = (name.name.normalized(), &name.tag, &name.label);
         let first = *first_files.entry(key).or_insert(&wheel.package.file);
         if first != wheel.package.file {
             let fact = format!("the set has `{first}` too");
