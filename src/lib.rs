@@ -4,25 +4,10 @@
 //! above its own; siblings never use each other.** `tests/it/architecture.rs` enforces this rule,
 //! and which modules may access the disk, the network, the terminal, the environment and threads. `docs/architecture.md` describes the design.
 
-// Errors: messages, causes, hints and exit codes.
-pub mod error;
-
-// Value types that validate their text. No I/O.
-pub mod digest;
-pub mod glob;
-pub mod quantity;
-pub mod relpath;
-pub mod target;
-pub mod version;
-
-// Tools that all modules share.
-pub mod atomic;
-pub mod parallel;
-pub mod retry;
-pub mod spool;
-
-// Whether a file on disk is still the one that was read, and what is remembered of it (uses atomic).
-pub mod io;
+pub use rocwheel_base::{
+    as_text, atomic, digest, error, glob, io, parallel, quantity, relpath, retry, spool, target,
+    version,
+};
 
 // File formats: bytes in, bytes out. These modules know nothing about runs or packages.
 pub mod archive;

@@ -11,12 +11,11 @@ use super::{
     projects::device_targets,
 };
 use crate::{
-    error::{Context as _, Hint as _, Result, anyhow, as_text, ensure},
+    error::{Context as _, Hint as _, Result, anyhow, ensure},
     quantity::many,
     run::{ArtifactGroup, ForeignCode, Platform, Repository, Run, RunAttempt, RunId},
     target::{Scope, Target},
     version::{GitSha, Version},
-    wheel::DistName,
 };
 
 /// The version of the format.
@@ -271,8 +270,6 @@ impl IndexView<'_> {
         family.map_or_else(String::new, |family| format!("{family}/"))
     }
 }
-
-as_text!(GitSha, Version, Scope, DistName);
 
 /// `7 packages and 3 of others`
 pub fn counted(ours: usize, others: usize) -> String {

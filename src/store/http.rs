@@ -27,10 +27,11 @@ use crate::{
     error::{Context as _, Result, Secret, Stop, last_cause},
     location::{Key, encode_path, percent_decode},
     parallel,
-    retry::{ATTEMPTS, Backoff, ChunkReader, Download, Failed, Failures, RangeSource, retry},
+    retry::{ATTEMPTS, Backoff, Failed, Failures, retry},
     store::{
         Body, Condition, Depth, Object, PutOptions, Span, Store, StoreError, StoreFailureKind,
         content_range,
+        download::{ChunkReader, Download, RangeSource},
     },
 };
 

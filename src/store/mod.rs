@@ -4,6 +4,7 @@
 //! The trait has few methods on purpose. Everything that can be built from them is built on top of
 //! it once, so that two stores cannot behave differently.
 
+mod download;
 mod endpoint;
 pub mod http;
 pub mod local;

@@ -17,6 +17,8 @@ use crate::{
 #[derive(Clone, Debug, Display, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DistName(String);
 
+as_text!(DistName);
+
 impl DistName {
     /// The name of the project on an index.
     pub fn normalized(&self) -> &str {

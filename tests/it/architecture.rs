@@ -1,13 +1,9 @@
-//! A module uses only what lies above it, and few reach out of the process: in the sources themselves, and in
-//! small ones that break each rule.
+//! Few modules reach out of the process: in the sources themselves, and in small ones that break each rule.
 
 mod world;
 
 use crate::support::prelude::*;
 
-const MOVE: &str = "hand the value in, or move the code to the layer that needs it";
-const NAME: &str =
-    "write the path from `crate::` to the module that is used, so that its layer can be seen";
 const ASK: &str = "take the value as an argument, or see who may in architecture/world.rs";
 
 /// One source file.
@@ -22,9 +18,12 @@ struct Source<'a> {
 }
 
 #[test]
-fn the_sources_keep_the_layers_and_reach_out_where_they_may() {
+fn the_sources_reach_out_where_they_may() {
     let mut files = BTreeMap::new();
-    for entry in walkdir::WalkDir::new("src") {
+    let crates = fs_err::read_dir("crates").unwrap().map(|it| it.unwrap().path().join("src"));
+    let places = crates.filter(|it| !it.starts_with("crates/test-files"));
+    let places = places.chain([PathBuf::from("src")]);
+    for entry in places.flat_map(walkdir::WalkDir::new) {
         let path = entry.unwrap().into_path();
         if path.extension().is_some_and(|it| it == "rs") {
             let text = fs_err::read_to_string(&path).unwrap();
@@ -39,8 +38,7 @@ fn the_sources_keep_the_layers_and_reach_out_where_they_may() {
 /// What is wrong, in the order of the files.
 fn violations(files: &BTreeMap<String, String>) -> String {
     let sources: Vec<Source> = files.iter().map(|(file, text)| read(file, text)).collect();
-    let mut found = layers(&files["src/lib.rs"], &sources);
-    found.extend(world(&sources));
+    let mut found = world(&sources);
     found.sort();
     found.dedup();
     found.concat()
@@ -49,10 +47,6 @@ fn violations(files: &BTreeMap<String, String>) -> String {
 impl Source<'_> {
     fn violation(&self, line: usize, what: &str, advice: &str) -> String {
         format!("{}:{line}: {what}\n    {advice}\n", self.file)
-    }
-
-    fn room(&self) -> &str {
-        self.module.split('/').next().unwrap_or_default()
     }
 }
 
@@ -65,7 +59,9 @@ fn read<'a>(file: &'a str, text: &'a str) -> Source<'a> {
         .unwrap()
     });
     static USE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\buse\s+([^;()]+);").unwrap());
-    let module = file.trim_start_matches("src/").trim_end_matches(".rs");
+    let place = file.strip_prefix("crates/").and_then(|it| it.split_once('/'));
+    let module = place.map_or(file, |(_, file)| file);
+    let module = module.trim_start_matches("src/").trim_end_matches(".rs");
     let ends = ["/mod", "lib", "main"];
     let room = ends.iter().find_map(|end| module.strip_suffix(end));
     let module = room.unwrap_or(module);
@@ -135,43 +131,6 @@ fn matches<'a>(code: &'a str, pattern: &Regex) -> Vec<(usize, regex::Captures<'a
     lines.collect()
 }
 
-/// A module uses only the paragraphs of `src/lib.rs` above its own.
-fn layers(lib: &str, files: &[Source]) -> Vec<String> {
-    let path = Regex::new(r"\b(crate|rocwheel|super)(?:\s+as\b|\s*::\s*(\w+|\*))").unwrap();
-    let (mut paragraphs, mut paragraph) = (BTreeMap::new(), 0);
-    for line in lib.lines() {
-        let declared = line.trim_start_matches("pub ").strip_prefix("mod ");
-        if let Some(room) = declared.and_then(|rest| rest.strip_suffix(';')) {
-            paragraphs.insert(room, paragraph);
-        } else if line.trim().is_empty() {
-            paragraph += 1;
-        }
-    }
-    let mut found = Vec::new();
-    for file in files.iter().filter(|file| !file.module.is_empty()) {
-        let own = file.room();
-        let Some(layer) = paragraphs.get(own) else {
-            found.push(file.violation(1, &format!("src/lib.rs does not declare `{own}`"), NAME));
-            continue;
-        };
-        for (line, path) in matches(&file.code, &path) {
-            let used = path.get(2).map_or("as", |it| it.as_str());
-            let is_root = file.module == own && paragraphs.contains_key(used);
-            let what = match (&path[1], paragraphs.get(used)) {
-                ("super", _) if used == "super" || is_root => format!("uses `super::{used}`"),
-                ("super", _) => continue,
-                (_, Some(other)) if used == own || other < layer => continue,
-                (_, Some(other)) if other == layer => format!("`{own}` uses its sibling `{used}`"),
-                (_, Some(_)) => format!("`{own}` uses `{used}`, which lies below it"),
-                (_, None) => format!("`{own}` uses `crate::{used}`, which is no room"),
-            };
-            let advice = if what.starts_with("uses") { NAME } else { MOVE };
-            found.push(file.violation(line, &what, advice));
-        }
-    }
-    found
-}
-
 /// Few may reach out of the process.
 fn world(files: &[Source]) -> Vec<String> {
     let declared = Regex::new(r"\bmod (\w+);").unwrap();
@@ -212,10 +171,7 @@ fn world(files: &[Source]) -> Vec<String> {
 
 /// What is wrong in a small house once these files stand in it.
 fn planted(files: &[(&str, &str)]) -> String {
-    let map = "//! The map.\n\npub mod error;\n\npub mod glob;\npub mod parallel;\npub mod target;\n\n\
-               pub mod elf;\npub mod wheel;\n\npub mod artifact;\n\npub mod package;\n\n\
-               pub mod console;\npub mod store;\n\npub mod commands;\n";
-    let mut house = BTreeMap::from([("src/lib.rs".to_owned(), map.to_owned())]);
+    let mut house = BTreeMap::new();
     for (file, text) in files {
         house.insert((*file).to_owned(), format!("//! Planted.\n{text}"));
     }
@@ -251,41 +207,6 @@ fn a_house_with_allowed_paths_has_no_violations() {
         ),
     ]);
     assert_eq!(found, "");
-}
-
-#[test]
-fn a_module_uses_what_lies_above_it() {
-    insta::assert_snapshot!(planted(&[
-        (
-            "src/elf/plan.rs",
-            "use crate::{error::Error, package::{\n plan::Plan, catalog }};
-             pub(crate) use crate::commands;
-             fn f() -> crate::artifact::Tree { crate::store::open::<crate::console::Console>() }",
-        ),
-        ("src/elf/mod.rs", "use super::wheel::Record;"),
-        ("src/glob.rs", "use super::{error, target::Target};\nuse crate::target;"),
-        ("src/wheel.rs", "#[cfg(test)] mod tests { use crate::elf::write; use super::elf; }"),
-        ("src/orphan.rs", ""),
-        ("src/elf/a.rs", "use crate as root;\nuse crate::nowhere::x;\nuse crate::*;"),
-        ("src/elf/b.rs", "fn f() { super::super::package::plan() }"),
-    ]), @"
-    src/elf/a.rs:2: `elf` uses `crate::as`, which is no room
-    src/elf/a.rs:3: `elf` uses `crate::nowhere`, which is no room
-    src/elf/a.rs:4: `elf` uses `crate::*`, which is no room
-    src/elf/b.rs:2: uses `super::super`
-    src/elf/mod.rs:2: uses `super::wheel`
-    src/elf/plan.rs:2: `elf` uses `package`, which lies below it
-    src/elf/plan.rs:4: `elf` uses `commands`, which lies below it
-    src/elf/plan.rs:5: `elf` uses `artifact`, which lies below it
-    src/elf/plan.rs:5: `elf` uses `console`, which lies below it
-    src/elf/plan.rs:5: `elf` uses `store`, which lies below it
-    src/glob.rs:2: uses `super::error`
-    src/glob.rs:2: uses `super::target`
-    src/glob.rs:3: `glob` uses its sibling `target`
-    src/orphan.rs:1: src/lib.rs does not declare `orphan`
-    src/wheel.rs:2: `wheel` uses its sibling `elf`
-    src/wheel.rs:2: uses `super::elf`
-    ");
 }
 
 #[test]

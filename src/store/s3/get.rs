@@ -24,8 +24,11 @@ use crate::{
     error::last_cause,
     location::Key,
     parallel::runtime,
-    retry::{ChunkReader, Download, Failures, RangeSource},
-    store::{Span, Store as _, StoreError, StoreFailureKind, content_range},
+    retry::Failures,
+    store::{
+        Span, Store as _, StoreError, StoreFailureKind, content_range,
+        download::{ChunkReader, Download, RangeSource},
+    },
 };
 
 /// More messages than a piece of any size has.

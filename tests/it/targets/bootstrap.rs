@@ -74,7 +74,8 @@ fn long_targets_are_those_of_rocm_bootstrap_but_for_known_differences() {
     let families = groups(&answer, "families");
     let their_names: BTreeSet<String> =
         families.iter().chain(&sub_families).map(|group| group.name.clone()).collect();
-    let toml: toml::Table = fs_err::read_to_string("src/target.toml").unwrap().parse().unwrap();
+    let toml: toml::Table =
+        fs_err::read_to_string("crates/base/src/target.toml").unwrap().parse().unwrap();
     let our_names = toml["sub-families"].as_table().unwrap().keys().cloned().collect();
     seen.extend(only("theirs", their_names.difference(&our_names)));
     seen.extend(only("ours", our_names.difference(&their_names)));

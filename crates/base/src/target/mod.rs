@@ -41,8 +41,6 @@ pub struct Target(Box<str>);
 #[derive(Clone, Debug, Display, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Family(Box<str>);
 
-as_text!(Target, Family);
-
 /// What an artifact is built for. Scopes of all kinds are ordered by their text.
 #[derive(Clone, Debug, Display, From, PartialEq, Eq, Hash)]
 pub enum Scope {
@@ -51,6 +49,8 @@ pub enum Scope {
     Family(Family),
     Target(Target),
 }
+
+as_text!(Target, Family, Scope);
 
 impl Target {
     pub fn as_str(&self) -> &str {

@@ -114,6 +114,7 @@ impl Invalid {
 
 /// Types that documents have as text: written with `Display`, and parsed with `FromStr`, so that an
 /// invalid value is an error.
+#[macro_export]
 macro_rules! as_text {
     ($($value:ty),+) => { $(
         impl serde::Serialize for $value {
@@ -130,7 +131,7 @@ macro_rules! as_text {
         }
     )+ };
 }
-pub(crate) use as_text;
+pub use as_text;
 
 /// Adds a hint to an error without changing its message.
 pub trait Hint<T> {

@@ -6,7 +6,7 @@ use derive_more::Display;
 use itertools::Itertools as _;
 use strum::VariantArray as _;
 
-use crate::error::Invalid;
+use crate::error::{Invalid, as_text};
 
 mod inputs;
 mod promotion;
@@ -28,6 +28,8 @@ pub use stream::{ReleaseStream, StreamPlace};
 /// `rocm7` are texts, and `rocm7` is the greater one.
 #[derive(Clone, Debug, Display, PartialEq, Eq, Hash)]
 pub struct Version(pep440_rs::Version);
+
+as_text!(Version);
 
 impl Ord for Version {
     fn cmp(&self, other: &Self) -> Ordering {
@@ -115,12 +117,12 @@ impl FromStr for Version {
     PartialOrd,
     Ord,
     Hash,
-    clap::ValueEnum,
     serde::Deserialize,
     strum::Display,
     strum::EnumString,
     strum::VariantArray,
 )]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case", parse_err_fn = invalid_type, parse_err_ty = Invalid)]
 pub enum ReleaseType {

@@ -8,7 +8,7 @@ use itertools::Itertools as _;
 use serde::Deserialize;
 use time::{format_description::BorrowedFormatItem, macros::format_description};
 
-use crate::error::{Context, Hint, Invalid, Result, anyhow};
+use crate::error::{Context, Hint, Invalid, Result, anyhow, as_text};
 
 /// A version of numbers and dots: `10.1.0`. Leading zeros go, as in every version of a package (PEP 440).
 #[derive(Clone, Debug, Display, PartialEq, Eq)]
@@ -43,6 +43,8 @@ impl BaseVersion {
 /// A commit hash or its beginning: 7 to 64 hexadecimal digits, in lower case.
 #[derive(Clone, Debug, Display, PartialEq, Eq)]
 pub struct GitSha(String);
+
+as_text!(GitSha);
 
 impl GitSha {
     /// The first eight digits, or all seven: git's own short form.
