@@ -8,14 +8,11 @@ pub use rocwheel_base::{
     as_text, atomic, digest, error, glob, io, parallel, quantity, relpath, retry, spool, target,
     version,
 };
+pub use rocwheel_elf::{self as elf, loader};
 
 // File formats: bytes in, bytes out. These modules know nothing about runs or packages.
 pub mod archive;
-pub mod elf;
 pub mod location;
-
-// Predicts what the dynamic loader of a host does with installed files (uses elf).
-pub mod loader;
 
 // Wheels: read, packed and edited (uses archive and elf).
 pub mod wheel;

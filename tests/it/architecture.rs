@@ -9,7 +9,7 @@ const ASK: &str = "take the value as an argument, or see who may in architecture
 /// One source file.
 struct Source<'a> {
     file: &'a str,
-    /// `elf/plan` for `src/elf/plan.rs`, nothing for `src/lib.rs`.
+    /// `place/sync` for `src/place/sync.rs`, `tables` for `crates/elf/src/tables.rs`.
     module: &'a str,
     /// Without comments and literals. A tree of a `use` is one path for each of its branches.
     code: String,

@@ -11,7 +11,7 @@ mod confined;
 use rocwheel::digest::Sha256;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/launcher/source");
-const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/elf/launcher.elf");
+const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/elf/src/launcher.elf");
 const REFRESH: &str =
     "to refresh it: `ROCWHEEL_UPDATE_LAUNCHER=1 cargo test --test it launcher`, on x86_64 Linux";
 

@@ -176,7 +176,7 @@ fn join_patch(
     sections: &[Section],
 ) -> Result<Patch> {
     let old_end = image.end_of_content();
-    let tail_len = tail.iter().map(PatchPiece::len).sum();
+    let tail_len = tail.iter().map(PatchPiece::size).sum();
     let end = old_end.saturating_sub(layout.removed).saturating_add(tail_len);
     let section_table = end.next_multiple_of(8);
     tail.push(PatchPiece::Zeros(section_table.saturating_sub(end)));
@@ -196,5 +196,5 @@ fn join_patch(
     header[56..58].copy_from_slice(&segment_count.to_le_bytes());
     header[60..62].copy_from_slice(&section_count.to_le_bytes());
     replacements.push(Replacement::bytes(0, header.to_vec()));
-    Patch::new(image.tables.len(), old_end, replacements, tail)
+    Patch::new(image.tables.file_len(), old_end, replacements, tail)
 }

@@ -145,7 +145,7 @@ impl<'a> HostImage<'a> {
     /// end of the file. A new section header table replaces an old table that is last.
     pub(super) fn end_of_content(&self) -> u64 {
         let table = self.tables.section_table_range();
-        if table.end == self.tables.len() { table.start } else { self.tables.len() }
+        if table.end == self.tables.file_len() { table.start } else { self.tables.file_len() }
     }
 
     /// The range in the file from an address to the end of its segment.

@@ -309,7 +309,7 @@ fn choose_hole_offset(image: &HostImage<'_>, layout: &HostLayout) -> u64 {
         .filter(|section| section.is_loaded())
         .map(|section| layout.move_offset(section.offset).saturating_add(1));
     let used = load_ends.chain(section_starts).max().unwrap_or(0);
-    let behind_bytes = used.min(image.tables.len()).next_multiple_of(PAGE);
+    let behind_bytes = used.min(image.tables.file_len()).next_multiple_of(PAGE);
     let zeros_end = image
         .tables
         .loads()

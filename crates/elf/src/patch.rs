@@ -8,10 +8,8 @@ use std::{
     ops::Range,
 };
 
-use crate::{
-    elf::ReadAt,
-    error::{Result, ensure},
-};
+use crate::ReadAt;
+use rocwheel_base::error::{Result, ensure};
 
 /// The change of a file of a known length.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,7 +22,7 @@ pub struct Patch {
 
 /// A part of the new file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum PatchPiece {
+pub enum PatchPiece {
     /// A range of the old file.
     Copy(Range<u64>),
     Bytes(Vec<u8>),
@@ -41,9 +39,9 @@ struct PlacedPiece {
 
 /// A range of the old file, and the pieces that replace it.
 #[derive(Clone, Debug)]
-pub(crate) struct Replacement {
-    pub(crate) old: Range<u64>,
-    pub(crate) new: Vec<PatchPiece>,
+pub struct Replacement {
+    pub old: Range<u64>,
+    pub new: Vec<PatchPiece>,
 }
 
 /// The changed file, read as a stream or at any offset. It is never in memory as a whole.
@@ -55,7 +53,8 @@ pub struct PatchedReader<R> {
 }
 
 impl PatchPiece {
-    pub(crate) fn len(&self) -> u64 {
+    /// How many bytes of the patched file it is.
+    pub fn size(&self) -> u64 {
         match self {
             Self::Copy(range) => range.end.saturating_sub(range.start),
             Self::Bytes(bytes) => bytes.len() as u64,
@@ -66,7 +65,7 @@ impl PatchPiece {
 
 impl Replacement {
     /// Overwrites old bytes with as many new bytes.
-    pub(crate) fn bytes(offset: u64, bytes: Vec<u8>) -> Self {
+    pub fn bytes(offset: u64, bytes: Vec<u8>) -> Self {
         Self {
             old: offset..offset.saturating_add(bytes.len() as u64),
             new: vec![PatchPiece::Bytes(bytes)],
@@ -83,7 +82,7 @@ impl Replacement {
 impl Patch {
     /// The old file up to `end`, with the replacements, followed by `tail`. It is an error if
     /// replacements overlap or reach beyond `end`.
-    pub(crate) fn new(
+    pub fn new(
         source_len: u64,
         end: u64,
         mut replacements: Vec<Replacement>,
@@ -134,7 +133,7 @@ impl Patch {
     }
 
     /// The copied ranges of the old file, each with its offset in the new file.
-    pub(crate) fn copies(&self) -> impl Iterator<Item = (Range<u64>, u64)> {
+    pub fn copies(&self) -> impl Iterator<Item = (Range<u64>, u64)> {
         self.pieces.iter().filter_map(|placed| match &placed.piece {
             PatchPiece::Copy(range) => Some((range.clone(), placed.offset)),
             _ => None,
@@ -149,12 +148,12 @@ impl Patch {
         self.pieces
             .iter()
             .filter(|placed| !matches!(placed.piece, PatchPiece::Copy(_)))
-            .map(|placed| placed.offset..placed.offset.saturating_add(placed.piece.len()))
+            .map(|placed| placed.offset..placed.offset.saturating_add(placed.piece.size()))
             .take_while(|range| range.start < self.source_len)
     }
 
     fn push(&mut self, piece: PatchPiece) {
-        let len = piece.len();
+        let len = piece.size();
         // Without empty pieces, a patch that changes nothing is one copy, and `is_nothing` can compare.
         if len > 0 {
             self.pieces.push(PlacedPiece { offset: self.total_len, piece });
@@ -179,7 +178,8 @@ impl Patch {
         };
         let inside = offset.saturating_sub(placed.offset);
         // An offset behind the last piece leaves nothing of it, which is 0 bytes as `Read` wants it.
-        let rest = usize::try_from(placed.piece.len().saturating_sub(inside)).unwrap_or(usize::MAX);
+        let rest =
+            usize::try_from(placed.piece.size().saturating_sub(inside)).unwrap_or(usize::MAX);
         let count = buffer.len().min(rest);
         let buffer = buffer.get_mut(..count).unwrap_or_default();
         match &placed.piece {
@@ -227,7 +227,7 @@ impl<R: ReadAt> Read for PatchedReader<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::elf::source::read_exact_at;
+    use crate::source::read_exact_at;
 
     fn patch() -> Patch {
         let bytes = |offset, bytes: &[u8]| Replacement::bytes(offset, bytes.to_vec());

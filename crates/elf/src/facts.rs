@@ -12,13 +12,11 @@ use goblin::elf::{
 };
 
 use crate::{
-    elf::{
-        Rpath,
-        source::{ReadAt, read_string_at},
-        tables::{DynamicEntry, ElfTables, count_used, last_value},
-    },
-    error::{Context as _, Result, anyhow},
+    Rpath,
+    source::{ReadAt, read_string_at},
+    tables::{DynamicEntry, ElfTables, count_used, last_value},
 };
+use rocwheel_base::error::{Context as _, Result, anyhow};
 
 const KPACK_REF: &[u8] = b".rocm_kpack_ref";
 /// Limit for one string. Only run paths are nearly as long.
@@ -216,7 +214,7 @@ impl<'a> DynamicStrings<'a> {
 
 /// Reads the text at an offset, without its NUL, which must come before `end`.
 fn read_text(tables: &ElfTables<'_>, what: &str, start: u64, end: u64) -> Result<String> {
-    let limit = end.min(start.saturating_add(MAX_TEXT)).min(tables.len());
+    let limit = end.min(start.saturating_add(MAX_TEXT)).min(tables.file_len());
     let bytes = read_string_at(tables.source, start, limit)?
         .with_context(|| format!("the {what} has no end"))?;
     String::from_utf8(bytes).map_err(|error| {

@@ -30,17 +30,15 @@ use goblin::elf::{
 };
 
 use crate::{
-    elf::{
-        check::{
-            RawElf,
-            rules::{PAGE, check_sections, is_loaded},
-            texts_of_broken,
-        },
-        source::read_exact_at,
-        tables::{DT_RELR, Section, Segment, contains, number, range},
+    check::{
+        RawElf,
+        rules::{PAGE, check_sections, is_loaded},
+        texts_of_broken,
     },
-    error::Result,
+    source::read_exact_at,
+    tables::{DT_RELR, Section, Segment, contains, number, range},
 };
+use rocwheel_base::error::Result;
 
 const DT_RELRSZ: u64 = 35;
 const SHT_RELR: u32 = 19;

@@ -18,13 +18,11 @@ use goblin::elf::{
 use itertools::Itertools as _;
 
 use crate::{
-    elf::{
-        plan::ElfParts,
-        source::read_exact_at,
-        tables::{FIXED_ADDRESSES, MOVABLE, Section, Segment, contains, last_value, overlaps},
-    },
-    error::{Result, ensure},
+    plan::ElfParts,
+    source::read_exact_at,
+    tables::{FIXED_ADDRESSES, MOVABLE, Section, Segment, contains, last_value, overlaps},
 };
+use rocwheel_base::error::{Result, ensure};
 
 pub(super) const PAGE: u64 = 0x1000;
 /// How many zeros an executable may get so that its program headers are where old kernels look.
@@ -114,8 +112,8 @@ fn pinned_start(parts: &ElfParts<'_>, max_pad: u64) -> Option<u64> {
     // With this bias, an offset is an address minus the bias: the new segment has to begin behind the
     // last address that is in use, and behind the end of the file.
     let above_segments = parts.address_end().next_multiple_of(PAGE).checked_sub(bias)?;
-    let start = above_segments.max(parts.tables.len().next_multiple_of(PAGE));
-    (start - parts.tables.len() <= max_pad && bias % PAGE == 0).then_some(start)
+    let start = above_segments.max(parts.tables.file_len().next_multiple_of(PAGE));
+    (start - parts.tables.file_len() <= max_pad && bias % PAGE == 0).then_some(start)
 }
 
 /// Finds the index of the last loaded segment, if appended bytes can become part of it: it ends where
@@ -124,7 +122,7 @@ fn pinned_start(parts: &ElfParts<'_>, max_pad: u64) -> Option<u64> {
 fn find_extendable(parts: &ElfParts<'_>) -> Option<usize> {
     let mut segments = parts.tables.segments.iter().enumerate();
     let (index, load) = segments.rfind(|(_, segment)| segment.kind == PT_LOAD)?;
-    let can_grow = load.file().end == parts.tables.len()
+    let can_grow = load.file().end == parts.tables.file_len()
         && load.file_size == load.memory_size
         && load.file_size > 0
         && load.flags & PF_X == 0;

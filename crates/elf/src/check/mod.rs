@@ -18,16 +18,14 @@ use goblin::elf::{
 };
 
 use crate::{
-    elf::{
-        patch::{Patch, PatchedReader},
-        source::{ReadAt, read_exact_at, read_string_at},
-        tables::{
-            DynamicEntry, ElfTables, MOVABLE, Section, Segment, contains, is_address, is_movable,
-            last_value, overlaps,
-        },
+    patch::{Patch, PatchedReader},
+    source::{ReadAt, read_exact_at, read_string_at},
+    tables::{
+        DynamicEntry, ElfTables, MOVABLE, Section, Segment, contains, is_address, is_movable,
+        last_value, overlaps,
     },
-    error::{Context as _, Result, bail},
 };
+use rocwheel_base::error::{Context as _, Result, bail};
 
 /// The headers and the dynamic table of a file. `dynamic` is `None` if there is no table, or if it
 /// is not terminated.
@@ -204,7 +202,7 @@ fn may_grow_to(before: &Segment, after: &Segment, index: usize, old: &RawElf<'_>
     is_last
         && shrunk_back == *before
         && (after.flags == before.flags || after.flags == before.flags | writable)
-        && before.file().end == old.tables.len()
+        && before.file().end == old.tables.file_len()
         && before.file_size == before.memory_size
         && after.file_size == after.memory_size
         && after.file_size > before.file_size

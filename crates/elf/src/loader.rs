@@ -18,8 +18,8 @@ use derive_more::Display;
 use itertools::Itertools as _;
 use serde::Deserialize;
 
-use crate::{
-    elf::{ElfFacts, ElfKind, Machine},
+use crate::{ElfFacts, ElfKind, Machine};
+use rocwheel_base::{
     error::{Invalid, as_text},
     relpath::{join, links},
 };

@@ -1,7 +1,7 @@
 //! Plans, each way of making room seen to be taken.
 
 use super::*;
-use crate::elf::{PatchedReader, source::read_exact_at};
+use crate::{PatchedReader, source::read_exact_at};
 use rocwheel_test_files::linker::{HashStyle, SharedObject, TableAt};
 
 const GOAL: &str = "$ORIGIN/../lib";
@@ -235,7 +235,7 @@ fn changed(file: &[u8]) -> (Strategy, u64, String) {
     let strategy = plan.strategy;
     let growth = plan.patch.total_len() - file.len() as u64;
     let reader = PatchedReader::new(file.to_vec(), plan);
-    let facts = crate::elf::read(&reader).unwrap().unwrap();
+    let facts = crate::read(&reader).unwrap().unwrap();
     assert_eq!(facts.runpath, None);
     (strategy, growth, facts.rpath.unwrap_or_default())
 }

@@ -19,10 +19,8 @@ use goblin::{
     },
 };
 
-use crate::{
-    elf::{Machine, ReadAt, source::read_exact_at},
-    error::{Context as _, Result, bail, ensure},
-};
+use crate::{Machine, ReadAt, source::read_exact_at};
+use rocwheel_base::error::{Context as _, Result, bail, ensure};
 
 /// `EM_AMDGPU`: a device code object. By its type it is a shared object, but no host can load it.
 /// See the [AMDGPU ABI](https://llvm.org/docs/AMDGPUUsage.html#header).
@@ -31,12 +29,12 @@ const EM_AMDGPU: u16 = 224;
 const MAX_DYNAMIC: u64 = 1 << 16;
 
 /// `SHF_ALLOC`: the section is loaded.
-pub(crate) const ALLOC: u64 = 2;
+pub const ALLOC: u64 = 2;
 /// `SHF_EXECINSTR`: the section has machine code.
-pub(crate) const SECTION_EXECUTE: u64 = 4;
+pub const SECTION_EXECUTE: u64 = 4;
 
 /// The size of a program header, of a section header, and of an entry of the dynamic table.
-pub(crate) const SEGMENT: u64 = 56;
+pub const SEGMENT: u64 = 56;
 pub(crate) const SECTION: u64 = 64;
 pub(crate) const ENTRY: usize = 16;
 
@@ -83,60 +81,60 @@ pub(super) const FIXED_ADDRESSES: [u64; 11] = [
 const MAX_VERSIONS: usize = 1 << 14;
 
 /// The headers of a file, for any machine.
-pub(crate) struct ElfTables<'a> {
+pub struct ElfTables<'a> {
     pub(crate) source: &'a dyn ReadAt,
     /// The first bytes of the file, which are the file header.
-    pub(crate) header: [u8; 64],
+    pub header: [u8; 64],
     /// The same header, parsed.
     pub(crate) head: Header,
     /// The class and the byte order of the file.
     ctx: Ctx,
-    pub(crate) segments: Vec<Segment>,
+    pub segments: Vec<Segment>,
     /// The section headers of a linked file. Empty for other files, and without a section header table.
-    pub(crate) sections: Vec<Section>,
+    pub sections: Vec<Section>,
 }
 
 /// A program header. `address` is `p_vaddr`, and `physical` is `p_paddr`, which linkers make the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Segment {
-    pub(crate) kind: u32,
-    pub(crate) flags: u32,
-    pub(crate) offset: u64,
-    pub(crate) address: u64,
-    pub(crate) physical: u64,
-    pub(crate) file_size: u64,
-    pub(crate) memory_size: u64,
-    pub(crate) align: u64,
+pub struct Segment {
+    pub kind: u32,
+    pub flags: u32,
+    pub offset: u64,
+    pub address: u64,
+    pub physical: u64,
+    pub file_size: u64,
+    pub memory_size: u64,
+    pub align: u64,
 }
 
 /// A section header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Section {
+pub struct Section {
     /// The name; empty unless a reader fills it in.
-    pub(crate) name: String,
+    pub name: String,
     /// The offset of the name in the section name table.
-    pub(crate) name_at: u32,
-    pub(crate) kind: u32,
-    pub(crate) flags: u64,
-    pub(crate) address: u64,
-    pub(crate) offset: u64,
-    pub(crate) size: u64,
-    pub(crate) link: u32,
-    pub(crate) info: u32,
-    pub(crate) align: u64,
-    pub(crate) entry_size: u64,
+    pub name_at: u32,
+    pub kind: u32,
+    pub flags: u64,
+    pub address: u64,
+    pub offset: u64,
+    pub size: u64,
+    pub link: u32,
+    pub info: u32,
+    pub align: u64,
+    pub entry_size: u64,
 }
 
 /// One entry of the dynamic table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DynamicEntry {
-    pub(crate) tag: u64,
-    pub(crate) value: u64,
+pub struct DynamicEntry {
+    pub tag: u64,
+    pub value: u64,
 }
 
 impl<'a> ElfTables<'a> {
     /// Reads the headers; `None` if the file does not begin with the magic number of ELF.
-    pub(crate) fn read(source: &'a dyn ReadAt) -> Result<Option<Self>> {
+    pub fn read(source: &'a dyn ReadAt) -> Result<Option<Self>> {
         let mut bytes = [0; 64];
         let len = usize::try_from(source.len()).unwrap_or(usize::MAX).min(64);
         read_exact_at(source, 0, bytes.get_mut(..len).unwrap_or_default())?;
@@ -172,11 +170,11 @@ impl<'a> ElfTables<'a> {
     }
 
     /// Whether this is a program or a shared object, for any machine.
-    pub(crate) fn is_linked(&self) -> bool {
+    pub fn is_linked(&self) -> bool {
         matches!(self.head.e_type, ET_DYN | ET_EXEC)
     }
 
-    pub(crate) fn machine(&self) -> Machine {
+    pub fn machine(&self) -> Machine {
         let host = self.ctx.is_big() && self.ctx.is_little_endian();
         match self.head.e_machine {
             EM_X86_64 if host => Machine::X86_64,
@@ -203,7 +201,7 @@ impl<'a> ElfTables<'a> {
 
     /// Reads the section headers. `read` leaves out the section headers of an object file, which may be
     /// very many.
-    pub(crate) fn read_sections(&self) -> Result<Vec<Section>> {
+    pub fn read_sections(&self) -> Result<Vec<Section>> {
         let count = self.head.e_shnum;
         let size = SectionHeader::size(self.ctx);
         ensure!(count > 0, "more than 65,279 sections, which is not supported");
@@ -282,7 +280,7 @@ impl<'a> ElfTables<'a> {
 
     /// The entries of the dynamic table before `DT_NULL`; `None` if there is no table, or if it is
     /// not terminated.
-    pub(crate) fn dynamic(&self) -> Result<Option<Vec<DynamicEntry>>> {
+    pub fn dynamic(&self) -> Result<Option<Vec<DynamicEntry>>> {
         let mut entries = self.slots()?;
         let used = count_used(&entries);
         let is_terminated = used < entries.len();
@@ -291,17 +289,17 @@ impl<'a> ElfTables<'a> {
     }
 
     /// The length of the file.
-    pub(crate) fn len(&self) -> u64 {
+    pub fn file_len(&self) -> u64 {
         self.source.len()
     }
 
     /// Whether this is a program at a fixed address (`ET_EXEC`).
-    pub(crate) fn is_fixed(&self) -> bool {
+    pub fn is_fixed(&self) -> bool {
         self.head.e_type == ET_EXEC
     }
 
     /// Whether this is a program: at a fixed address, or position-independent.
-    pub(crate) fn is_executable(&self, dynamic: &[DynamicEntry]) -> bool {
+    pub fn is_executable(&self, dynamic: &[DynamicEntry]) -> bool {
         self.is_fixed()
             || self.first(PT_INTERP).is_some()
             || last_value(dynamic, DT_FLAGS_1).is_some_and(|flags| flags & DF_1_PIE != 0)
@@ -313,30 +311,30 @@ impl<'a> ElfTables<'a> {
     }
 
     /// The offset of the program headers in the file.
-    pub(crate) fn segment_table_at(&self) -> u64 {
+    pub fn segment_table_at(&self) -> u64 {
         self.head.e_phoff
     }
 
     /// The offset of the section headers in the file; 0 if there are none.
-    pub(crate) fn section_table_at(&self) -> u64 {
+    pub fn section_table_at(&self) -> u64 {
         self.head.e_shoff
     }
 
     /// The index of the section with the names (`e_shstrndx`).
-    pub(crate) fn name_section_index(&self) -> usize {
+    pub fn name_section_index(&self) -> usize {
         self.head.e_shstrndx.into()
     }
 
-    pub(crate) fn segment_table_range(&self) -> Range<u64> {
+    pub fn segment_table_range(&self) -> Range<u64> {
         range(self.segment_table_at(), self.segments.len() as u64 * SEGMENT)
     }
 
-    pub(crate) fn section_table_range(&self) -> Range<u64> {
+    pub fn section_table_range(&self) -> Range<u64> {
         range(self.section_table_at(), self.sections.len() as u64 * SECTION)
     }
 
     /// The segments that are loaded (`PT_LOAD`), in the order of the table.
-    pub(crate) fn loads(&self) -> impl DoubleEndedIterator<Item = &Segment> {
+    pub fn loads(&self) -> impl DoubleEndedIterator<Item = &Segment> {
         self.segments.iter().filter(|segment| segment.kind == PT_LOAD)
     }
 
@@ -345,12 +343,12 @@ impl<'a> ElfTables<'a> {
         self.loads().find(|load| load.covers(file))
     }
 
-    pub(crate) fn first(&self, kind: u32) -> Option<&Segment> {
+    pub fn first(&self, kind: u32) -> Option<&Segment> {
         self.segments.iter().find(|segment| segment.kind == kind)
     }
 
     /// The offset in the file of `len` bytes at an address; `None` if no segment loads all of them.
-    pub(crate) fn place(&self, address: u64, len: u64) -> Option<u64> {
+    pub fn place(&self, address: u64, len: u64) -> Option<u64> {
         self.loads().find_map(|load| {
             let inside = address.checked_sub(load.address)?;
             let rest = load.file_size.checked_sub(inside)?;
@@ -556,7 +554,7 @@ const DEFINED_VERSIONS: VersionFormat = VersionFormat {
 
 impl Segment {
     /// Its program header as bytes of a 64-bit little-endian file.
-    pub(crate) fn render(&self) -> Vec<u8> {
+    pub fn render(&self) -> Vec<u8> {
         [
             [self.kind, self.flags].map(u32::to_le_bytes).concat(),
             [self.offset, self.address, self.physical].map(u64::to_le_bytes).concat(),
@@ -565,27 +563,27 @@ impl Segment {
         .concat()
     }
 
-    pub(crate) fn file(&self) -> Range<u64> {
+    pub fn file(&self) -> Range<u64> {
         range(self.offset, self.file_size)
     }
 
-    pub(crate) fn memory(&self) -> Range<u64> {
+    pub fn memory(&self) -> Range<u64> {
         range(self.address, self.memory_size)
     }
 
     /// Gives it a size, all of which is in the file.
-    pub(crate) fn resize(&mut self, size: u64) {
+    pub fn resize(&mut self, size: u64) {
         self.file_size = size;
         self.memory_size = size;
     }
 
     /// The address behind the last byte that is loaded from the file.
-    pub(crate) fn file_end(&self) -> u64 {
+    pub fn file_end(&self) -> u64 {
         self.address.saturating_add(self.file_size)
     }
 
     /// The distance between the segment's address and its offset in the file.
-    pub(crate) fn bias(&self) -> u64 {
+    pub fn bias(&self) -> u64 {
         self.address.wrapping_sub(self.offset)
     }
 
@@ -617,7 +615,7 @@ impl From<&ProgramHeader> for Segment {
 
 impl Section {
     /// Its section header as bytes of a 64-bit little-endian file.
-    pub(crate) fn render(&self) -> Vec<u8> {
+    pub fn render(&self) -> Vec<u8> {
         [
             [self.name_at, self.kind].map(u32::to_le_bytes).concat(),
             [self.flags, self.address, self.offset, self.size].map(u64::to_le_bytes).concat(),
@@ -628,16 +626,16 @@ impl Section {
     }
 
     /// Its bytes in the file; an empty range for `SHT_NOBITS`.
-    pub(crate) fn file(&self) -> Range<u64> {
+    pub fn file(&self) -> Range<u64> {
         let has_none = matches!(self.kind, SHT_NULL | SHT_NOBITS);
         range(self.offset, if has_none { 0 } else { self.size })
     }
 
-    pub(crate) fn memory(&self) -> Range<u64> {
+    pub fn memory(&self) -> Range<u64> {
         range(self.address, self.size)
     }
 
-    pub(crate) fn is_loaded(&self) -> bool {
+    pub fn is_loaded(&self) -> bool {
         self.flags & ALLOC != 0
     }
 }
@@ -666,7 +664,7 @@ pub(crate) fn count_used(slots: &[DynamicEntry]) -> usize {
 }
 
 /// The value of a tag. If the tag is repeated, the loader uses the last entry.
-pub(crate) fn last_value(dynamic: &[DynamicEntry], tag: u64) -> Option<u64> {
+pub fn last_value(dynamic: &[DynamicEntry], tag: u64) -> Option<u64> {
     dynamic.iter().rev().find(|entry| entry.tag == tag).map(|entry| entry.value)
 }
 
@@ -684,7 +682,7 @@ pub(super) fn contains(outer: &Range<u64>, inner: &Range<u64>) -> bool {
     outer.start <= inner.start && inner.end <= outer.end
 }
 
-pub(crate) fn overlaps(one: &Range<u64>, other: &Range<u64>) -> bool {
+pub fn overlaps(one: &Range<u64>, other: &Range<u64>) -> bool {
     one.start < other.end && other.start < one.end
 }
 
@@ -693,7 +691,7 @@ pub(crate) fn range(start: u64, len: u64) -> Range<u64> {
 }
 
 /// A little-endian number of at most eight bytes; 0 if `bytes` ends before them.
-pub(crate) fn number(bytes: &[u8], at: usize, size: usize) -> u64 {
+pub fn number(bytes: &[u8], at: usize, size: usize) -> u64 {
     let digits = bytes.get(at..at.saturating_add(size)).unwrap_or_default();
     digits.iter().rev().fold(0, |number, byte| (number << 8) | u64::from(*byte))
 }

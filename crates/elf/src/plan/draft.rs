@@ -10,19 +10,17 @@ use goblin::elf::{
 };
 
 use crate::{
-    elf::{
-        patch::{Patch, PatchPiece, Replacement},
-        plan::{
-            EditPlan, ElfParts, Strategy, render_entries,
-            room::{MovableBlock, PAGE, SegmentRoom},
-        },
-        tables::{
-            DynamicEntry, ENTRY, MOVABLE, SECTION, SEGMENT, Section, Segment, contains, is_address,
-            is_movable, last_value, overlaps,
-        },
+    patch::{Patch, PatchPiece, Replacement},
+    plan::{
+        EditPlan, ElfParts, Strategy, render_entries,
+        room::{MovableBlock, PAGE, SegmentRoom},
     },
-    error::{Context as _, Result},
+    tables::{
+        DynamicEntry, ENTRY, MOVABLE, SECTION, SEGMENT, Section, Segment, contains, is_address,
+        is_movable, last_value, overlaps,
+    },
 };
+use rocwheel_base::error::{Context as _, Result};
 
 /// The old places of moved tables that are smaller stay as they are: zeros there would not make a wheel
 /// noticeably smaller.
@@ -98,8 +96,12 @@ impl<'a> PlanDraft<'a> {
         draft.write_sections();
         // Last, because zeros must not overlap any of the bytes that the other steps write.
         draft.blank_moved_tables();
-        let patch =
-            Patch::new(parts.tables.len(), parts.tables.len(), draft.overlays, draft.tail.pieces)?;
+        let patch = Patch::new(
+            parts.tables.file_len(),
+            parts.tables.file_len(),
+            draft.overlays,
+            draft.tail.pieces,
+        )?;
         Ok(EditPlan { patch, strategy })
     }
 
@@ -353,12 +355,14 @@ impl Tail {
     /// segments, so that it shares no page with them.
     fn new(parts: &ElfParts<'_>, room: &SegmentRoom) -> Self {
         let (start, load) = match room {
-            SegmentRoom::Extend(load) => (parts.tables.len(), parts.tables.segments.get(*load)),
+            SegmentRoom::Extend(load) => {
+                (parts.tables.file_len(), parts.tables.segments.get(*load))
+            }
             SegmentRoom::Relocate(Some(start)) => (*start, parts.tables.loads().next()),
-            _ => (parts.tables.len().next_multiple_of(16), None),
+            _ => (parts.tables.file_len().next_multiple_of(16), None),
         };
         let above = parts.address_end().next_multiple_of(PAGE) + start % PAGE;
-        let pad = start - parts.tables.len();
+        let pad = start - parts.tables.file_len();
         Self {
             pieces: Vec::from_iter((pad > 0).then_some(PatchPiece::Zeros(pad))),
             offset: start,
@@ -370,7 +374,7 @@ impl Tail {
     /// Appends a piece, and returns its offset.
     fn push(&mut self, piece: PatchPiece) -> u64 {
         let offset = self.offset;
-        self.offset += piece.len();
+        self.offset += piece.size();
         self.pieces.push(piece);
         offset
     }

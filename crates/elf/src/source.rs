@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::{io::FileAt, spool::Spool};
+use rocwheel_base::{io::FileAt, spool::Spool};
 
 /// Bytes of a known length that can be read at any offset.
 #[expect(
@@ -82,14 +82,14 @@ impl<T: ReadAt + ?Sized> ReadAt for Arc<T> {
 }
 
 /// Reads a source as a stream.
-pub(crate) struct ReadFrom<R> {
-    pub(crate) source: R,
+pub struct ReadFrom<R> {
+    pub source: R,
     /// The offset of the next byte.
-    pub(crate) offset: u64,
+    pub offset: u64,
 }
 
 impl<R> ReadFrom<R> {
-    pub(crate) fn new(source: R, offset: u64) -> Self {
+    pub fn new(source: R, offset: u64) -> Self {
         Self { source, offset }
     }
 }
@@ -103,7 +103,7 @@ impl<R: ReadAt> Read for ReadFrom<R> {
 }
 
 /// Fills the whole buffer. It is an error if the file ends before the buffer is full.
-pub(crate) fn read_exact_at(source: &dyn ReadAt, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+pub fn read_exact_at(source: &dyn ReadAt, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
     ReadFrom::new(source, offset).read_exact(buffer).map_err(|error| {
         if error.kind() == io::ErrorKind::UnexpectedEof {
             let end = source.len();

@@ -22,15 +22,13 @@ use goblin::elf::{
 use itertools::Itertools as _;
 
 use crate::{
-    elf::{
-        Machine, Rpath, check,
-        patch::{Patch, Replacement},
-        plan::draft::PlanDraft,
-        source::{ReadAt, read_exact_at, read_string_at},
-        tables::{DynamicEntry, ENTRY, ElfTables, SEGMENT, Section, contains, last_value},
-    },
-    error::{Context as _, Result, bail, ensure},
+    Machine, Rpath, check,
+    patch::{Patch, Replacement},
+    plan::draft::PlanDraft,
+    source::{ReadAt, read_exact_at, read_string_at},
+    tables::{DynamicEntry, ENTRY, ElfTables, SEGMENT, Section, contains, last_value},
 };
+use rocwheel_base::error::{Context as _, Result, bail, ensure};
 
 /// The end of the user addresses of x86-64. Sums of several addresses below the end do not overflow,
 /// and so the planner adds without checks.
@@ -170,7 +168,12 @@ fn plan_change(parts: &ElfParts<'_>, goal: &str) -> Result<EditPlan> {
         let table = parts.overlay_table(&parts.with_run_path(offset));
         let overlays = [table].into_iter().chain(text).collect();
         Ok(EditPlan {
-            patch: Patch::new(parts.tables.len(), parts.tables.len(), overlays, Vec::new())?,
+            patch: Patch::new(
+                parts.tables.file_len(),
+                parts.tables.file_len(),
+                overlays,
+                Vec::new(),
+            )?,
             strategy,
         })
     };
@@ -305,7 +308,7 @@ fn is_run_path(entry: &DynamicEntry) -> bool {
 
 /// Refuses headers whose ranges the planner could not add and compare safely.
 fn ensure_bounded(tables: &ElfTables<'_>) -> Result<()> {
-    let len = tables.len();
+    let len = tables.file_len();
     // A range whose end would overflow ends at `u64::MAX`, which is outside as well.
     let is_within = |range: Range<u64>, end| contains(&(0..end), &range);
     ensure!(

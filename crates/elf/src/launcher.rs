@@ -7,7 +7,7 @@
 //! source is `tests/it/launcher/source/program.rs`; the tests beside it compile the source and
 //! compare.
 
-use crate::error::{Context as _, Result, ensure};
+use rocwheel_base::error::{Context as _, Result, ensure};
 
 /// The longest path that the kernel accepts: `PATH_MAX` without the NUL.
 const MAX_TARGET: usize = 4095;

@@ -14,13 +14,11 @@ use goblin::elf::{
 use itertools::Itertools as _;
 
 use crate::{
-    elf::{
-        check::{RawElf, texts_of_broken},
-        source::read_string_at,
-        tables::{SECTION_EXECUTE, STRING_TAGS, Segment, contains, overlaps},
-    },
-    error::Result,
+    check::{RawElf, texts_of_broken},
+    source::read_string_at,
+    tables::{SECTION_EXECUTE, STRING_TAGS, Segment, contains, overlaps},
 };
+use rocwheel_base::error::Result;
 
 pub(super) const PAGE: u64 = 0x1000;
 /// The dynamic loader in the [ABI of x86-64](https://gitlab.com/x86-psABIs/x86-64-ABI).
@@ -39,7 +37,7 @@ pub(super) fn check_loads(raw: &RawElf<'_>) -> Vec<String> {
                 load.address, load.offset, load.align
             ));
         }
-        if load.file().end > raw.tables.len() || load.file_size > load.memory_size {
+        if load.file().end > raw.tables.file_len() || load.file_size > load.memory_size {
             broken.push(format!(
                 "a segment is larger than the file or than its memory: {:#x}",
                 load.address
@@ -150,7 +148,7 @@ fn check_dynamic_table(raw: &RawElf<'_>) -> Vec<String> {
             "the dynamic table is in a segment that is read-only",
         ),
         (raw.dynamic.is_none(), "the dynamic table has no end"),
-        (table.file().end >= raw.tables.len(), "the dynamic table ends with the file"),
+        (table.file().end >= raw.tables.file_len(), "the dynamic table ends with the file"),
     ])
 }
 
@@ -214,7 +212,7 @@ pub(super) fn check_sections(raw: &RawElf<'_>) -> Vec<String> {
         if !file.is_empty() && is_loaded && !in_segment(&file) {
             broken.push(format!("section {index} is in no segment"));
         }
-        if !file.is_empty() && file.end > raw.tables.len() {
+        if !file.is_empty() && file.end > raw.tables.file_len() {
             broken.push(format!("section {index} lies outside the file"));
         }
         if !memory.is_empty() && is_loaded && !is_tbss && !in_memory(&memory) {

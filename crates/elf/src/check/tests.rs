@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use goblin::elf::program_header::{PT_DYNAMIC, PT_GNU_STACK, PT_LOAD, PT_NOTE, PT_PHDR};
 
 use super::*;
-use crate::elf::{
+use crate::{
     patch::{PatchPiece, Replacement},
     plan_rpath,
 };
@@ -31,7 +31,7 @@ impl Case {
         let plan = plan_rpath(&before, &GOAL.parse().unwrap()).unwrap();
         let reader = PatchedReader::new(before.clone(), plan);
         let mut after = vec![0; usize::try_from(reader.len()).unwrap()];
-        crate::elf::source::read_exact_at(&reader, 0, &mut after).unwrap();
+        crate::source::read_exact_at(&reader, 0, &mut after).unwrap();
         Self { before, after }
     }
 

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use itertools::Itertools as _;
 
-use crate::{error::Invalid, relpath::RelPath};
+use rocwheel_base::{error::Invalid, relpath::RelPath};
 
 /// A run path, such as `$ORIGIN/../lib:$ORIGIN`: ordered entries without duplicates and without
 /// empty ones.
