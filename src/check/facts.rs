@@ -240,6 +240,9 @@ pub struct SdistContents {
     pub escapes: Vec<String>,
 }
 
+/// What `framework tie` has done to a wheel, in its `.dist-info`.
+pub const TIE_RECORD: &str = "rocm_tie.json";
+
 /// The class in `_dist_info.py` for the required files. Only ours has it.
 const CLASS: &str = "\nclass FileEntry";
 
@@ -349,6 +352,18 @@ impl WheelFile {
         self.contents()
             .filter(|(member, _)| is_wanted(&member.path))
             .find_map(|(member, content)| Some((&*member.path, content.kept.as_deref()?)))
+    }
+
+    /// The file names of the ROCm packages whose files `framework tie --bundle` has put into it.
+    pub fn bundled_packages(&self) -> Vec<String> {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct TieRecord {
+            bundles: Vec<String>,
+        }
+        let record = self.dist_info(TIE_RECORD).map(|(_, bytes)| serde_json::from_slice(bytes));
+        let TieRecord { bundles } = record.and_then(Result::ok).unwrap_or_default();
+        bundles
     }
 
     pub fn metadata(&self) -> Option<Metadata> {

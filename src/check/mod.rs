@@ -23,4 +23,7 @@ pub use read::facts_of;
 pub use remembered::VerdictMemory;
 pub use report::{Report, annotations, level};
 pub use rule::{Finding, RULES, Rule, RulePattern, RuleSelection, Severity};
-pub use rules::{CheckOptions, Destination, Judgement, defects_beside_ours, install_tree, judge};
+pub use rules::{
+    CheckOptions, Destination, Judgement, defects_beside_ours, install_tree, is_directory_of_ours,
+    judge,
+};

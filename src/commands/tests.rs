@@ -433,7 +433,7 @@ fn short_help_fits_on_a_screen() {
     rocwheel: 50
     rocwheel check: 50
     rocwheel fetch: 49
-    rocwheel framework tie: 45
+    rocwheel framework tie: 49
     rocwheel install: 49
     rocwheel pipeline: 45
     rocwheel promote: 42

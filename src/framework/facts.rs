@@ -24,15 +24,35 @@ use crate::{
     run::Platform,
 };
 
+/// The files of ROCm packages that join wheels.
+#[derive(Default)]
+pub(super) struct JoiningFiles<'a> {
+    /// The files that join the wheel itself.
+    pub files: Vec<ElfMember<'a>>,
+    /// The names of the libraries that join a wheel of the group.
+    pub libraries: BTreeSet<&'a str>,
+}
+
 /// The tag that all binaries of a wheel prove together. `None` if it has no binary for Linux on x86-64: then nothing
 /// says on which hosts it runs.
 pub(super) fn proved_tag(wheel: &FrameworkWheel, providers: &Providers<'_>) -> Option<ProvenTag> {
-    let files = wheel.host_files().map(|elf| {
+    proved_tag_with(wheel, providers, JoiningFiles::default())
+}
+
+/// The tag that all binaries of a wheel prove together with files that will join it.
+pub(super) fn proved_tag_with(
+    wheel: &FrameworkWheel,
+    providers: &Providers<'_>,
+    joining: JoiningFiles<'_>,
+) -> Option<ProvenTag> {
+    let files = wheel.host_files().chain(joining.files).map(|elf| {
         // Libraries of other vendors, and unknown ones, are left to the system that installs the wheel.
         let libraries = providers
             .needs(wheel, elf)
             .filter(|(_, provider)| *provider == LibraryProvider::Host)
             .map(|(name, _)| name)
+            // The file finds the library in a wheel, if the group will have it.
+            .filter(|name| !joining.libraries.contains(name))
             // The loader and the library of Python are on every host.
             .filter(|name| !name.starts_with("ld-linux") && !name.starts_with("libpython"));
         HostNeeds { path: elf.path, elf: elf.facts, libraries: libraries.collect() }

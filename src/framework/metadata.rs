@@ -1,6 +1,8 @@
 //! Edits METADATA and WHEEL. **Contract:** lines that do not change keep their bytes.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, iter};
+
+use itertools::Itertools as _;
 
 use crate::{
     error::{Result, ensure},
@@ -19,6 +21,9 @@ pub(super) struct MetadataEdit {
     /// The extras to remove.
     pub removed_extras: BTreeSet<String>,
     pub version: Version,
+    /// License files to name, and license expressions that hold besides that of the wheel.
+    pub license_files: Vec<String>,
+    pub licenses: Vec<String>,
 }
 
 impl MetadataEdit {
@@ -42,7 +47,24 @@ impl MetadataEdit {
         if headers.get("Metadata-Version").is_some_and(|it| without_extras.contains(&it)) {
             headers.set("Metadata-Version", "2.1");
         }
+        self.add_licenses(&mut headers);
         Ok(headers.to_string())
+    }
+
+    /// Adds the licenses of files that join the wheel. The fields came with 2.4; a wheel without a license expression
+    /// claims nothing that would be false now.
+    fn add_licenses(&self, headers: &mut Headers) {
+        if let Some(expression) = headers.get("License-Expression") {
+            let all =
+                iter::once(expression).chain(self.licenses.iter().map(String::as_str)).unique();
+            let joined = match all.exactly_one() {
+                Ok(only) => only.to_owned(),
+                Err(several) => several.map(|it| format!("({it})")).join(" AND "),
+            };
+            headers.set("License-Expression", &joined);
+            let names = self.license_files.iter().map(|name| ("License-File", name));
+            headers.insert_behind(|name, _| name.eq_ignore_ascii_case("License-File"), names);
+        }
     }
 }
 
@@ -76,6 +98,8 @@ mod tests {
             removed: vec!["rocm==1".to_owned()],
             removed_extras: ["old".to_owned()].into(),
             version: "1+rocm2".parse().unwrap(),
+            license_files: vec!["rocm/LICENSE".to_owned()],
+            licenses: vec!["MIT".to_owned()],
         };
         insta::assert_snapshot!(edit.apply(text).unwrap().replace('\r', "<CR>"), @"
         Metadata-Version: 2.1
@@ -92,6 +116,34 @@ mod tests {
 
         body
         ");
+    }
+
+    #[test]
+    fn licenses_of_joining_files_are_added() {
+        let edit = MetadataEdit {
+            requires: Vec::new(),
+            extras: Vec::new(),
+            removed: Vec::new(),
+            removed_extras: BTreeSet::new(),
+            version: "1".parse().unwrap(),
+            license_files: vec!["rocm/LICENSE".to_owned()],
+            licenses: vec!["MIT".to_owned(), "A OR B".to_owned()],
+        };
+        let text = |license: &str| {
+            let head = "Metadata-Version: 2.4\nName: x\nVersion: 1\nLicense-Expression: ";
+            format!("{head}{license}\nLicense-File: LICENSE\nSummary: x\n")
+        };
+        insta::assert_snapshot!(edit.apply(&text("MIT")).unwrap(), @"
+        Metadata-Version: 2.4
+        Name: x
+        Version: 1
+        License-Expression: (MIT) AND (A OR B)
+        License-File: LICENSE
+        License-File: rocm/LICENSE
+        Summary: x
+        ");
+        let alone = MetadataEdit { licenses: vec!["MIT".to_owned()], ..edit };
+        assert!(alone.apply(&text("MIT")).unwrap().contains("License-Expression: MIT\n"));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use super::{python_source::PythonSource, strings};
 use crate::{
     check::{
         facts::{Elf, MemberFacts, MemberKind, WheelFile},
+        is_directory_of_ours,
         observe::{Outline, PackageReader, ReadWatch},
     },
     console::World,
@@ -46,6 +47,8 @@ pub struct FrameworkWheel {
     pub metadata_text: String,
     pub wheel: WheelFacts,
     pub wheel_text: String,
+    /// The file names of the ROCm packages that it brings along.
+    pub bundles: Vec<String>,
     /// Its binaries by the paths of the members.
     pub binaries: BTreeMap<String, Binary>,
     pub archive: Archive,
@@ -113,38 +116,28 @@ impl FrameworkWheel {
 
     /// The members that are installed into `site-packages`, with the paths that they get there.
     pub fn installed(&self) -> impl Iterator<Item = (&str, &MemberFacts)> {
-        self.facts
-            .members
-            .iter()
-            .filter(|member| member.kind != MemberKind::Directory)
-            .filter_map(|member| Some((installed_path(&member.path)?, member)))
-    }
-
-    /// The ELF files, or why they could not be read, with their paths.
-    fn all_elf_files(&self) -> impl Iterator<Item = (&str, Result<ElfMember<'_>, &str>)> {
-        self.installed().filter_map(|(path, member)| {
-            let read = match &member.content.as_ref().ok()?.elf.as_ref()? {
-                Elf::Read(elf) => Ok(ElfMember { path, member, facts: &elf.facts }),
-                Elf::Damaged(why) => Err(why.as_str()),
-                Elf::TooLarge => Err("its headers or tables are too large to check"),
-            };
-            Some((path, read))
-        })
+        installed_members(&self.facts)
     }
 
     /// The ELF files that could be read.
     pub fn elf_files(&self) -> impl Iterator<Item = ElfMember<'_>> {
-        self.all_elf_files().filter_map(|(_, elf)| elf.ok())
+        elf_files(&self.facts).filter_map(|(_, elf)| elf.ok())
     }
 
     /// The ELF files that the loader of a host loads.
     pub fn host_files(&self) -> impl Iterator<Item = ElfMember<'_>> {
-        self.elf_files().filter(|it| is_loadable(it.facts))
+        host_files(&self.facts)
     }
 
     /// The ELF files that could not be read, and why.
     pub fn unread_binaries(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.all_elf_files().filter_map(|(path, elf)| Some((path, elf.err()?)))
+        elf_files(&self.facts).filter_map(|(path, elf)| Some((path, elf.err()?)))
+    }
+
+    /// Whether a file belongs to ROCm packages that this wheel brings along.
+    pub(super) fn is_bundled(&self, path: &str) -> bool {
+        let top = path.split('/').next().unwrap_or_default();
+        !self.bundles.is_empty() && is_directory_of_ours(top)
     }
 
     /// The binaries for Windows, by their names.
@@ -265,6 +258,32 @@ impl FrameworkWheel {
     }
 }
 
+/// The members of a wheel that are installed into `site-packages`, with the paths that they get there.
+pub(super) fn installed_members(wheel: &WheelFile) -> impl Iterator<Item = (&str, &MemberFacts)> {
+    wheel
+        .members
+        .iter()
+        .filter(|member| member.kind != MemberKind::Directory)
+        .filter_map(|member| Some((installed_path(&member.path)?, member)))
+}
+
+/// The ELF files of a wheel, or why they could not be read, with their paths.
+fn elf_files(wheel: &WheelFile) -> impl Iterator<Item = (&str, Result<ElfMember<'_>, &str>)> {
+    installed_members(wheel).filter_map(|(path, member)| {
+        let read = match &member.content.as_ref().ok()?.elf.as_ref()? {
+            Elf::Read(elf) => Ok(ElfMember { path, member, facts: &elf.facts }),
+            Elf::Damaged(why) => Err(why.as_str()),
+            Elf::TooLarge => Err("its headers or tables are too large to check"),
+        };
+        Some((path, read))
+    })
+}
+
+/// The ELF files of a wheel that the loader of a host loads.
+pub(super) fn host_files(wheel: &WheelFile) -> impl Iterator<Item = ElfMember<'_>> {
+    elf_files(wheel).filter_map(|(_, elf)| elf.ok()).filter(|elf| is_loadable(elf.facts))
+}
+
 fn read(path: &Path, jobs: NonZeroUsize, world: &World) -> Result<FrameworkWheel> {
     let file = path.file_name().unwrap_or_default().to_string_lossy();
     let name: PackageFilename = file.parse()?;
@@ -309,6 +328,7 @@ fn read(path: &Path, jobs: NonZeroUsize, world: &World) -> Result<FrameworkWheel
         archive,
         damage,
         without_digest,
+        bundles: facts.bundled_packages(),
         facts: Arc::new(facts),
     })
 }

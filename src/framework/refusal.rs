@@ -22,6 +22,7 @@ pub struct WheelRefusal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display)]
 #[strum(serialize_all = "kebab-case")]
 pub enum RefusalKind {
+    Bundled,
     Damaged,
     DeviceWheels,
     Grafted,

@@ -1,6 +1,9 @@
 //! The rules of `check --with`: what is wrong with wheels of frameworks on a set.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use itertools::Itertools as _;
 
@@ -14,7 +17,12 @@ use super::{
     tags::Manylinux,
 };
 use crate::{
-    check::{self, Finding, Rule, SetFacts, facts::DeviceCodeFacts, rule},
+    check::{
+        self, Finding, Rule, SetFacts,
+        facts::{DeviceCodeFacts, MemberFacts},
+        rule,
+    },
+    digest::Sha256,
     error::Result,
     index,
     loader::{MissingLibrary, missing_libraries},
@@ -37,6 +45,11 @@ impl FrameworkCheck<'_> {
     /// The findings about all wheels.
     pub fn findings(&self) -> Result<Vec<Finding>> {
         let mut set_with_wheels = self.set.clone();
+        // A wheel with ROCm in it is not installed together with the packages that are in it.
+        if self.bundling().next().is_some() {
+            set_with_wheels.wheels.clear();
+        }
+        let files_of_set = self.files_of_set();
         set_with_wheels.wheels.extend(self.wheels.iter().map(|it| Arc::clone(&it.facts)));
         let missing = missing_libraries(&check::install_tree(&set_with_wheels));
         let mut findings = Vec::new();
@@ -47,10 +60,27 @@ impl FrameworkCheck<'_> {
                 init: facts::find_init(wheel, self.providers.policy)?,
                 findings: Vec::new(),
             };
-            check.run(&missing);
+            check.run(&missing, &files_of_set);
             findings.extend(check.findings);
         }
         Ok(findings)
+    }
+
+    /// The wheels with ROCm in them.
+    fn bundling(&self) -> impl Iterator<Item = &FrameworkWheel> {
+        self.wheels.iter().filter(|wheel| !wheel.bundles.is_empty())
+    }
+
+    /// The digests of the files that the packages of the set install, by path.
+    fn files_of_set(&self) -> BTreeMap<&str, Sha256> {
+        let of_wheels = self.set.contents().map(|(_, member, content)| (&*member.path, content));
+        let of_sdist = self.set.selector().into_iter().flat_map(|it| &it.contents.files);
+        let of_sdist =
+            of_sdist.filter_map(|(path, content)| Some((path.strip_prefix("src/")?, content)));
+        of_wheels
+            .chain(of_sdist)
+            .filter_map(|(path, content)| Some((path, content.sha256?)))
+            .collect()
     }
 }
 
@@ -71,13 +101,25 @@ struct NeededLibrary<'a> {
 }
 
 impl WheelCheck<'_> {
-    fn run(&mut self, missing: &[MissingLibrary]) {
+    fn run(&mut self, missing: &[MissingLibrary], files_of_set: &BTreeMap<&str, Sha256>) {
         let wheel = self.wheel;
         for damage in &wheel.damage {
             self.add(rule::DAMAGED_FOREIGN_PACKAGE, damage);
         }
-        self.findings.extend(check::defects_beside_ours(&wheel.facts));
         let group = self.group;
+        // A file of the set that joined the wheel is the same file there.
+        let may_have = |path: &str, member: &MemberFacts| {
+            let sha256 = member.content.as_ref().ok().and_then(|content| content.sha256);
+            wheel.is_bundled(path) && sha256.is_some() && files_of_set.get(path) == sha256.as_ref()
+        };
+        self.findings.extend(check::defects_beside_ours(&wheel.facts, &may_have));
+        let mut others = group.bundling().filter(|other| other.name.name != wheel.name.name);
+        if !wheel.bundles.is_empty()
+            && let Some(other) = others.next()
+        {
+            let fact = format!("it has ROCm in it, and so has `{}`", other.name);
+            self.add(rule::CONFLICTING_PATH, fact);
+        }
         if let Some(mismatch) = facts::not_for_set(wheel, group.providers, group.rocm) {
             self.add(rule::NOT_FOR_SET, mismatch.reason);
         }
@@ -85,7 +127,8 @@ impl WheelCheck<'_> {
         self.check_requirements();
         self.check_neighbours();
         self.check_init();
-        for elf in wheel.host_files() {
+        // Files of the set are judged with the set.
+        for elf in wheel.host_files().filter(|elf| !wheel.is_bundled(elf.path)) {
             self.check_binary(elf);
         }
         self.check_tags();
@@ -175,7 +218,13 @@ impl WheelCheck<'_> {
             .requirements()
             .filter(|it| !it.marker.needs_extra() && index::is_ours(&it.name))
             .collect_vec();
-        let runs_rocm = self.needs_rocm() || row.is_some_and(|row| row.runs_rocm);
+        // The wheel, or a wheel that it requires, has ROCm in it.
+        let brings_rocm = self.group.bundling().any(|bundling| {
+            let name = &bundling.name.name;
+            *name == wheel.name.name || wheel.requirements().any(|it| it.name == *name)
+        });
+        let uses_rocm = self.needs_rocm() || row.is_some_and(|row| row.runs_rocm);
+        let runs_rocm = uses_rocm && !brings_rocm;
         let selector = &rocm.names.selector;
         if on_rocm.is_empty() && runs_rocm {
             let fact = format!("its binaries need ROCm, and it does not require `{selector}`");

@@ -51,6 +51,9 @@ struct ShownWheel {
     roots: BTreeSet<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     init: Option<FoundInit>,
+    /// The ROCm packages that it has in it. Their files are not shown.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    bundles: Vec<String>,
     damage: Vec<String>,
     members_without_digest: usize,
     binaries: Vec<ShownBinary>,
@@ -126,14 +129,16 @@ impl FrameworkFacts {
 
 impl ShownWheel {
     fn of(wheel: &FrameworkWheel, providers: &Providers<'_>) -> Result<Self> {
-        let is_shown = |elf: &ElfMember<'_>| is_loadable(elf.facts) || is_foreign(elf.facts);
+        let is_shown = |elf: &ElfMember<'_>| {
+            (is_loadable(elf.facts) || is_foreign(elf.facts)) && !wheel.is_bundled(elf.path)
+        };
         let binaries = wheel.elf_files().filter(is_shown);
-        let windows_binaries =
-            wheel.imports().into_iter().map(|(path, imports)| ShownWindowsBinary {
-                path: path.to_owned(),
-                imports: imports.into_iter().flatten().cloned().collect(),
-                unreadable: imports.err().map(ToString::to_string),
-            });
+        let imports = wheel.imports().into_iter().filter(|(path, _)| !wheel.is_bundled(path));
+        let windows_binaries = imports.map(|(path, imports)| ShownWindowsBinary {
+            path: path.to_owned(),
+            imports: imports.into_iter().flatten().cloned().collect(),
+            unreadable: imports.err().map(ToString::to_string),
+        });
         Ok(Self {
             file: wheel.name.to_string(),
             name: wheel.name.name.to_string(),
@@ -146,6 +151,7 @@ impl ShownWheel {
             extras: wheel.metadata.provides_extra.clone(),
             roots: facts::roots(wheel),
             init: facts::find_init(wheel, providers.policy)?,
+            bundles: wheel.bundles.clone(),
             damage: wheel.damage.clone(),
             members_without_digest: wheel.without_digest,
             binaries: binaries.map(|elf| ShownBinary::of(wheel, elf, providers)).collect(),
@@ -219,6 +225,9 @@ impl fmt::Display for ShownWheel {
         match &self.init {
             None => writeln!(f, "  init      no `{}`, and no hook", init_module::FILE)?,
             Some(init) => writeln!(f, "  init      {}", describe_init(init))?,
+        }
+        for package in &self.bundles {
+            writeln!(f, "  bundles   {package}")?;
         }
         if self.members_without_digest > 0 {
             let members = many(self.members_without_digest, "member");

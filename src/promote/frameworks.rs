@@ -3,7 +3,11 @@
 //! A framework requires the version of ROCm that it was tested with, and its own version mostly names
 //! it. To tie it again changes both, and no binary.
 
-use std::{collections::BTreeSet, num::NonZeroUsize, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    num::NonZeroUsize,
+    path::Path,
+};
 
 use fs_err as fs;
 
@@ -67,7 +71,7 @@ impl<'a> FrameworkTies<'a> {
             rocm,
             jobs,
         };
-        plan.frameworks = tie::decide(&ties.wheels, &ties.rocm, policy, &ties.options)?;
+        plan.frameworks = tie::decide(&ties.wheels, &ties.rocm, policy, &ties.options, None)?;
         // An sdist that no plan makes again would go on requiring the old version.
         let planned_selectors: BTreeSet<&DistName> = plan
             .frameworks
@@ -103,7 +107,7 @@ impl<'a> FrameworkTies<'a> {
             let family = file.path.strip_suffix(file.name()).unwrap_or_default();
             let target = directory.join(family);
             fs::create_dir_all(&target)?;
-            let written = tie::write(wheel, plan, &target, &settings, world)?;
+            let written = tie::write(wheel, plan, &BTreeMap::new(), &target, &settings, world)?;
             tied.push(FrameworkWheel::read(&target.join(&written.file), self.jobs, world)?);
             let edited: Vec<RelPath> =
                 plan.texts.keys().map(|path| path.parse()).collect::<Result<_, _>>()?;

@@ -7,6 +7,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
+use fs_err::File;
 use serde::Serialize;
 
 use super::{
@@ -82,6 +83,24 @@ impl WheelEdit {
     /// Adds a member, or replaces one.
     pub fn add(&mut self, path: RelPath, executable: bool, source: Source) {
         self.members.insert(path, EditedMember { executable, source });
+    }
+
+    /// Adds members of the wheel at a path, as they are compressed there. `new_path` says where a member goes; without
+    /// a path it is left out. `digest` says what is known of a member.
+    pub fn join(
+        &mut self,
+        path: &Path,
+        new_path: impl Fn(&Archive, &RelPath) -> Result<Option<RelPath>>,
+        digest: impl Fn(&RelPath) -> Option<Sha256>,
+    ) -> Result<()> {
+        let keeper = MemberKeeper::new(path)?;
+        let archive = Archive::read(File::open(path)?)?;
+        for (path, stored) in &archive.members {
+            if let Some(new_path) = new_path(&archive, path)? {
+                self.add(new_path, stored.executable, keeper.keep(stored, digest(path)));
+            }
+        }
+        Ok(())
     }
 
     /// Gives a member other bytes. Its mode stays.

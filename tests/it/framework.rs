@@ -1,6 +1,7 @@
 //! `framework`: wheels of frameworks are shown and tied, and what cannot be tied is refused.
 
 mod accepted;
+mod bundled;
 pub(crate) mod guide;
 mod installed;
 mod products;

@@ -63,7 +63,7 @@ impl CheckOptions {
     }
 }
 
-pub use others::defects_beside_ours;
+pub use others::{defects_beside_ours, is_directory_of_ours};
 
 /// The input of the rules about packages that are installed together.
 struct Observed<'a> {

@@ -11,7 +11,7 @@ use pep440_rs::VersionSpecifiers;
 use super::{Observed, python, valid};
 use crate::{
     check::{
-        facts::{SdistFile, WheelFile},
+        facts::{CheckedPackage, MemberFacts, SdistFile, WheelFile},
         path_facts::has_extension,
         rule::{self, Finding, Findings, PackagePath},
     },
@@ -29,11 +29,14 @@ const KNOWN_PTH: &str = "distutils-precedence.pth";
 
 pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     let set = seen.all;
+    let is_without_ours = !set.packages().any(CheckedPackage::is_ours);
     for wheel in set.wheels.iter().filter(|it| !it.package.is_ours()) {
         let mut defects = Findings::default();
         valid::archive(wheel, &mut defects);
         report_damage(defects, findings);
-        findings.extend(defects_beside_ours(wheel));
+        // Without packages of ROCm beside it, a wheel that has ROCm in it replaces no file.
+        let may_have_ours = is_without_ours && !wheel.bundled_packages().is_empty();
+        findings.extend(defects_beside_ours(wheel, &|_, _| may_have_ours));
     }
     for sdist in set.sdists.iter().filter(|it| !it.package.is_ours()) {
         let mut defects = Findings::default();
@@ -57,8 +60,12 @@ fn report_damage(defects: Findings, findings: &mut Findings) {
     findings.extend(damage);
 }
 
-/// The defects of a wheel of another project that is installed beside ROCm's packages.
-pub fn defects_beside_ours(wheel: &WheelFile) -> Vec<Finding> {
+/// The defects of a wheel of another project that is installed beside ROCm's packages. `may_have` says whether the wheel
+/// may have a member, which is installed at a path, in a directory of these packages.
+pub fn defects_beside_ours(
+    wheel: &WheelFile,
+    may_have: &dyn Fn(&str, &MemberFacts) -> bool,
+) -> Vec<Finding> {
     let mut findings = Findings::default();
     for member in &wheel.members {
         let place = PackagePath::new(wheel, member);
@@ -69,7 +76,7 @@ pub fn defects_beside_ours(wheel: &WheelFile) -> Vec<Finding> {
                     let fact = "Python reads it each time it starts";
                     findings.at(rule::ODD_FOREIGN_PACKAGE, place, fact);
                 }
-                is_directory_of_ours(top)
+                (is_directory_of_ours(top) && !may_have(path, member))
                     .then(|| format!("`{top}` is a directory of ROCm's packages"))
             }
             InstalledPlace::Scripts(name) => command_of_ours(name),
@@ -95,7 +102,7 @@ pub fn defects_beside_ours(wheel: &WheelFile) -> Vec<Finding> {
 
 /// Whether packages of ours are installed below this directory of `site-packages`, in any case: some file
 /// systems do not distinguish case.
-fn is_directory_of_ours(top: &str) -> bool {
+pub fn is_directory_of_ours(top: &str) -> bool {
     let directory = top.to_ascii_lowercase();
     let is_module = CATALOG.packages().iter().any(|package| package.python == directory);
     // The files of `rocm-sdk-core` are in `_rocm_sdk_core`, and its Python module is `rocm_sdk_core`.

@@ -20,13 +20,13 @@ use super::{
 };
 use crate::{
     atomic::StagedDir,
-    check,
+    check::{self, SetFacts},
     error::{Context as _, Result, ensure},
     framework::{
         FrameworkFacts, FrameworkWheel, Frameworks, Providers, RocmLibraries, tie::VersionSuffix,
     },
     io::read_text,
-    place::{PlaceArg, PlaceDepth},
+    place::{PlaceArg, PlaceDepth, SetPlace},
     wheel::{ChangedFile, PackSettings, WheelCompression},
 };
 
@@ -88,6 +88,13 @@ struct ReadingArgs {
     jobs: Jobs,
     #[command(flatten)]
     access: AccessArgs,
+}
+
+/// A set that was read.
+struct RocmSet {
+    place: SetPlace,
+    facts: SetFacts,
+    libraries: RocmLibraries,
 }
 
 /// What all commands that write wheels have.
@@ -163,10 +170,16 @@ impl ReadingArgs {
     }
 
     fn rocm(&self, set: &PlaceArg, policy: &Frameworks, world: &World) -> Result<RocmLibraries> {
+        Ok(self.rocm_set(set, policy, world)?.libraries)
+    }
+
+    fn rocm_set(&self, set: &PlaceArg, policy: &Frameworks, world: &World) -> Result<RocmSet> {
         let place = self.access.place(set, &world.stop)?;
         let facts = check::facts_of(&place, PlaceDepth::Pages, self.jobs.count(), world)?;
         super::check::ensure_undamaged(&facts, &place.to_string())?;
-        RocmLibraries::of(&facts, policy).with_context(|| format!("failed to use `{place}`"))
+        let libraries = RocmLibraries::of(&facts, policy)
+            .with_context(|| format!("failed to use `{place}`"))?;
+        Ok(RocmSet { place, facts, libraries })
     }
 }
 

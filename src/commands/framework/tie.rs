@@ -1,6 +1,6 @@
 //! `framework tie`: binds wheels to one set of ROCm packages.
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use super::{PlansAnswer, World, WritingArgs};
 use crate::{
@@ -8,10 +8,11 @@ use crate::{
     error::Result,
     framework::{
         FrameworkWheel, ShownFile,
-        tie::{self, TieOptions},
+        tie::{self, BundleRequest, RocmBundle, TieOptions},
     },
     place::PlaceArg,
     quantity::many,
+    target::TargetPattern,
 };
 
 /// Tie wheels to one set of ROCm packages
@@ -24,6 +25,7 @@ use crate::{
 #[command(after_help = "Examples:
   rocwheel framework tie torch-*.whl torchvision-*.whl --set packages --output-dir tied --dry-run
   rocwheel framework tie jax_rocm7_pjrt-*.whl --set packages --output-dir tied --init add
+  rocwheel framework tie torch-*.whl --set packages --output-dir fat --bundle --target gfx942
   rocwheel framework tie tied/torch-*.whl --set final --output-dir release --version-suffix set")]
 pub(super) struct TieArgs {
     /// Wheels that are installed together
@@ -32,6 +34,14 @@ pub(super) struct TieArgs {
     /// ROCm packages to tie to: a directory, `s3://bucket/directory`, or the URL of an index
     #[arg(long, value_name = "SET")]
     set: PlaceArg,
+    /// Put the files of ROCm into the first wheel, which needs no ROCm package then
+    ///
+    /// The other wheels require the first one instead of ROCm.
+    #[arg(long)]
+    bundle: bool,
+    /// Targets whose device code joins the wheel, comma-separated
+    #[arg(long = "target", alias = "targets", value_name = "LIST", requires = "bundle", value_parser = TargetPattern::known)]
+    targets: Option<TargetPattern>,
     // Stands before `options`: clap puts a flag without a heading under the heading of the flag before it.
     #[command(flatten)]
     writing: WritingArgs,
@@ -50,11 +60,16 @@ pub(super) fn run(args: &TieArgs, world: &World) -> Result<()> {
     let options = &TieOptions { suffix: writing.version_suffix.clone(), ..args.options.clone() };
     let policy = writing.reading.policy()?;
     let wheels = writing.reading.wheels(&args.wheels, world)?;
-    let rocm = writing.reading.rocm(&args.set, &policy, world)?;
-    let plans = tie::decide(&wheels, &rocm, &policy, options)?;
+    let set = writing.reading.rocm_set(&args.set, &policy, world)?;
+    let rocm = &set.libraries;
+    let bundle = BundleRequest { set: &set.facts, targets: args.targets.as_ref() };
+    let plans = tie::decide(&wheels, rocm, &policy, options, args.bundle.then_some(bundle))?;
     for plan in &plans {
         for warning in &plan.warnings {
             world.console.warn(format!("{}: {warning}", plan.file));
+        }
+        for note in &plan.notes {
+            world.console.note(format!("{}: {note}", plan.file));
         }
     }
     let mut written = Vec::new();
@@ -62,17 +77,26 @@ pub(super) fn run(args: &TieArgs, world: &World) -> Result<()> {
         let staged = writing.staged()?;
         let settings = writing.settings();
         let directory = staged.path();
+        // The packages of a server are there until the wheels have been written.
+        let fetched = writing.staged()?;
+        let bundles: Vec<&RocmBundle> =
+            plans.iter().filter_map(|plan| plan.bundle.as_ref()).collect();
+        let packages = match bundles.first() {
+            Some(bundle) => bundle.obtain(&set.place, rocm.platform, fetched.path(), world)?,
+            None => BTreeMap::new(),
+        };
         let what = many(wheels.len(), "wheel");
-        let size = wheels.iter().map(FrameworkWheel::unpacked_size).sum();
+        let size = wheels.iter().map(FrameworkWheel::unpacked_size).sum::<u64>()
+            + bundles.iter().map(|bundle| bundle.unpacked_size()).sum::<u64>();
         let _bar = world.console.joined_progress("Tying", what, wheels.len(), size);
         for (wheel, plan) in wheels.iter().zip(&plans) {
-            written.push(tie::write(wheel, plan, directory, &settings, world)?);
+            written.push(tie::write(wheel, plan, &packages, directory, &settings, world)?);
         }
         // The files are read again, as every user will read them: what was written is judged, and not what
         // was meant.
         let paths: Vec<PathBuf> = written.iter().map(|it| directory.join(&it.file)).collect();
         let tied = writing.reading.wheels(&paths, world)?;
-        tie::verify(&plans, &tied, &rocm, &policy, options)?;
+        tie::verify(&plans, &tied, rocm, &policy, options)?;
         for selector in plans.iter().filter_map(|it| it.selector.as_ref()) {
             written.push(selector.write(directory, settings.time)?);
         }

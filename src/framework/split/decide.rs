@@ -153,6 +153,8 @@ impl Split<'_> {
             removed: removed.clone(),
             removed_extras,
             version: plan.host.version.clone(),
+            license_files: Vec::new(),
+            licenses: Vec::new(),
         };
         *metadata = edit.apply(metadata)?;
         plan.removed = removed;

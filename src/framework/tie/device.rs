@@ -46,15 +46,23 @@ impl Group<'_> {
             if *name == host.name.name {
                 plan.require(format!("{name}=={version}"), "its host wheel");
             } else if let Some(target) = rocm.names.device_target(name) {
-                if !rocm.targets.contains(&target) {
-                    refusals.push(WheelRefusal::new(
-                        RefusalKind::UnknownTarget,
-                        format!("the set has no device code for {target}"),
-                        "leave the wheel out of the group, or tie to a set with its target",
-                    ));
+                let bundle = self.bundle.as_ref();
+                let (place, targets) = match bundle {
+                    Some(bundle) => ("the bundle", &bundle.targets),
+                    None => ("the set", &rocm.targets),
+                };
+                if !targets.contains(&target) {
+                    let hint = match bundle {
+                        Some(_) => "leave the wheel out of the group, or name its target, too",
+                        None => "leave the wheel out of the group, or tie to a set with its target",
+                    };
+                    let refusal = format!("{place} has no device code for {target}");
+                    refusals.push(WheelRefusal::new(RefusalKind::UnknownTarget, refusal, hint));
                 }
-                let line = format!("{name}=={}", rocm.version);
-                plan.require(line, "device code of the set");
+                if bundle.is_none() {
+                    let line = format!("{name}=={}", rocm.version);
+                    plan.require(line, "device code of the set");
+                }
             } else {
                 continue;
             }

@@ -6,6 +6,7 @@
 //! directories.
 
 mod binaries;
+mod bundle;
 mod device;
 mod module;
 mod plan;
@@ -31,12 +32,14 @@ use super::{
 };
 use crate::{
     error::{Context as _, Error, Result},
+    quantity::many,
     version::Version,
     wheel::DistName,
 };
 
 use self::binaries::UnmetNeeds;
 pub use self::{
+    bundle::{BundleRequest, RocmBundle},
     plan::{TiePlan, TieRecord},
     write::{verify, write},
 };
@@ -127,6 +130,8 @@ struct Group<'a> {
     options: &'a TieOptions,
     /// The versions that the wheels will have.
     versions: BTreeMap<DistName, Version>,
+    /// The ROCm packages that join the wheels of one project.
+    bundle: Option<RocmBundle>,
 }
 
 /// One wheel on the way to its plan: what is known of it, and the plan as far as it is made.
@@ -154,26 +159,31 @@ struct Needs {
     neighbours: BTreeSet<DistName>,
 }
 
-/// Makes a plan for each wheel, or refuses and lists every reason.
+/// Makes a plan for each wheel, or refuses and lists every reason. With `bundle`, the first wheel gets the files of ROCm.
 pub fn decide(
     wheels: &[FrameworkWheel],
     rocm: &RocmLibraries,
     policy: &Frameworks,
     options: &TieOptions,
+    bundle: Option<BundleRequest<'_>>,
 ) -> Result<Vec<TiePlan>> {
+    ensure_without_rocm(wheels)?;
     let mut versions = BTreeMap::new();
     for wheel in wheels {
         let (version, _) =
             version_of(wheel, policy.of(&wheel.name.name), &options.suffix, Some(&rocm.version))?;
         versions.insert(wheel.name.name.clone(), version);
     }
-    let group = Group {
+    let mut group = Group {
         versions,
+        bundle: None,
         providers: &Providers::new(wheels, Some(rocm), policy, &options.host_provides),
         wheels,
         rocm,
         options,
     };
+    group.bundle = bundle.map(|request| group.choose_bundle(request)).transpose()?;
+    let group = group;
     // Device wheels get the version and the tag of their host wheels, which are planned before them.
     let (devices, others): (Vec<_>, Vec<_>) = (0..wheels.len())
         .map(|index| (index, group.host_of(&wheels[index])))
@@ -202,6 +212,21 @@ pub fn decide(
     }
     WheelRefusal::ensure_none("tied", &refusals)?;
     Ok(plans.into_values().collect())
+}
+
+/// Refuses wheels that have ROCm in them already. What they were made from can be tied.
+fn ensure_without_rocm(wheels: &[FrameworkWheel]) -> Result<()> {
+    let bundling = wheels.iter().filter(|wheel| !wheel.bundles.is_empty());
+    let refusals = bundling.map(|wheel| {
+        let packages = many(wheel.bundles.len(), "package");
+        WheelRefusal::new(
+            RefusalKind::Bundled,
+            format!("it has {packages} of ROCm in it already"),
+            "name the wheel that it was made from",
+        )
+        .in_wheel(wheel)
+    });
+    WheelRefusal::ensure_none("tied", &refusals.collect_vec())
 }
 
 impl<'a> Tie<'a> {
@@ -244,6 +269,7 @@ impl<'a> Tie<'a> {
         }
         self.plan_requirements()?;
         self.plan_init_module()?;
+        self.plan_bundle();
         let rocm_version = &self.group.rocm.version;
         let (version, suffix) = version_of(wheel, row, &options.suffix, Some(rocm_version))?;
         let files = version_files(wheel, row, &version, &mut self.refusals)?;
@@ -257,6 +283,24 @@ impl<'a> Tie<'a> {
         let path = format!("{}/{}", plan.dist_info(wheel), TieRecord::FILE);
         plan.texts.insert(path, plan.record.render()?.into());
         Ok((self.plan, self.refusals))
+    }
+
+    /// Plans that the files of ROCm join the wheel.
+    fn plan_bundle(&mut self) {
+        let Some(bundle) = self.group.bundle_of(self.wheel) else {
+            return;
+        };
+        if let Some(path) = bundle.common_path(self.wheel) {
+            self.refuse(
+                RefusalKind::Grafted,
+                format!("it has `{path}`, which is a file of ROCm's packages"),
+                "build the wheel without files of ROCm",
+            );
+        }
+        let packages = bundle.packages.iter().map(|package| package.file.clone());
+        self.plan.record.bundles = packages.collect();
+        self.plan.notes.extend(bundle.note_for_pypi(self.wheel));
+        self.plan.bundle = Some(bundle.clone());
     }
 
     fn refuse(&mut self, kind: RefusalKind, message: String, hint: &'static str) {

@@ -65,7 +65,14 @@ impl Tie<'_> {
         let directory = init_file.strip_suffix("__init__.py").unwrap_or_default();
         let module = format!("{directory}{}", init_module::FILE);
         let plan = &mut self.plan;
-        let code = call.render(plan.record.requirement.as_deref().unwrap_or("rocm"));
+        // What brings `rocm_sdk`.
+        let provider = match &group.bundle {
+            Some(bundle) => {
+                group.versions.get(&bundle.project).map(|it| format!("{}=={it}", bundle.project))
+            }
+            None => plan.record.requirement.clone(),
+        };
+        let code = call.render(provider.as_deref().unwrap_or("rocm"));
         plan.texts.insert(module.clone(), code.into());
         if !has_hook {
             let source = wheel.python(init_file)?.unwrap_or_default();

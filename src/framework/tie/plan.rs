@@ -9,7 +9,9 @@ use std::{
 use itertools::Itertools as _;
 use serde::{Deserialize, Serialize};
 
+use super::RocmBundle;
 use crate::{
+    check::facts::TIE_RECORD,
     elf::Rpath,
     error::{Context as _, Result, ensure},
     framework::{
@@ -47,7 +49,12 @@ pub struct TiePlan {
     /// The sdist that selects one of the device wheels of the group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<SelectorPlan>,
+    /// The ROCm packages whose files join the wheel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bundle: Option<RocmBundle>,
     pub warnings: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     pub record: TieRecord,
     /// The members that are replaced or added, by their paths. The metadata are among them.
     #[serde(skip)]
@@ -78,6 +85,9 @@ pub struct TieRecord {
     pub proved_tag: Option<String>,
     /// The files that use another ROCm or another vendor's libraries, and why they stay as they are.
     pub untied: Vec<(String, String)>,
+    /// The file names of the ROCm packages whose files the wheel has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bundles: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -113,7 +123,7 @@ pub struct PlannedTag {
 
 impl TieRecord {
     /// The name of the file in `.dist-info`.
-    pub const FILE: &str = "rocm_tie.json";
+    pub const FILE: &str = TIE_RECORD;
     const SCHEMA: &str = "rocwheel-tie-v1";
 
     pub fn new(rocm: &Version) -> Self {
@@ -157,7 +167,9 @@ impl TiePlan {
             init: None,
             tag: None,
             selector: None,
+            bundle: None,
             warnings: Vec::new(),
+            notes: Vec::new(),
             record: TieRecord::new(&rocm.version),
             texts: BTreeMap::new(),
         }
@@ -182,6 +194,8 @@ impl TiePlan {
             removed: self.removed.clone(),
             removed_extras: self.removed_extras.iter().chain(extras).cloned().collect(),
             version: self.result.version.clone(),
+            license_files: self.bundle.iter().flat_map(RocmBundle::license_files).collect(),
+            licenses: self.bundle.iter().flat_map(|it| it.licenses.iter().cloned()).collect(),
         };
         let top = self.dist_info(wheel);
         let metadata = edit.apply(&wheel.metadata_text)?;
@@ -240,6 +254,9 @@ impl fmt::Display for TiePlan {
         if let Some(selector) = &self.selector {
             writeln!(f, "  selector  {}", selector.file)?;
         }
+        if let Some(bundle) = &self.bundle {
+            write!(f, "{bundle}")?;
+        }
         for RunPathChange { path, from, to } in &self.run_paths {
             let entries = from.as_ref().map_or(0, |run_path| run_path.split(':').count());
             let run_path = to.to_string();
@@ -251,6 +268,9 @@ impl fmt::Display for TiePlan {
         }
         for warning in &self.warnings {
             writeln!(f, "  warning   {warning}")?;
+        }
+        for note in &self.notes {
+            writeln!(f, "  note      {note}")?;
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use itertools::Itertools as _;
 
-use super::{Tie, VersionPin};
+use super::{RocmBundle, Tie, VersionPin};
 use crate::{
     error::Result,
     framework::{
@@ -63,14 +63,17 @@ fn device_lines(wheel: &FrameworkWheel) -> Vec<DeviceLine> {
         .collect()
 }
 
-impl Tie<'_> {
+impl<'a> Tie<'a> {
     pub(super) fn plan_requirements(&mut self) -> Result<()> {
         let rocm = self.group.rocm;
         self.remove_requirements();
         self.follow_group();
         let pin = self.group.options.requires.unwrap_or_else(|| VersionPin::usual(&rocm.version));
-        if let Some(specifier) = pin.specifier(&rocm.version) {
-            self.require_rocm(&specifier);
+        let group = self.group;
+        match (&group.bundle, pin.specifier(&rocm.version)) {
+            (Some(bundle), _) => self.require_bundle(bundle),
+            (None, Some(specifier)) => self.require_rocm(&specifier),
+            (None, None) => {}
         }
         self.require_neighbours();
         self.require_device_wheels()?;
@@ -151,17 +154,37 @@ impl Tie<'_> {
         }
     }
 
-    /// Requires ROCm, and forwards its extras for device code.
-    fn require_rocm(&mut self, specifier: &str) {
-        let options = self.group.options;
-        let rocm = self.group.rocm;
-        let plan = &mut self.plan;
-        let by_policy = self.row.iter().flat_map(|row| &row.extras);
+    /// The extras of ROCm that the wheel needs, without those for device code.
+    pub(super) fn rocm_extras(&self) -> BTreeSet<&'a str> {
+        let by_policy = self.row.into_iter().flat_map(|row| &row.extras);
+        let by_flag = &self.group.options.extras;
         let mut extras: BTreeSet<&str> =
-            options.extras.iter().chain(by_policy).map(String::as_str).collect();
+            by_flag.iter().chain(by_policy).map(String::as_str).collect();
         if self.needs.directories.contains(&RocmDirectoryKey::Math) {
             extras.insert("libraries");
         }
+        extras
+    }
+
+    /// Requires what has the files of ROCm: the wheel itself, which then needs what ROCm needs of others, or the wheel of
+    /// the group that they join.
+    fn require_bundle(&mut self, bundle: &RocmBundle) {
+        let project = &bundle.project;
+        if *project == self.wheel.name.name {
+            for line in &bundle.requires {
+                self.plan.require(line.clone(), "ROCm needs it");
+            }
+            return;
+        }
+        // `require_neighbours` adds it only if the wheel needs it.
+        self.needs.neighbours.insert(project.clone());
+    }
+
+    /// Requires ROCm, and forwards its extras for device code.
+    fn require_rocm(&mut self, specifier: &str) {
+        let rocm = self.group.rocm;
+        let extras = self.rocm_extras();
+        let plan = &mut self.plan;
         let name = &rocm.names.selector;
         let line = if extras.is_empty() {
             format!("{name}{specifier}")
@@ -272,7 +295,12 @@ impl Tie<'_> {
             match version {
                 _ if is_pinned => {}
                 Some(version) => {
-                    let why = format!("libraries of {name}, which is in the group");
+                    let has_rocm = self.group.bundle.as_ref().is_some_and(|it| it.project == name);
+                    let why = if has_rocm {
+                        format!("{name} has ROCm in it")
+                    } else {
+                        format!("libraries of {name}, which is in the group")
+                    };
                     self.plan.require(format!("{name}=={version}"), why);
                 }
                 None => self.warn(format!(

@@ -100,8 +100,16 @@ impl Tie<'_> {
     /// without binaries have no symbols.
     pub(super) fn choose_tag(&mut self) -> Result<Tag> {
         let tag = self.wheel.tag()?.clone();
-        let Some(proved) = facts::proved_tag(self.wheel, self.group.providers) else {
-            return Ok(tag);
+        let group = self.group;
+        let joining = group.joining_files(self.wheel);
+        let Some(proved) = facts::proved_tag_with(self.wheel, group.providers, joining) else {
+            // A wheel of Python only would promise that the libraries that join it run everywhere.
+            let joins_pure = group.bundle_of(self.wheel).is_some() && tag.platform() == "any";
+            return if joins_pure {
+                self.with_platform(&tag, "win_amd64".to_owned(), None)
+            } else {
+                Ok(tag)
+            };
         };
         self.plan.record.proved_tag = Some(proved.policy.clone());
         let from = tag.platform();
@@ -120,8 +128,14 @@ impl Tie<'_> {
             return Ok(tag);
         }
         let because = proved.because.is_some().then(|| proved.reason(""));
-        self.plan.tag = Some(PlannedTag { from: from.to_owned(), to: to.clone(), because });
+        self.with_platform(&tag, to, because)
+    }
+
+    fn with_platform(&mut self, tag: &Tag, to: String, because: Option<String>) -> Result<Tag> {
+        let from = tag.platform();
         let unproved = tag.to_string();
-        format!("{}{to}", unproved.strip_suffix(from).unwrap_or_default()).parse()
+        let proved = format!("{}{to}", unproved.strip_suffix(from).unwrap_or_default()).parse();
+        self.plan.tag = Some(PlannedTag { from: from.to_owned(), to, because });
+        proved
     }
 }

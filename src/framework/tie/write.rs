@@ -1,6 +1,10 @@
 //! Makes the tied wheels of plans, and reads them back.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use super::{
     TieOptions,
@@ -14,13 +18,16 @@ use crate::{
         facts, policy::Frameworks, providers::Providers, read::FrameworkWheel, rocm::RocmLibraries,
     },
     loader::{FileContents, InstalledTree, MissingLibrary, missing_libraries},
+    relpath,
     wheel::{ChangedFile, PackSettings, Source, WheelEdit, installed_path},
 };
 
-/// Writes the wheel of a plan into a directory, without the record of an earlier tie.
+/// Writes the wheel of a plan into a directory, without the record of an earlier tie. `packages` are the paths of the
+/// packages whose files join it, by file name.
 pub fn write(
     wheel: &FrameworkWheel,
     plan: &TiePlan,
+    packages: &BTreeMap<String, PathBuf>,
     directory: &Path,
     settings: &PackSettings,
     world: &World,
@@ -32,6 +39,9 @@ pub fn write(
         let patch = plan_patch(wheel, change)
             .with_context(|| format!("failed to change the run path of `{}`", change.path))?;
         change_binary(&mut edit, wheel, &change.path, patch)?;
+    }
+    if let Some(bundle) = &plan.bundle {
+        bundle.add_to(&mut edit, &dist_info, packages)?;
     }
     for (path, text) in &plan.texts {
         edit.add(path.parse()?, false, Source::Bytes(text.as_slice().into()));
@@ -83,27 +93,55 @@ pub fn verify(
     options: &TieOptions,
 ) -> Result<()> {
     let providers = Providers::new(tied, Some(rocm), policy, &options.host_provides);
-    let missing = find_missing_libraries(tied, rocm);
+    let is_bundled = plans.iter().any(|plan| plan.bundle.is_some());
+    let missing = find_missing_libraries(tied, Some(rocm).filter(|_| !is_bundled));
     for (plan, wheel) in plans.iter().zip(tied) {
         verify_wheel(plan, wheel, &providers)
             .with_context(|| format!("`{}` is not what was planned", plan.result))?;
-        let is_tied = |binary: &str| plan.record.run_paths.iter().any(|(path, _)| path == binary);
+        let is_tied = |binary: &str| {
+            let mut run_paths = plan.record.run_paths.iter();
+            run_paths.any(|(path, _)| path == binary) || wheel.is_bundled(binary)
+        };
         let lost = missing.iter().find(|it| rocm.library(&it.name).is_some() && is_tied(&it.path));
         if let Some(MissingLibrary { path, name, .. }) = lost {
             bail!("`{path}` of `{}` does not find `{name}`", plan.result);
         }
     }
+    if is_bundled { ensure_has_imports(tied, rocm) } else { Ok(()) }
+}
+
+/// Fails unless wheels for Windows that are installed without a set have the libraries of the set that they import.
+fn ensure_has_imports(tied: &[FrameworkWheel], rocm: &RocmLibraries) -> Result<()> {
+    let files = tied.iter().flat_map(FrameworkWheel::windows_files);
+    let names: BTreeSet<String> =
+        files.map(|(path, _)| relpath::split(path).1.to_ascii_lowercase()).collect();
+    for wheel in tied {
+        for (path, imports) in wheel.imports() {
+            let mut imports = imports.into_iter().flatten();
+            let is_lost = |name: &&String| {
+                rocm.library(name).is_some() && !names.contains(&name.to_ascii_lowercase())
+            };
+            if let Some(name) = imports.find(is_lost) {
+                bail!("`{path}` of `{}` does not find `{name}`", wheel.name);
+            }
+        }
+    }
     Ok(())
 }
 
-/// The libraries that are not found if all wheels and the set are installed into one directory, in the order of
-/// the files that need them.
-fn find_missing_libraries(tied: &[FrameworkWheel], rocm: &RocmLibraries) -> Vec<MissingLibrary> {
+/// The libraries that are not found if all wheels, and the set if there is one, are installed into one directory, in the
+/// order of the files that need them.
+fn find_missing_libraries(
+    tied: &[FrameworkWheel],
+    set: Option<&RocmLibraries>,
+) -> Vec<MissingLibrary> {
     let mut site = InstalledTree::default();
-    for library in rocm.libraries() {
-        let path = format!("{}/{}", rocm.directory(library.directory), library.name);
-        let elf = library.elf.as_ref();
-        site.add_file(&path, "rocm", elf.map_or(FileContents::Other, FileContents::Elf));
+    if let Some(rocm) = set {
+        for library in rocm.libraries() {
+            let path = format!("{}/{}", rocm.directory(library.directory), library.name);
+            let elf = library.elf.as_ref();
+            site.add_file(&path, "rocm", elf.map_or(FileContents::Other, FileContents::Elf));
+        }
     }
     for wheel in tied {
         let package = wheel.name.name.normalized();
@@ -124,6 +162,9 @@ fn verify_wheel(plan: &TiePlan, wheel: &FrameworkWheel, providers: &Providers<'_
     let lines = &wheel.metadata.requires_dist;
     if let Some(requirement) = plan.requires.iter().find(|it| !lines.contains(&it.line)) {
         bail!("METADATA lacks a requirement: {:?}", requirement.line);
+    }
+    if let Some(bundle) = &plan.bundle {
+        bundle.verify(wheel)?;
     }
     if let Some(proved) = facts::proved_tag(wheel, providers) {
         let policy = proved.policy;

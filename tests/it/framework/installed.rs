@@ -150,6 +150,40 @@ fn a_run_path_serves_one_site_and_preloading_serves_two() {
     }
 }
 
+/// Installed without any package of ROCm: the files of ROCm are in the wheel. A second framework uses them too.
+#[test]
+#[ignore = "slow"]
+fn a_wheel_with_rocm_in_it_needs_no_package_of_rocm() {
+    let place = Place::new();
+    let mut more = DemoWheel::bare("more");
+    let object = SharedObject::new("_more.so").needs("libhipfft.so.0").needs("libamdhip64.so.7");
+    more.add("more/_more.so", object.build());
+    let module =
+        "import ctypes, pathlib\nctypes.CDLL(str(pathlib.Path(__file__).with_name('_more.so')))\n";
+    more.add("more/__init__.py", module);
+    let wheels = [only("dist"), place.write(&more)];
+    let flags = ["--bundle", "--target", "gfx942,gfx1100", "--init", "add"];
+    place.tie(&wheels, &sample().dist(), &flags).ok();
+    for installer in ["uv", "pip"] {
+        if installer == "pip" && !long::is_on() {
+            continue;
+        }
+        let venv = Venv::new(installer);
+        venv.install(&["more"], &[&place.tied()], None);
+        let said = imported(&venv.python(), &[]);
+        assert!(said.starts_with(&format!("exit 0: {ANSWER} ")), "{said}");
+        let python = |code: &str| {
+            let mut python = Command::new(venv.python());
+            String::from_utf8(succeed(python.args(["-c", code]).env_clear()).stdout).unwrap()
+        };
+        assert_has!(python("import more, rocm_sdk; print(rocm_sdk.__version__)"), VERSION);
+        let listed =
+            "import importlib.metadata as it; print(sorted(x.name for x in it.distributions()))";
+        assert_lacks!(python(listed), "rocm");
+        assert_has!(python(listed), "'fw'", "'more'");
+    }
+}
+
 #[test]
 #[ignore = "slow"]
 fn the_device_extra_brings_the_code_of_one_gpu() {

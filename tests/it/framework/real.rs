@@ -9,7 +9,7 @@ use super::{
 };
 use crate::doctor::environment::Site;
 use crate::judges::wheel_of_pypi;
-use crate::support::prelude::*;
+use crate::support::{prelude::*, published::VERSION};
 
 /// The libraries of PyTorch that its extensions need.
 const TORCH: [&str; 5] =
@@ -233,6 +233,29 @@ fn long_wheels_of_pypi_are_tied_and_judged() {
         "docs/framework.md has other rows than these:\n{}",
         missing.join("\n")
     );
+}
+
+/// Packages of ROCm, of stubs as they are, join a wheel of PyPI.
+#[test]
+#[ignore = "long"]
+fn long_a_wheel_of_pypi_gets_rocm() {
+    let stage = tempfile::tempdir().unwrap();
+    let set = stage.path().join("set");
+    stubs(&set, VERSION);
+    let sdist = format!("rocm-{VERSION}.tar.gz");
+    fs_err::copy(sample().dist().join(&sdist), set.join(&sdist)).unwrap();
+    for (start, tag, _) in &WHEELS[..2] {
+        let place = Place::new();
+        place.tie(&[wheel_of_pypi(start)], &set, &["--bundle"]).ok();
+        let tied = place.only();
+        is_judged_well(&tied, tag);
+        let own = members(&tied);
+        assert_lacks!(text(&own, "/METADATA"), "Requires-Dist: rocm");
+        let record: Value = serde_json::from_str(&text(&own, "/rocm_tie.json")).unwrap();
+        let ran = record["run-paths"].as_array().unwrap().iter();
+        let files: Vec<&str> = ran.map(|it| it[0].as_str().unwrap()).collect();
+        is_found_by_the_loader(&[&own], &files);
+    }
 }
 
 /// The file name of a wheel.

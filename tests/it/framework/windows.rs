@@ -5,7 +5,7 @@ use crate::support::prelude::*;
 use crate::{check::windows::dll, support::demo::HOOK};
 
 /// A wheel for Windows whose binaries import these libraries.
-fn wheel(name: &str, binaries: &[(&str, &[&str])]) -> DemoWheel {
+pub(super) fn wheel(name: &str, binaries: &[(&str, &[&str])]) -> DemoWheel {
     let mut wheel = DemoWheel::bare(name);
     "win_amd64".clone_into(&mut wheel.platform);
     for (path, needed) in binaries {
@@ -16,6 +16,16 @@ fn wheel(name: &str, binaries: &[(&str, &[&str])]) -> DemoWheel {
 
 /// The packages of ROCm for Windows, as far as frameworks see them.
 fn set(place: &Place) -> PathBuf {
+    set_of(place, "1.0")
+}
+
+/// These packages in a version.
+pub(super) fn set_of(place: &Place, version: &str) -> PathBuf {
+    let write = |name: &str, libraries: &[(&str, &[&str])], set: &Path| {
+        let mut wheel = wheel(name, libraries);
+        version.clone_into(&mut wheel.version);
+        wheel.write(set);
+    };
     let set = place.0.path("set");
     fs_err::create_dir(&set).unwrap();
     let core = [
@@ -23,17 +33,17 @@ fn set(place: &Place) -> PathBuf {
         ("_rocm_sdk_core/bin/amd_comgr.dll", &[]),
         ("_rocm_sdk_core/bin/hiprtc0702.dll", &[]),
     ];
-    wheel("rocm_sdk_core", &core).write(&set);
+    write("rocm_sdk_core", &core, &set);
     let libraries = [
         ("_rocm_sdk_libraries/bin/hipblas.dll", &["rocBLAS.dll"][..]),
         ("_rocm_sdk_libraries/bin/rocblas.dll", &["AMDHIP64_7.dll"]),
     ];
-    wheel("rocm_sdk_libraries", &libraries).write(&set);
+    write("rocm_sdk_libraries", &libraries, &set);
     set
 }
 
 /// Windows ignores the case of names.
-const EXTENSION: (&str, &[&str]) =
+pub(super) const EXTENSION: (&str, &[&str]) =
     ("fw/_C.pyd", &["AMDHIP64_7.DLL", "hipblas.dll", "fw.dll", "KERNEL32.dll"]);
 
 #[test]
