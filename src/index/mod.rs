@@ -7,6 +7,7 @@
 //! | `set_json` | the document of a set |
 //! | `layout` `urls` | where the packages of a set are, and their addresses |
 //! | `projects` | the packages of others in a set |
+//! | `variants` | what the labels of the variant wheels of a version mean |
 //! | `pages` `install` | the pages of an index, and its install lines |
 //! | `parse` | from the text of a page to links |
 
@@ -20,13 +21,18 @@ pub mod set_json;
 #[cfg(test)]
 pub(crate) mod tests;
 mod urls;
+mod variants;
 
 pub use self::{
     install::{Choice, Places},
     layout::Layout,
-    package_file::{PackageFile, Remembered, SIDECAR, SetStamp, identity, is_of_others, is_ours},
+    package_file::{
+        PackageFile, Remembered, SIDECAR, SetStamp, identity, is_of_others, is_ours,
+        is_variants_json,
+    },
     pages::{IndexPage, Phase, pages, paths},
     parse::{FileClaim, PageLink},
     set_json::{Identity, IndexView, PART, SetJson, counted},
     urls::{Addresses, Urls},
+    variants::VariantIndex,
 };

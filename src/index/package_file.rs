@@ -11,7 +11,7 @@ use crate::{
     run::{ArtifactGroup, RunAttempt},
     target::Target,
     version::Version,
-    wheel::{DistName, PackageFilename},
+    wheel::{DistName, PackageFilename, VARIANTS_JSON, VariantDocument, VariantLabel},
 };
 
 /// The suffix of a sidecar: `x.whl.metadata` belongs to `x.whl`.
@@ -45,6 +45,10 @@ pub struct PackageFile {
     /// device code of ROCm too, so that users of a wheel with its own code in it also need it.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub device_extras: Vec<Target>,
+    /// What a variant wheel says of its label. `None` for other packages, and for a wheel of others that does not say
+    /// it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub variant: Option<VariantDocument>,
     // The other facts are in the pages of the index, and not in `set.json`.
     /// When it was uploaded, if the store says so, in the format of
     /// [PEP 700](https://peps.python.org/pep-0700/).
@@ -100,6 +104,7 @@ impl PackageFile {
             remembered: None,
             run_attempt: None,
             device_extras: Vec::new(),
+            variant: None,
             upload_time: None,
             metadata: None,
             requires_python: None,
@@ -115,6 +120,11 @@ impl PackageFile {
 
     pub fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(&self.path)
+    }
+
+    /// The label of a variant wheel.
+    pub fn label(&self) -> Option<VariantLabel> {
+        self.name().parse::<PackageFilename>().ok()?.label
     }
 
     /// The path of its sidecar, which need not exist.
@@ -184,6 +194,11 @@ pub fn is_wheel(name: &str) -> bool {
 pub fn is_package(name: &str) -> bool {
     let ends = |end: &str| name.len() > end.len() && name.ends_with(end);
     !name.starts_with('.') && (ends(WHEEL) || ends(SDIST))
+}
+
+/// Whether a file says what the labels of the variant wheels beside it mean.
+pub fn is_variants_json(name: &str) -> bool {
+    name.ends_with(VARIANTS_JSON) && !name.starts_with('.')
 }
 
 /// Project and version of a package, from its file name. `None` if the name is invalid.

@@ -14,12 +14,12 @@ use self::html::{LIST_OF_PAGES, find_links_page, place_page, project_page, root_
 pub use self::html::{directory_page, directory_root};
 use super::{
     layout::Layout,
-    package_file::PackageFile,
+    package_file::{PackageFile, is_variants_json},
     parse,
     set_json::{IndexView, SetJson, TOP},
     urls::Urls,
 };
-use crate::location::encode_path;
+use crate::{location::encode_path, wheel::VariantDocument};
 
 /// The order of writing a set. Readers may see it at any moment, so an object is written only after
 /// everything that it links to, and a package before its sidecar.
@@ -27,6 +27,8 @@ use crate::location::encode_path;
 pub enum Phase {
     File,
     Sidecar,
+    /// What the labels of variant wheels mean. It changes when wheels are added, as a page does.
+    Variants,
     /// Links to files.
     Project,
     /// Links to pages of projects, or to all files.
@@ -91,6 +93,9 @@ pub fn is_index_page(path: &str, text: &str) -> bool {
     if path == "SHA256SUMS" {
         return parse::checksums(text).is_ok_and(|lines| !lines.is_empty());
     }
+    if is_variants_json(path) {
+        return VariantDocument::parse(text.as_bytes()).is_ok();
+    }
     text.contains(MARK)
 }
 
@@ -108,6 +113,11 @@ pub fn pages<'a>(
 ) -> Vec<IndexPage<'a>> {
     let mut all = Vec::new();
     let layouts = set.layouts();
+    for view in views {
+        for index in view.own_variants() {
+            all.push(IndexPage::new(&index.path, Phase::Variants, || index.body.clone()));
+        }
+    }
     for view in views {
         for (project, files) in view.projects() {
             let path = format!("{}simple/{project}/index.html", view.top());
@@ -141,7 +151,7 @@ pub fn pages<'a>(
         let page = IndexPage::new("index.html", Phase::Root, render);
         all.push(IndexPage { gives_way: true, ..page });
     }
-    all.push(IndexPage::new("SHA256SUMS", Phase::Root, || checksums(set)));
+    all.push(IndexPage::new("SHA256SUMS", Phase::Root, || checksums(set, views)));
     all.push(IndexPage::new("set.json", Phase::Whole, || set.pretty()));
     all
 }
@@ -160,13 +170,16 @@ pub fn paths(set: &SetJson) -> Vec<String> {
 
 /// Lists every file and sidecar by its path relative to the page, so that `sha256sum --check` works
 /// in that directory.
-fn checksums(set: &SetJson) -> String {
+fn checksums(set: &SetJson, views: &[IndexView]) -> String {
     let mut body = String::new();
     for file in &set.files {
         let _ = writeln!(body, "{}  {}", file.sha256, file.path);
         if let Some(sidecar) = &file.metadata {
             let _ = writeln!(body, "{sidecar}  {}", file.sidecar_path());
         }
+    }
+    for index in views.iter().flat_map(IndexView::own_variants) {
+        let _ = writeln!(body, "{}  {}", index.sha256, index.path);
     }
     body
 }

@@ -9,6 +9,7 @@ use super::{
     layout::Layout,
     package_file::{PackageFile, is_ours},
     projects::device_targets,
+    variants::VariantIndex,
 };
 use crate::{
     error::{Context as _, Hint as _, Result, anyhow, ensure},
@@ -95,7 +96,8 @@ pub struct SetJson {
 
 impl SetJson {
     /// Makes a set of `files`. Adds the target of each device wheel to the targets of `identity`. An identity
-    /// without a version gets the version of `rocm`. Fails if two files of one name would be on the same page.
+    /// without a version gets the version of `rocm`. Fails if two files of one name would be on the same page, or if
+    /// variant wheels disagree about what their labels mean.
     pub fn new(mut identity: Identity, mut files: Vec<PackageFile>) -> Result<Self> {
         files.sort_by(|a, b| a.order().cmp(&b.order()));
         for (one, next) in files.iter().tuple_windows() {
@@ -114,7 +116,11 @@ impl SetJson {
         let targets = device_targets(files.iter().map(|file| &file.project));
         identity.targets.extend(targets.into_iter().map(Scope::Target));
         identity.targets = identity.targets.drain(..).unique().collect();
-        Ok(Self { schema: SCHEMA, identity, files })
+        let set = Self { schema: SCHEMA, identity, files };
+        for view in set.views() {
+            VariantIndex::all(&view.files)?;
+        }
+        Ok(set)
     }
 
     /// The same set with its files where `layout` has them.
@@ -225,7 +231,11 @@ impl SetJson {
                 let directory = file.directory();
                 directory.is_none() || directory == wanted
             };
-            IndexView { files: self.files.iter().filter(is_in).collect(), family, layout }
+            let files: Vec<&PackageFile> = self.files.iter().filter(is_in).collect();
+            // Wheels that disagree are refused where a set is made. A `set.json` of others may have some: its index
+            // then says nothing of their labels.
+            let variants = VariantIndex::all(&files).unwrap_or_default();
+            IndexView { family, files, variants, layout }
         };
         iter::once(None).chain(families).map(view).collect()
     }
@@ -253,6 +263,7 @@ impl SetJson {
 pub struct IndexView<'a> {
     pub family: Option<ArtifactGroup>,
     pub files: Vec<&'a PackageFile>,
+    pub variants: Vec<VariantIndex<'a>>,
     /// The layout of the whole set, computed once because every page names it.
     pub layout: Layout,
 }
@@ -262,6 +273,15 @@ impl IndexView<'_> {
     pub fn projects(&self) -> impl Iterator<Item = (&str, &[&PackageFile])> {
         let projects = self.files.chunk_by(|a, b| a.project == b.project);
         projects.filter_map(|files| Some((files.first()?.project.normalized(), files)))
+    }
+
+    /// The files about variants that no other view has: those of its family, or the common ones.
+    pub fn own_variants(&self) -> impl Iterator<Item = &VariantIndex<'_>> {
+        let family = self.family.as_ref().map(ArtifactGroup::as_str);
+        self.variants.iter().filter(move |index| {
+            let (_, below) = Layout::of(&index.path);
+            below.split_once('/').map(|(directory, _)| directory) == family
+        })
     }
 
     /// The directory of its pages: empty, or ending in `/`.

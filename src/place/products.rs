@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     console::World,
-    error::{Hint as _, Result, anyhow},
+    error::{Hint as _, No, Result, anyhow},
     index::{
         Layout,
         package_file::{PackageFile, SIDECAR, identity, is_package},
@@ -93,6 +93,15 @@ impl ProductUpload<'_> {
             let Some(directory) = directories.get(&file.project) else {
                 continue;
             };
+            // The format of their documents is not final, and a release place keeps its files.
+            if file.label().is_some() {
+                let refusal = format!(
+                    "a variant wheel, which a release place does not take: `{}`",
+                    file.path
+                );
+                return Err(anyhow!(No(refusal)))
+                    .hint("promote the set without its variant wheels");
+            }
             let to = PackageFile {
                 path: format!("{directory}/{}/{}", file.project, file.name()),
                 yanked: None,

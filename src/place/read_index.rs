@@ -19,7 +19,9 @@ use crate::{
     error::{Hint as _, Result, anyhow, one_line},
     index::{
         Layout,
-        package_file::{SIDECAR, identity, is_of_others, is_ours, is_package, is_wheel},
+        package_file::{
+            SIDECAR, identity, is_of_others, is_ours, is_package, is_variants_json, is_wheel,
+        },
         pages::is_place_page,
         parse::Address,
         parse::{self, DirectoryKey, FileClaim, PageLink},
@@ -120,6 +122,7 @@ fn find_published(place: &SetPlace) -> Result<PublishedSet> {
         torn: Vec::new(),
         facts: PublishedFacts::default(),
         addresses: BTreeMap::new(),
+        variant_addresses: BTreeMap::new(),
     };
     pages.read()?;
     pages.find_missing();
@@ -140,6 +143,9 @@ fn find_published(place: &SetPlace) -> Result<PublishedSet> {
         chosen = pages.choose()?;
     }
     let mut facts = pages.facts;
+    for (name, address) in pages.variant_addresses {
+        facts.variant_indexes.insert(name, place.bytes(&address)?);
+    }
     let claims = facts.claims.iter().filter(|it| it.claim.has_metadata);
     let with_metadata: BTreeSet<String> = claims.map(|it| it.file.clone()).collect();
     for (name, address) in pages.addresses {
@@ -211,6 +217,8 @@ struct PageReader<'a> {
     facts: PublishedFacts,
     /// The address of each file, by name.
     addresses: BTreeMap<String, Address>,
+    /// The same of files that say what the labels of variant wheels mean.
+    variant_addresses: BTreeMap<String, Address>,
 }
 
 impl PageReader<'_> {
@@ -480,6 +488,12 @@ impl PageReader<'_> {
     /// Records a claim about a package. Links to other files are ignored.
     fn claim(&mut self, page: &str, listing: &ListingPlace, address: Address, claim: FileClaim) {
         let file = self.name_of(&address);
+        if is_variants_json(&file) {
+            self.variant_addresses.insert(file.clone(), address);
+            let page = self.place.below_set(page);
+            let listing = listing.clone();
+            return self.facts.variant_claims.push(PageClaim { page, listing, file, claim });
+        }
         if !is_package(&file) {
             return;
         }
@@ -610,6 +624,10 @@ pub struct PublishedFacts {
     pub gone: BTreeSet<String>,
     /// The sidecar of each wheel for which a page claims one. `None` if it does not exist.
     pub sidecars: BTreeMap<String, Option<Vec<u8>>>,
+    /// The files that say what the labels of variant wheels mean. `None` if one does not exist.
+    pub variant_indexes: BTreeMap<String, Option<Vec<u8>>>,
+    /// What pages say about these files.
+    pub variant_claims: Vec<PageClaim>,
     /// Files of other projects that the pages name. They are not read.
     pub foreign: BTreeSet<String>,
     /// Packages that no page names. Empty for places that cannot be listed.

@@ -259,11 +259,15 @@ impl Reading<'_> {
                 .hint(self.place.hint_for_no_packages());
         }
         let reading = |(listed, sidecar): &(ListedPackage, Option<SetStamp>)| {
-            let package = match self.place.local() {
-                Some(root) => self.file(&root.join(&listed.path), listed),
-                None => self.object(listed, sidecar.as_ref()),
+            let read = || -> Result<(PackageFile, ReadFacts)> {
+                let (mut file, facts) = match self.place.local() {
+                    Some(root) => self.file(&root.join(&listed.path), listed)?,
+                    None => self.object(listed, sidecar.as_ref())?,
+                };
+                self.add_variant(&mut file, listed)?;
+                Ok((file, facts))
             };
-            package.with_context(|| {
+            read().with_context(|| {
                 let shown = self.place.shown_in_full(&listed.path);
                 format!("failed to read `{shown}`")
             })
@@ -434,6 +438,30 @@ impl Reading<'_> {
         };
         let sha256 = known.map_or_else(|| self.hash(&key, size), Ok)?;
         Ok((self.described(listed, sha256, facts, text.as_ref()), text))
+    }
+
+    /// Adds what a variant wheel says of its label. The digest cache of a directory does not have it, and the
+    /// `set.json` of a bucket has it.
+    fn add_variant(&self, file: &mut PackageFile, listed: &ListedPackage) -> Result<()> {
+        let Some(label) = file.label().filter(|_| file.variant.is_none()) else {
+            return Ok(());
+        };
+        let key = self.place.key(&listed.path)?;
+        let name = listed.name.clone();
+        let package = StoredPackage::new(name, &self.place.store, key, listed.stamp.size);
+        let document = package.variant(&label);
+        package.outcome()?;
+        match document {
+            Ok(document) => file.variant = Some(document),
+            Err(error) if is_ours(&file.project) => return Err(error),
+            // A package of others does not stop ours. Without the label in the index, no installer selects it.
+            Err(error) => self.world.console.warn(format!(
+                "`{}` is listed without its label, whose meaning cannot be read: {}",
+                self.place.shown_in_full(&listed.path),
+                one_line(&error)
+            )),
+        }
+        Ok(())
     }
 
     /// All bytes of a small package.

@@ -3,7 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    io::{self, BufReader, Read},
+    io::{self, BufReader, Read, Seek},
     ops::Range,
     sync::{Arc, Mutex, PoisonError},
     time::{SystemTime, UNIX_EPOCH},
@@ -22,7 +22,7 @@ use crate::{
     error::{Context as _, Error, Hint as _, Result, anyhow},
     index::{
         Layout,
-        package_file::{SIDECAR, SetStamp, is_package, is_wheel},
+        package_file::{SIDECAR, SetStamp, is_package, is_variants_json, is_wheel},
         pages::content_type,
         parse::Address,
         set_json::{PART, SetJson},
@@ -31,6 +31,7 @@ use crate::{
     location::Key,
     run::ArtifactGroup,
     store::{CopySource, Depth, Object, Ranged, Span, Store, StoreError, StoreFailureKind},
+    wheel::{VariantDocument, VariantLabel, read_variant},
 };
 
 /// A package or sidecar in the directory of packages, or in the directory of a family.
@@ -115,6 +116,7 @@ impl SetPlace {
                 let is_page = |path: &String| {
                     content_type(path).starts_with("text/html")
                         || path == "SHA256SUMS"
+                        || is_variants_json(path)
                         || path.ends_with(SIDECAR)
                 };
                 let pages = self.list(below, depth)?.into_iter().map(|(path, _)| path);
@@ -380,13 +382,22 @@ impl StoredPackage {
 
     /// METADATA of a wheel, or PKG-INFO of an sdist, read in ranges.
     pub(super) fn metadata(&self) -> Result<Vec<u8>> {
+        metadata_text(self.reader(), &self.name)
+    }
+
+    /// What the label of a variant wheel means.
+    pub(super) fn variant(&self, label: &VariantLabel) -> Result<VariantDocument> {
+        read_variant(self.reader(), label).context("failed to read `variant.json`")
+    }
+
+    fn reader(&self) -> impl Read + Seek {
         let read = |range: Range<u64>| {
             let len = range.end.saturating_sub(range.start);
             let mut bytes = Vec::with_capacity(usize::try_from(len).map_err(io::Error::other)?);
             self.stream(range)?.read_to_end(&mut bytes)?;
             Ok(bytes)
         };
-        metadata_text(BufReader::new(Ranged::new(self.size, read)), &self.name)
+        BufReader::new(Ranged::new(self.size, read))
     }
 }
 

@@ -16,6 +16,8 @@ use time::{Date, Month};
 use super::{
     Record,
     directory::{Directory, DirectoryEntry, LocalHeader, MemberKind},
+    name::VariantLabel,
+    variant::{VARIANT_JSON, VariantDocument},
     writer::StorageMethod,
 };
 use crate::{
@@ -61,6 +63,14 @@ pub fn read_metadata(wheel: impl Read + Seek, limit: u64) -> Result<Vec<u8>> {
 pub fn read_record(wheel: impl Read + Seek) -> Result<Record> {
     Record::parse(&read_dist_info(wheel, "RECORD", RECORD_LIMIT)?)
 }
+
+/// What the label of a variant wheel means, and of the rest only the directory of the archive.
+pub fn read_variant(wheel: impl Read + Seek, label: &VariantLabel) -> Result<VariantDocument> {
+    VariantDocument::of_wheel(&read_dist_info(wheel, VARIANT_JSON, VARIANT_LIMIT)?, label)
+}
+
+/// The longest `variant.json` that is read. It has one label.
+const VARIANT_LIMIT: u64 = 1 << 20;
 
 /// The longest RECORD that is read. It has about 150 bytes for each file.
 const RECORD_LIMIT: u64 = 256 << 20;

@@ -162,6 +162,26 @@ impl Marker {
             .with_context(|| format!("failed to read the marker `{self}`"))
     }
 
+    /// Whether it depends on the variant that an installer selected: `variant_label == "gfx942"`. Installers of before
+    /// [PEP 825](https://peps.python.org/pep-0825/) cannot read such a marker.
+    pub fn names_variants(&self) -> bool {
+        let mut quote = None;
+        let outside_quotes = self.text.replace(
+            |c: char| {
+                let is_inside = quote.is_some();
+                match (quote, c) {
+                    (None, '"' | '\'') => quote = Some(c),
+                    (Some(open), _) if open == c => quote = None,
+                    _ => {}
+                }
+                is_inside || quote.is_some()
+            },
+            " ",
+        );
+        let mut words = outside_quotes.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        words.any(|word| word.starts_with("variant_"))
+    }
+
     /// Fails if not every installer understands it, for one Python or another.
     pub fn ensure_exact(&self) -> Result<()> {
         self.evaluate(&AnyValue, &[]).map(drop)

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use derive_more::Display;
 use itertools::Itertools as _;
 
+use super::variant::VARIANTS_JSON;
 use crate::{
     error::{Context as _, Error, Result, as_text, bail, ensure},
     version::Version,
@@ -190,6 +191,11 @@ impl PackageFilename {
     /// The directory of the metadata of a wheel, `rocm_sdk_core-7.13.0.dist-info`.
     pub fn dist_info(&self) -> String {
         stem(&self.name, &self.version) + ".dist-info"
+    }
+
+    /// The file of an index that says what the labels of this version mean, `rocm-7.13.0-variants.json`.
+    pub fn variants_json(&self) -> String {
+        stem(&self.name, &self.version) + VARIANTS_JSON
     }
 
     /// The top directory of an sdist, `rocm-7.13.0`.

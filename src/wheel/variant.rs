@@ -180,6 +180,12 @@ impl VariantDocument {
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
     }
 
+    /// Whether both mean the same, written in any version of the format.
+    pub fn says_the_same(&self, other: &Self) -> bool {
+        let other = Self { schema: self.schema.clone(), ..other.clone() };
+        *self == other
+    }
+
     /// Whether every machine is said to support the properties of a namespace.
     pub fn is_static(&self, namespace: &str) -> bool {
         self.providers.get(namespace).is_some_and(|it| !it.static_properties.is_empty())

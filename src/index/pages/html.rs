@@ -24,6 +24,7 @@ use crate::{
         projects::{about, grouped},
         set_json::{IndexView, SetJson},
         urls::Urls,
+        variants::VariantIndex,
     },
     quantity::{many, size},
     run::{ArtifactGroup, Platform},
@@ -57,7 +58,7 @@ pub(super) fn project_page(
         if let Some(first) = files.first().filter(|_| versions.len() > 1) {
             let _ = writeln!(list, "<h2>{}</h2>", escape(&first.version.to_string()));
         }
-        add_files(&mut list, files, &directory, Detail::Facts);
+        add_files(&mut list, files, &view.variants, &directory, Detail::Facts);
     }
     let requirement = if project == "rocm" {
         required(view).pop()
@@ -89,7 +90,7 @@ pub fn directory_page(project: &str, files: &[&PackageFile], directory: &str) ->
     let lead = format!("<p>{}</p>\n", count_text(&files));
     let head = Head { title: project.to_owned(), line: String::new(), lead };
     let mut list = String::new();
-    add_files(&mut list, &files, directory, Detail::Facts);
+    add_files(&mut list, &files, &[], directory, Detail::Facts);
     frame(&head, "", &list)
 }
 
@@ -155,13 +156,13 @@ pub(super) fn find_links_page(
         1 => ", and 1 yanked file in the index".to_owned(),
         count => format!(", and {count} yanked files in the index"),
     };
-    let of_listed = IndexView { family: view.family.clone(), files: listed, layout: view.layout };
+    let of_listed = IndexView { files: listed, ..view.clone() };
     let mut list = families;
     for (group, all) in grouped(&of_listed) {
         let files: Vec<&PackageFile> =
             all.iter().flat_map(|(_, files)| by_version(files)).flatten().copied().collect();
         let _ = writeln!(list, "<h2>{group}</h2>");
-        add_files(&mut list, &files, directory, Detail::About);
+        add_files(&mut list, &files, &view.variants, directory, Detail::About);
     }
     let count = count_text(&of_listed.files) + &left_out;
     let head = head(view, set, &count, Way::FindLinks, address);
@@ -433,11 +434,24 @@ enum Detail {
     Facts,
 }
 
-/// Adds a list of files to a page, which may have thousands of them.
-fn add_files(list: &mut String, files: &[&PackageFile], directory: &str, detail: Detail) {
+/// Adds a list of files to a page, which may have thousands of them. What the labels of variant wheels mean follows
+/// the files of each version.
+fn add_files(
+    list: &mut String,
+    files: &[&PackageFile],
+    variants: &[VariantIndex],
+    directory: &str,
+    detail: Detail,
+) {
     list.push_str("<ul>\n");
-    for file in files {
-        add_file(list, file, directory, detail);
+    for version in files.chunk_by(|a, b| (&a.project, &a.version) == (&b.project, &b.version)) {
+        for file in version {
+            add_file(list, file, directory, detail);
+        }
+        let is_of_version = |index: &&VariantIndex| version.iter().any(|file| index.has(file));
+        for index in variants.iter().filter(is_of_version) {
+            add_variant_index(list, index, directory);
+        }
     }
     list.push_str("</ul>\n");
 }
@@ -480,6 +494,18 @@ fn add_file(list: &mut String, file: &PackageFile, directory: &str, detail: Deta
         size(file.size),
         yanked.unwrap_or_default(),
         note.map_or_else(String::new, |note| format!("<p>{note}</p>")),
+    );
+}
+
+/// A list item with only the attributes that PEP 825 allows: it has no metadata, needs no Python and is never yanked.
+fn add_variant_index(list: &mut String, index: &VariantIndex, directory: &str) {
+    let _ = writeln!(
+        list,
+        "<li><a href=\"{}#sha256={}\" data-size=\"{}\">{}</a><p>what the labels of the variant wheels mean</p></li>",
+        link(directory, &index.path),
+        index.sha256,
+        index.body.len(),
+        escape(index.name()),
     );
 }
 

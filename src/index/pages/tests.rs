@@ -2,6 +2,9 @@
 
 mod html;
 
+use itertools::Itertools as _;
+use serde_json::Value;
+
 use super::*;
 use crate::index::{Identity, Layout, parse, tests as samples};
 
@@ -54,7 +57,7 @@ fn the_order_of_the_files_given_does_not_show() {
 
 #[test]
 fn sums_name_files_and_sidecars_by_their_path() {
-    insta::assert_snapshot!(checksums(&samples::set()), @r"
+    insta::assert_snapshot!(checksums(&samples::set(), &[]), @r"
     4b418a8fb07082923c45ba6b276c44f6e14bd90445bf1cbc07a0143c75ca2c24  dist/rocm-7.13.0.dev0+ab.tar.gz
     cf9f53400b4bde91dd10bf3b5d6119da97e7eb7ccfd5baee6008e53db992e808  dist/rocm_sdk_core-7.9.0-py3-none-linux_x86_64.whl
     e63c597381d45812a09f6d8d38cbb7a430eab2b97f8fef52db3e61d4e04e59fb  dist/rocm_sdk_core-7.13.0.dev0+ab-py3-none-linux_x86_64.whl
@@ -170,4 +173,89 @@ fn install_lines_have_the_address_of_a_bucket() {
     dist/index.html: <pre>uv pip install &quot;rocm==7.13.0.dev0+ab&quot; --no-index --find-links=https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html</pre>
     ");
     assert!(lines(None).contains("--index-url=</pre>"), "{}", lines(None));
+}
+
+/// A variant wheel of `rocm`.
+fn variant(directory: &str, label: &str, target: &str) -> PackageFile {
+    let name = format!("rocm-7.13.0.dev0+ab-py3-none-any-{label}.whl");
+    let document = format!(
+        r#"{{"$schema": "https://variants-schema.wheelnext.dev/peps/825/v0.1.1.json",
+            "default-priorities": {{"namespace": ["amd"]}},
+            "variants": {{"{label}": {{"amd": {{"gfx_arch": ["{target}"]}}}}}}}}"#
+    );
+    let document = VariantDocument::parse(document.as_bytes()).unwrap();
+    let file = samples::file(&name, "rocm", "7.13.0.dev0+ab");
+    PackageFile { path: format!("dist/{directory}{name}"), variant: Some(document), ..file }
+}
+
+/// The pages that link to files about variants or have their text, with these links and the labels.
+fn variant_lines(set: &SetJson) -> String {
+    let mut lines = String::new();
+    for (path, body) in rendered(set) {
+        if is_variants_json(&path) {
+            let labels: Value = serde_json::from_str(&body).unwrap();
+            let labels = labels["variants"].as_object().unwrap().keys().join(" ");
+            let _ = writeln!(lines, "{path}: {labels}");
+        } else if path != "set.json" {
+            let named = body.lines().filter(|line| line.contains("variants.json"));
+            named.for_each(|line| _ = writeln!(lines, "{path}: {line}"));
+        }
+    }
+    lines
+}
+
+#[test]
+fn pages_list_what_the_labels_of_variant_wheels_mean() {
+    assert_eq!(variant_lines(&samples::set()), "");
+    let files = [variant("", "gfx942", "gfx942"), variant("", "gfx1100", "gfx1100")]
+        .into_iter()
+        .chain(samples::files());
+    let set = SetJson::new(Identity::default(), files.collect()).unwrap();
+    insta::assert_snapshot!(variant_lines(&set), @r#"
+    dist/rocm-7.13.0.dev0+ab-variants.json: gfx1100 gfx942
+    simple/rocm/index.html: <li><a href="../../dist/rocm-7.13.0.dev0%2Bab-variants.json#sha256=660f640b6891d1314f88b240451d2ffb5badc8d528882c57cc59bf7e2f3d9cde" data-size="362">rocm-7.13.0.dev0+ab-variants.json</a><p>what the labels of the variant wheels mean</p></li>
+    dist/index.html: <li><a href="rocm-7.13.0.dev0%2Bab-variants.json#sha256=660f640b6891d1314f88b240451d2ffb5badc8d528882c57cc59bf7e2f3d9cde" data-size="362">rocm-7.13.0.dev0+ab-variants.json</a><p>what the labels of the variant wheels mean</p></li>
+    SHA256SUMS: 660f640b6891d1314f88b240451d2ffb5badc8d528882c57cc59bf7e2f3d9cde  dist/rocm-7.13.0.dev0+ab-variants.json
+    "#);
+    let again = SetJson::parse(&set.pretty()).unwrap();
+    assert_eq!(variant_lines(&again), variant_lines(&set));
+}
+
+#[test]
+fn a_family_has_the_labels_of_its_own_wheels_and_the_common_ones() {
+    let files = vec![
+        variant("", "gfx942", "gfx942"),
+        variant("gfx94X-dcgpu/", "gfx940", "gfx940"),
+        variant("gfx110X-all/", "gfx1100", "gfx1100"),
+    ];
+    let set = SetJson::new(Identity::default(), files).unwrap();
+    insta::assert_snapshot!(variant_lines(&set), @r#"
+    dist/rocm-7.13.0.dev0+ab-variants.json: gfx942
+    dist/gfx110X-all/rocm-7.13.0.dev0+ab-variants.json: gfx1100 gfx942
+    dist/gfx94X-dcgpu/rocm-7.13.0.dev0+ab-variants.json: gfx940 gfx942
+    simple/rocm/index.html: <li><a href="../../dist/rocm-7.13.0.dev0%2Bab-variants.json#sha256=7e357bd98543c9b30c53812d9957b02ce4f9d0b8983d54580d66bbee6b5da033" data-size="263">rocm-7.13.0.dev0+ab-variants.json</a><p>what the labels of the variant wheels mean</p></li>
+    gfx110X-all/simple/rocm/index.html: <li><a href="../../../dist/gfx110X-all/rocm-7.13.0.dev0%2Bab-variants.json#sha256=660f640b6891d1314f88b240451d2ffb5badc8d528882c57cc59bf7e2f3d9cde" data-size="362">rocm-7.13.0.dev0+ab-variants.json</a><p>what the labels of the variant wheels mean</p></li>
+    gfx94X-dcgpu/simple/rocm/index.html: <li><a href="../../../dist/gfx94X-dcgpu/rocm-7.13.0.dev0%2Bab-variants.json#sha256=19a69eef07e9edf6abf0eb1734b4207dc70dcfcb0c886c90370224b69d25dafc" data-size="360">rocm-7.13.0.dev0+ab-variants.json</a><p>what the labels of the variant wheels mean</p></li>
+    dist/index.html: <li><a href="rocm-7.13.0.dev0%2Bab-variants.json#sha256=7e357bd98543c9b30c53812d9957b02ce4f9d0b8983d54580d66bbee6b5da033" data-size="263">rocm-7.13.0.dev0+ab-variants.json</a><p>what the labels of the variant wheels mean</p></li>
+    dist/gfx110X-all/index.html: <li><a href="rocm-7.13.0.dev0%2Bab-variants.json#sha256=660f640b6891d1314f88b240451d2ffb5badc8d528882c57cc59bf7e2f3d9cde" data-size="362">rocm-7.13.0.dev0+ab-variants.json</a><p>what the labels of the variant wheels mean</p></li>
+    dist/gfx110X-all.html: <li><a href="gfx110X-all/rocm-7.13.0.dev0%2Bab-variants.json#sha256=660f640b6891d1314f88b240451d2ffb5badc8d528882c57cc59bf7e2f3d9cde" data-size="362">rocm-7.13.0.dev0+ab-variants.json</a><p>what the labels of the variant wheels mean</p></li>
+    dist/gfx94X-dcgpu/index.html: <li><a href="rocm-7.13.0.dev0%2Bab-variants.json#sha256=19a69eef07e9edf6abf0eb1734b4207dc70dcfcb0c886c90370224b69d25dafc" data-size="360">rocm-7.13.0.dev0+ab-variants.json</a><p>what the labels of the variant wheels mean</p></li>
+    dist/gfx94X-dcgpu.html: <li><a href="gfx94X-dcgpu/rocm-7.13.0.dev0%2Bab-variants.json#sha256=19a69eef07e9edf6abf0eb1734b4207dc70dcfcb0c886c90370224b69d25dafc" data-size="360">rocm-7.13.0.dev0+ab-variants.json</a><p>what the labels of the variant wheels mean</p></li>
+    SHA256SUMS: 7e357bd98543c9b30c53812d9957b02ce4f9d0b8983d54580d66bbee6b5da033  dist/rocm-7.13.0.dev0+ab-variants.json
+    SHA256SUMS: 660f640b6891d1314f88b240451d2ffb5badc8d528882c57cc59bf7e2f3d9cde  dist/gfx110X-all/rocm-7.13.0.dev0+ab-variants.json
+    SHA256SUMS: 19a69eef07e9edf6abf0eb1734b4207dc70dcfcb0c886c90370224b69d25dafc  dist/gfx94X-dcgpu/rocm-7.13.0.dev0+ab-variants.json
+    "#);
+}
+
+#[test]
+fn variant_wheels_that_disagree_are_no_set() {
+    let of = |value| {
+        let wheel = variant("", "gfx942", value);
+        PackageFile { path: wheel.path.replace("-any-", "-linux_x86_64-"), ..wheel }
+    };
+    let set =
+        |other| SetJson::new(Identity::default(), vec![variant("", "gfx942", "gfx942"), other]);
+    set(of("gfx942")).unwrap();
+    let refused = set(of("gfx90a")).unwrap_err();
+    insta::assert_snapshot!(format!("{refused:#}"), @"variant wheels of one version do not agree: `rocm-7.13.0.dev0+ab-py3-none-any-gfx942.whl` and `rocm-7.13.0.dev0+ab-py3-none-linux_x86_64-gfx942.whl`: two wheels have different properties for `gfx942`");
 }

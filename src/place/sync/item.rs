@@ -142,7 +142,7 @@ impl Item {
     }
 
     pub(super) fn is_page(&self) -> bool {
-        self.phase >= Phase::Project
+        self.phase >= Phase::Variants
     }
 
     /// Whether a page that is there instead is a list that the bucket's own indexer wrote, and will write again.
