@@ -93,6 +93,9 @@ rules! {
     TAG_AND_PYTHON_DISAGREE = Error "RW125" "tag-and-python-disagree";
     UNKNOWN_LICENSE = Warning "RW126" "unknown-license";
     ODD_FOREIGN_PACKAGE = Warning "RW127" "odd-foreign-package";
+    BAD_VARIANT = Error "RW128" "bad-variant";
+    VARIANT_MARKER = Error "RW129" "variant-marker";
+    UNREAD_VARIANT_MARKER = Warning "RW130" "unread-variant-marker";
 
     UNRESOLVED_REQUIREMENT = Error "RW201" "unresolved-requirement" of_whole_set;
     MISSING_DEVICE_WHEEL = Error "RW202" "missing-device-wheel" of_whole_set;
@@ -107,6 +110,10 @@ rules! {
     OTHER_BUILD = Error "RW214" "other-build";
     OTHER_RUN = Error "RW215" "other-run";
     UNSHIPPED_ARTIFACT = Warning "RW216" "unshipped-artifact";
+    VARIANTS_DISAGREE = Error "RW217" "variants-disagree";
+    STATIC_GPU = Error "RW218" "static-gpu";
+    GREEDY_NULL_VARIANT = Error "RW219" "greedy-null-variant";
+    VARIANTS_ONLY = Warning "RW220" "variants-only" of_whole_set;
 
     FOREIGN_DEVICE_FILE = Error "RW301" "foreign-device-file";
     DEVEL_LINKS_DISAGREE = Error "RW302" "devel-links-disagree" of_whole_set;
@@ -154,6 +161,7 @@ rules! {
     PAGES_DISAGREE = Error "RW704" "pages-disagree";
     UNLISTED_PACKAGE = Warning "RW705" "unlisted-package";
     UNREADABLE_PAGE = Error "RW706" "unreadable-page";
+    VARIANTS_JSON_DISAGREES = Error "RW707" "variants-json-disagrees";
 
     PACKAGE_GONE = Error "RW801" "package-gone";
     FILES_GONE = Warning "RW803" "files-gone";

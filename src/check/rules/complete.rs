@@ -211,8 +211,9 @@ fn selected_packages(set: &SetFacts, findings: &mut Findings) {
 /// One `rocm` sdist requires the packages beside it.
 fn packages_of_selector(set: &SetFacts, file: &str, metadata: &Metadata, findings: &mut Findings) {
     let lines: Vec<Requirement> = lines_of(metadata, &set.platforms()).collect();
-    for identity in set.wheels.iter().filter_map(|wheel| wheel.package.filename()) {
-        let name = &identity.name;
+    let names = set.wheels.iter().filter_map(|wheel| Some(&wheel.package.filename()?.name));
+    // A package does not require itself: a variant wheel of `rocm` is beside its sdist.
+    for name in names.filter(|name| **name != metadata.name) {
         let lines_for_name: Vec<&Requirement> =
             lines.iter().filter(|line| line.name == *name).collect();
         // The extras under which `rocm` requires the package. The empty text stands for no extra.

@@ -16,6 +16,7 @@ mod published;
 mod python;
 mod targets;
 mod valid;
+mod variants;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -100,6 +101,7 @@ fn check_group(set: &SetFacts, options: &CheckOptions) -> GroupOutcome {
         kpack::find,
         installed::find,
         python::find,
+        variants::find,
     ] {
         find(&observed, &mut findings);
     }
@@ -219,6 +221,7 @@ pub fn judge(set: &SetFacts, options: &CheckOptions, compared: Vec<Finding>) -> 
     let mut of_whole = Findings::default();
     if let Some(published) = &set.published {
         published::find(set, published, &mut of_whole);
+        variants::find_published(set, published, &mut of_whole);
     }
     if let Some(destination) = &options.destination {
         destination::find(set, destination, &mut of_whole);

@@ -162,6 +162,10 @@ fn requirements(place: PackagePath<'_>, metadata: &Metadata, findings: &mut Find
             findings.at(rule::DAMAGED_FOREIGN_PACKAGE, place, fact);
             continue;
         };
+        // RW129 and RW130 say that most installers cannot read it.
+        if requirement.marker.names_variants() {
+            continue;
+        }
         if let Err(error) = requirement.ensure_exact() {
             let fact = format!("the requirement {line:?}: {error:#}");
             findings.at(rule::ODD_FOREIGN_PACKAGE, place, fact);

@@ -48,7 +48,7 @@ fn packages_that_cannot_be_indexed_are_named() {
     hint: pass the directory that `rocwheel build` wrote to
     error: failed to read `ROOT/not-a-wheel.whl`
       caused by: not the file name of a wheel: "not-a-wheel.whl"
-      caused by: five or six parts between hyphens expected, not 3
+      caused by: five to seven parts between hyphens expected, not 3
     error: failed to read `ROOT/rocm_sdk_core-1.0-py3-none-any.whl`
       caused by: failed to read METADATA
       caused by: not a wheel that can be read
