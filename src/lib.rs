@@ -9,16 +9,14 @@ pub use rocwheel_base::{
     version,
 };
 pub use rocwheel_elf::{self as elf, loader};
+pub use rocwheel_kpack as kpack;
+pub use rocwheel_store::{self as store, location};
 
 // File formats: bytes in, bytes out. These modules know nothing about runs or packages.
 pub mod archive;
-pub mod location;
 
 // Wheels: read, packed and edited (uses archive and elf).
 pub mod wheel;
-
-// Device code: bundles, archives, and the host files that it leaves (uses elf).
-pub mod kpack;
 
 // Messages to the terminal and to GitHub's log.
 pub mod console;
@@ -40,7 +38,6 @@ pub mod index;
 
 // Services: GitHub's API, and the stores that have files.
 pub mod github;
-pub mod store;
 
 // The three ends of a build: the artifacts of a run are downloaded, packages are planned and made, and
 // sets in a directory or a bucket are read, indexed and published.

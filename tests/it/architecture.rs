@@ -196,7 +196,7 @@ fn a_house_with_allowed_paths_has_no_violations() {
         ),
         ("src/artifact/tree.rs", "use fs_err as fs; fn f() { fs::read(x) }"),
         ("src/parallel/crew.rs", "use std::thread; fn f() { thread::scope(|s| ()) }"),
-        ("src/store/local/listing.rs", "use fs_err::File;"),
+        ("src/local/listing.rs", "use fs_err::File;"),
         ("src/console/mod.rs", "#[cfg(test)] pub(crate) mod captured; fn f() { println!() }"),
         ("src/console/captured.rs", "use fs_err::File;"),
         (
@@ -214,9 +214,9 @@ fn few_reach_out_of_the_process() {
     insta::assert_snapshot!(planted(&[
         ("src/elf/disk.rs", "use fs_err as fs;\nuse std::{fs, io};"),
         ("src/artifact/name.rs", "fn f() { fs_err::read(\"x\") }"),
-        ("src/store/s3.rs", "use std::fs::File;\nfn f() { File::open(\"x\") }"),
+        ("src/s3.rs", "use std::fs::File;\nfn f() { File::open(\"x\") }"),
         ("src/console/x.rs", "fn f() { OpenOptions::new(); path.symlink_metadata() }"),
-        ("src/store/local.rs", "use aws_sdk_s3::Client;\nuse tokio::{io, net};"),
+        ("src/local.rs", "use aws_sdk_s3::Client;\nuse tokio::{io, net};"),
         ("src/glob.rs", "use std::net::{Ipv4Addr, TcpStream};"),
         ("src/commands/fetch.rs", "use reqwest;\n#[cfg(test)] mod tests { use std::net::TcpListener; }"),
         ("src/console/mod.rs", "fn f() { eprintln!() }"),
@@ -258,11 +258,11 @@ fn few_reach_out_of_the_process() {
     src/elf/disk.rs:3: touches the disk with `std::fs`
     src/glob.rs:2: touches the network with `TcpStream`
     src/glob.rs:2: touches the network with `std::net`
+    src/local.rs:2: touches the network with `aws_sdk_s3`
+    src/local.rs:3: touches the network with `tokio::net`
     src/package/plan.rs:2: starts threads with `rayon`
     src/package/plan.rs:3: looks at the machine with `available_parallelism`
-    src/store/local.rs:2: touches the network with `aws_sdk_s3`
-    src/store/local.rs:3: touches the network with `tokio::net`
-    src/store/s3.rs:2: touches the disk with `std::fs`
-    src/store/s3.rs:3: touches the disk with `File::open`
+    src/s3.rs:2: touches the disk with `std::fs`
+    src/s3.rs:3: touches the disk with `File::open`
     ");
 }

@@ -20,7 +20,7 @@ pub(super) const MAY: [May; 8] = [
         how: r"\b(fs_err|std::fs|tokio::fs|fs::read|fs::write|File::open|File::create|File::options|OpenOptions::new|unix::fs|windows::fs|tempfile)\b|\.(try_exists|canonicalize|read_dir|read_link|symlink_metadata)\(",
         except: NEVER,
         who: "atomic io artifact/input spool artifact/output artifact/split artifact/tree \
-              artifact/unpack package/assemble package/split_tree fetch store/local \
+              artifact/unpack package/assemble package/split_tree fetch local \
               place framework/device_selector framework/read gpu install/act \
               install/environment install/installed_package install/into install/origin install/runtime install/site_packages deps/mirror deps/update \
               framework/split promote/frameworks promote/observe promote/write wheel/edit wheel/source commands",
@@ -38,7 +38,7 @@ pub(super) const MAY: [May; 8] = [
         what: "touches the network",
         how: r"\b(reqwest|aws_sdk_s3|aws_config|hyper|tokio::net|std::net|TcpStream|TcpListener|UdpSocket)\b",
         except: r"\bstd::net::(IpAddr|Ipv4Addr|Ipv6Addr)\b",
-        who: "store/s3 store/http github",
+        who: "s3 http github",
         tests_too: false,
     },
     May {
