@@ -1,8 +1,8 @@
 //! `rocwheel` turns the artifacts of a ROCm CI run into Python packages that pip can install.
 //!
-//! The modules are declared bottom-up, one paragraph per layer. **A module uses only the paragraphs
-//! above its own; siblings never use each other.** `tests/it/architecture.rs` enforces this rule,
-//! and which modules may access the disk, the network, the terminal, the environment and threads. `docs/architecture.md` describes the design.
+//! The modules are declared bottom-up: each uses what is declared above it. `tests/it/architecture.rs` says
+//! which of them may access the disk, the network, the terminal, the environment and threads, and
+//! `docs/architecture.md` describes the design.
 
 pub use rocwheel_base::{
     as_text, atomic, digest, error, glob, io, parallel, quantity, relpath, retry, spool, target,
@@ -11,12 +11,7 @@ pub use rocwheel_base::{
 pub use rocwheel_elf::{self as elf, loader};
 pub use rocwheel_kpack as kpack;
 pub use rocwheel_store::{self as store, location};
-
-// File formats: bytes in, bytes out. These modules know nothing about runs or packages.
-pub mod archive;
-
-// Wheels: read, packed and edited (uses archive and elf).
-pub mod wheel;
+pub use rocwheel_wheel::{self as wheel, tar as archive};
 
 // Messages to the terminal and to GitHub's log.
 pub mod console;

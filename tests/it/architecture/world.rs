@@ -23,7 +23,7 @@ pub(super) const MAY: [May; 8] = [
               artifact/unpack package/assemble package/split_tree fetch local \
               place framework/device_selector framework/read gpu install/act \
               install/environment install/installed_package install/into install/origin install/runtime install/site_packages deps/mirror deps/update \
-              framework/split promote/frameworks promote/observe promote/write wheel/edit wheel/source commands",
+              framework/split promote/frameworks promote/observe promote/write edit source commands",
         tests_too: true,
     },
     // `io::read_text` bounds what a file of somebody else can do.
