@@ -1,268 +1,83 @@
-//! Few modules reach out of the process: in the sources themselves, and in small ones that break each rule.
-
-mod world;
+//! Few modules reach out of the process. `docs/architecture.md` says which: its table is the rule, and the
+//! sources are compared with it in both directions.
 
 use crate::support::prelude::*;
 
-const ASK: &str = "take the value as an argument, or see who may in architecture/world.rs";
-
-/// One source file.
-struct Source<'a> {
-    file: &'a str,
-    /// `place/sync` for `src/place/sync.rs`, `tables` for `crates/elf/src/tables.rs`.
-    module: &'a str,
-    /// Without comments and literals. A tree of a `use` is one path for each of its branches.
-    code: String,
-    /// The same without what is compiled for tests only.
-    shipped: String,
-}
-
-#[test]
-fn the_sources_reach_out_where_they_may() {
-    let mut files = BTreeMap::new();
-    let crates = fs_err::read_dir("crates").unwrap().map(|it| it.unwrap().path().join("src"));
-    let places = crates.filter(|it| !it.starts_with("crates/test-files"));
-    let places = places.chain([PathBuf::from("src")]);
-    for entry in places.flat_map(walkdir::WalkDir::new) {
-        let path = entry.unwrap().into_path();
-        if path.extension().is_some_and(|it| it == "rs") {
-            let text = fs_err::read_to_string(&path).unwrap();
-            files.insert(path.into_os_string().into_string().unwrap(), text);
-        }
-    }
-    assert!(files.len() > 20, "{} sources were found", files.len());
-    let found = violations(&files);
-    assert_eq!(found, "", "the rules of docs/architecture.md are broken");
-}
-
-/// What is wrong, in the order of the files.
-fn violations(files: &BTreeMap<String, String>) -> String {
-    let sources: Vec<Source> = files.iter().map(|(file, text)| read(file, text)).collect();
-    let mut found = world(&sources);
-    found.sort();
-    found.dedup();
-    found.concat()
-}
-
-impl Source<'_> {
-    fn violation(&self, line: usize, what: &str, advice: &str) -> String {
-        format!("{}:{line}: {what}\n    {advice}\n", self.file)
-    }
-}
-
-fn read<'a>(file: &'a str, text: &'a str) -> Source<'a> {
-    static TEXT: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(
-            r#"(?xs) //[^\n]* | /\*.*?\*/ | b?r\#\#".*?"\#\# | b?r\#".*?"\# | \bb?r".*?"
-            | b?"(?:[^"\\]|\\.)*" | b?'(?:[^'\\]|\\[^']+|\\')'"#,
-        )
-        .unwrap()
-    });
-    static USE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\buse\s+([^;()]+);").unwrap());
-    let place = file.strip_prefix("crates/").and_then(|it| it.split_once('/'));
-    let module = place.map_or(file, |(_, file)| file);
-    let module = module.trim_start_matches("src/").trim_end_matches(".rs");
-    let ends = ["/mod", "lib", "main"];
-    let room = ends.iter().find_map(|end| module.strip_suffix(end));
-    let module = room.unwrap_or(module);
-    let lines = |text: &str| "\n".repeat(text.matches('\n').count());
-    let code = TEXT.replace_all(text, |it: &regex::Captures| lines(&it[0]));
-    let code = USE.replace_all(&code, |it: &regex::Captures| {
-        let mut paths = String::new();
-        expand("", &it[1], &mut paths);
-        paths + &lines(&it[0])
-    });
-    let code = code.into_owned();
-    Source { file, module, shipped: without_tests(&code), code }
-}
-
-/// Writes each path of a tree of a `use`: `a::{b, c::d}` is `a::b` and `a::c::d`.
-fn expand(before: &str, tree: &str, paths: &mut String) {
-    let tree = tree.trim();
-    let Some((path, branches)) = tree.split_once('{') else {
-        paths.extend(["use ", before, tree, ";"]);
-        return;
-    };
-    let branches = &branches[..branches.rfind('}').unwrap()];
-    let (mut depth, mut start) = (0, 0);
-    for (at, character) in branches.char_indices().chain([(branches.len(), ',')]) {
-        match character {
-            '{' => depth += 1,
-            '}' => depth -= 1,
-            ',' if depth == 0 => {
-                if !branches[start..at].trim().is_empty() {
-                    expand(&format!("{before}{path}"), &branches[start..at], paths);
-                }
-                start = at + 1;
-            }
-            _ => {}
-        }
-    }
-}
-
-/// Blanks the items that are compiled for tests only.
-fn without_tests(code: &str) -> String {
-    static TEST: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(r"#\[cfg\((?:test|all\(test\b[^\]]*)\)\]").unwrap());
-    let (mut shipped, mut rest) = (String::new(), code);
-    while let Some(found) = TEST.find(rest) {
-        shipped += &rest[..found.start()];
-        let mut depth = 0;
-        let item = rest[found.end()..].char_indices().find(|(_, it)| {
-            match it {
-                '{' | '(' | '[' => depth += 1,
-                '}' | ')' | ']' => depth -= 1,
-                _ => {}
-            }
-            depth == 0 && matches!(it, '}' | ';')
-        });
-        let end = found.end() + item.unwrap().0 + 1;
-        shipped += &"\n".repeat(rest[found.start()..end].matches('\n').count());
-        rest = &rest[end..];
-    }
-    shipped + rest
-}
-
-/// Each match of a pattern, with its line.
-fn matches<'a>(code: &'a str, pattern: &Regex) -> Vec<(usize, regex::Captures<'a>)> {
-    let line = |at: usize| code[..at].matches('\n').count() + 1;
-    let found = pattern.captures_iter(code);
-    let lines = found.map(|it| (line(it.get(0).unwrap().start()), it));
-    lines.collect()
-}
-
-/// Few may reach out of the process.
-fn world(files: &[Source]) -> Vec<String> {
-    let declared = Regex::new(r"\bmod (\w+);").unwrap();
-    let is_in = |module: &str, place: &str| format!("{module}/").starts_with(&format!("{place}/"));
-    // Modules in files of their own that are compiled for tests only.
-    let modules = |file: &Source, code: &str| -> Vec<String> {
-        let names = declared.captures_iter(code);
-        let modules = names.map(|it| format!("{}/{}", file.module, &it[1]));
-        modules.collect()
-    };
-    let tests = files.iter().flat_map(|file| {
-        let shipped = modules(file, &file.shipped);
-        let all = modules(file, &file.code).into_iter();
-        all.filter(move |it| !shipped.contains(it))
-    });
-    let tests: Vec<String> = tests.collect();
-    let mut found = Vec::new();
-    for may in world::MAY {
-        let how = Regex::new(&format!("(?m){}", may.how)).unwrap();
-        let except = Regex::new(may.except).unwrap();
-        for file in files {
-            let is_test = tests.iter().any(|test| is_in(file.module, test));
-            let is_excused = may.who.split(' ').any(|who| is_in(file.module, who));
-            if is_excused || is_test && may.tests_too {
-                continue;
-            }
-            let whole = [&file.code, &file.shipped];
-            let code = whole[usize::from(may.tests_too)];
-            let code = except.replace_all(code, "");
-            for (line, way) in matches(&code, &how) {
-                let way = way[0].trim_matches(|it: char| !it.is_alphanumeric() && it != '_');
-                found.push(file.violation(line, &format!("{} with `{way}`", may.what), ASK));
-            }
-        }
-    }
-    found
-}
-
-/// What is wrong in a small house once these files stand in it.
-fn planted(files: &[(&str, &str)]) -> String {
-    let mut house = BTreeMap::new();
-    for (file, text) in files {
-        house.insert((*file).to_owned(), format!("//! Planted.\n{text}"));
-    }
-    let found = violations(&house);
-    let found = found.lines().filter(|line| !line.starts_with("    "));
-    found.collect::<Vec<_>>().join("\n")
-}
+/// A row of the table by how it begins, and what it looks like in a source.
+const WAYS: [(&str, &str); 8] = [
+    ("touch the disk", r"\b(fs_err|std::fs|tokio::fs|tempfile)\b"),
+    ("read a text file whole", r#"\bread_to_string\([\w"]"#),
+    (
+        "touch the network",
+        r"\b(reqwest|aws_sdk_s3|aws_config|octocrab|hyper)\b|\bTcp(Stream|Listener)\b",
+    ),
+    ("print", r"\bio::(stdout|stderr)\b|(^|[^.:\w])(stdout|stderr)\(|\be?print(ln)?!\("),
+    ("read the environment", r"\benv::(var|var_os|vars|vars_os|args|args_os|current_dir)\b"),
+    ("start threads", r"\bthread::(spawn|scope|Builder)\b"),
+    ("ask how many processors", r"\b(available_parallelism|IsTerminal)\b"),
+    ("start or end a process", r"\bprocess::(\{[^}]*)?\b(Command|exit|abort)\b"),
+];
 
 #[test]
-fn a_house_with_allowed_paths_has_no_violations() {
-    let found = planted(&[
-        ("src/main.rs", "fn main() { rocwheel::commands::main() }"),
-        ("src/error.rs", "pub struct Error;"),
-        ("src/elf/mod.rs", "mod plan; mod read; pub use self::read::Facts;"),
-        ("src/elf/read.rs", "use crate::error::Error; pub struct Facts;"),
-        (
-            "src/elf/plan.rs",
-            "use super::{Facts, read::open}; use crate::{error::{self, Error}, glob as pattern};
-             // use crate::package::x; println!(\"x\")
-             const WORDS: &str = \"std::fs::read crate::commands\";
-             #[cfg(test)] mod tests { use super::*; fn f() { std::env::var(\"X\"); fs_err::read(x) } }",
-        ),
-        ("src/artifact/tree.rs", "use fs_err as fs; fn f() { fs::read(x) }"),
-        ("src/parallel/crew.rs", "use std::thread; fn f() { thread::scope(|s| ()) }"),
-        ("src/local/listing.rs", "use fs_err::File;"),
-        ("src/console/mod.rs", "#[cfg(test)] pub(crate) mod captured; fn f() { println!() }"),
-        ("src/console/captured.rs", "use fs_err::File;"),
-        (
-            "src/commands/args.rs",
-            "use std::env; use crate::{console::Console, package::{plan, build}};
-             fn f() { std::thread::available_parallelism(); command.stdout(x); }
-             #[arg(env = \"X\")] const X: &str = env!(\"X\");",
-        ),
-    ]);
-    assert_eq!(found, "");
+fn few_modules_reach_out_of_the_process_and_the_page_names_them() {
+    let sources = sources();
+    assert!(sources.len() > 200, "{} sources", sources.len());
+    let page = fs_err::read_to_string("docs/architecture.md").unwrap();
+    let mut wrong = Vec::new();
+    for (row, way) in WAYS {
+        let way = Regex::new(&format!("(?m){way}")).unwrap();
+        let named = modules_of_row(&page, row);
+        let is_in =
+            |module: &str, place: &String| format!("{module}/").starts_with(&format!("{place}/"));
+        let reach = sources.iter().filter(|(_, code)| way.is_match(code));
+        let reach: Vec<&str> = reach.map(|(module, _)| module.as_str()).collect();
+        for module in reach.iter().filter(|module| !named.iter().any(|place| is_in(module, place)))
+        {
+            wrong.push(format!(
+                "`{module}` may not {row}: take the value as an argument, or add it to the page"
+            ));
+        }
+        for place in named.iter().filter(|place| !reach.iter().any(|module| is_in(module, place))) {
+            wrong.push(format!("`{place}` does not {row} any more: take it off the page"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-#[test]
-fn few_reach_out_of_the_process() {
-    insta::assert_snapshot!(planted(&[
-        ("src/elf/disk.rs", "use fs_err as fs;\nuse std::{fs, io};"),
-        ("src/artifact/name.rs", "fn f() { fs_err::read(\"x\") }"),
-        ("src/s3.rs", "use std::fs::File;\nfn f() { File::open(\"x\") }"),
-        ("src/console/x.rs", "fn f() { OpenOptions::new(); path.symlink_metadata() }"),
-        ("src/local.rs", "use aws_sdk_s3::Client;\nuse tokio::{io, net};"),
-        ("src/glob.rs", "use std::net::{Ipv4Addr, TcpStream};"),
-        ("src/commands/fetch.rs", "use reqwest;\n#[cfg(test)] mod tests { use std::net::TcpListener; }"),
-        ("src/console/mod.rs", "fn f() { eprintln!() }"),
-        (
-            "src/commands/build.rs",
-            "fn f() { println!(\"x\"); print!(\"y\"); io::stdout().lock() }
-             use std::{env, sync::Arc, thread};\nfn f() { env::var(\"X\"); thread::spawn(g) }
-             use std::process::{Command, ExitCode};\nuse clap::Command;",
-        ),
-        (
-            "src/elf/a.rs",
-            "use std::io::{stderr};\nfn f() { dbg!(stderr()); x != y }
-             fn f() { std::env::current_dir(); std::env::consts::OS; std::process::exit(1) }
-             use std::io::IsTerminal;\nfn f() { std::thread::sleep(x) }",
-        ),
-        ("src/parallel/pipeline.rs", "use std::thread;"),
-        ("src/package/plan.rs", "use rayon::prelude::*;\nfn f() { std::thread::available_parallelism() }"),
-    ]), @"
-    src/artifact/name.rs:2: touches the disk with `fs_err`
-    src/commands/build.rs:2: prints with `io::stdout`
-    src/commands/build.rs:2: prints with `print`
-    src/commands/build.rs:2: prints with `println`
-    src/commands/build.rs:3: reads the environment with `std::env`
-    src/commands/build.rs:3: starts threads with `std::thread`
-    src/commands/build.rs:4: reads the environment with `env::var`
-    src/commands/build.rs:4: starts threads with `thread::spawn`
-    src/commands/build.rs:5: starts or ends a process with `process::Command`
-    src/commands/fetch.rs:2: touches the network with `reqwest`
-    src/commands/fetch.rs:3: touches the network with `TcpListener`
-    src/commands/fetch.rs:3: touches the network with `std::net`
-    src/console/x.rs:2: touches the disk with `OpenOptions::new`
-    src/console/x.rs:2: touches the disk with `symlink_metadata`
-    src/elf/a.rs:2: prints with `io::stderr`
-    src/elf/a.rs:3: prints with `dbg`
-    src/elf/a.rs:4: reads the environment with `std::env`
-    src/elf/a.rs:4: starts or ends a process with `process::exit`
-    src/elf/a.rs:5: looks at the machine with `IsTerminal`
-    src/elf/disk.rs:2: touches the disk with `fs_err`
-    src/elf/disk.rs:3: touches the disk with `std::fs`
-    src/glob.rs:2: touches the network with `TcpStream`
-    src/glob.rs:2: touches the network with `std::net`
-    src/local.rs:2: touches the network with `aws_sdk_s3`
-    src/local.rs:3: touches the network with `tokio::net`
-    src/package/plan.rs:2: starts threads with `rayon`
-    src/package/plan.rs:3: looks at the machine with `available_parallelism`
-    src/s3.rs:2: touches the disk with `std::fs`
-    src/s3.rs:3: touches the disk with `File::open`
-    ");
+/// The code of each module as it ships, without comments and tests: `place/sync` is `src/place/sync.rs`, and
+/// `store/s3/get` is `crates/store/src/s3/get.rs`.
+fn sources() -> BTreeMap<String, String> {
+    let comment = Regex::new(r"//[^\n]*").unwrap();
+    // The last item of a file.
+    let tests = Regex::new(r"#\[cfg\((all\()?test\b[^\n]*\n(#\[[^\n]*\n)*mod \w+ \{").unwrap();
+    let mut sources = BTreeMap::new();
+    for entry in ["src", "crates"].into_iter().flat_map(walkdir::WalkDir::new) {
+        let path = entry.unwrap().into_path().into_os_string().into_string().unwrap();
+        let is_for_tests = ["/tests", "/examples/", "crates/test-", "/captured.rs"];
+        if !path.ends_with(".rs") || is_for_tests.iter().any(|part| path.contains(part)) {
+            continue;
+        }
+        let module = path.trim_start_matches("crates/").trim_start_matches("src/");
+        let module = module.replace("/src/", "/").replace("/mod.rs", "").replace(".rs", "");
+        let text = fs_err::read_to_string(&path).unwrap();
+        let shipped = &text[..tests.find(&text).map_or(text.len(), |tests| tests.start())];
+        sources.insert(module, comment.replace_all(shipped, "").into_owned());
+    }
+    sources
+}
+
+/// The modules that a row of the table names: `store` (`http` `s3`) are `store/http` and `store/s3`.
+fn modules_of_row(page: &str, begin: &str) -> Vec<String> {
+    let row =
+        page.lines().find_map(|line| line.strip_prefix(&format!("| {begin}"))?.split_once(" | "));
+    let (_, cell) = row.unwrap_or_else(|| panic!("the page has no row `{begin}`"));
+    let entry = Regex::new(r"`([\w/]+)`(?: \(((?:`[\w/]+` ?)+)\))?").unwrap();
+    let modules = entry.captures_iter(cell).flat_map(|entry| match entry.get(2) {
+        None => vec![entry[1].to_owned()],
+        Some(parts) => {
+            let parts = parts.as_str().split_whitespace();
+            parts.map(|part| format!("{}/{}", &entry[1], part.trim_matches('`'))).collect()
+        }
+    });
+    modules.collect()
 }

@@ -1,7 +1,11 @@
 //! Tar archives, valid and hostile, built byte by byte, and compressed as CI does.
 
-use std::io::{self, Read, Write};
+use std::{
+    collections::BTreeMap,
+    io::{self, Read, Write},
+};
 
+use proptest::{collection::btree_map, strategy::Strategy};
 use tar::{EntryType, Header};
 use xz2::write::XzEncoder;
 use zstd::stream::write::Encoder as ZstdEncoder;
@@ -26,6 +30,12 @@ pub fn compress(extension: &str, mut tar: impl Read, out: impl Write) -> io::Res
         }
         other => panic!("CI has no archives with the extension {other}"),
     }
+}
+
+/// Files that an archive may have, each with its size: names that fit into one field of a header, into two, or
+/// into none.
+pub fn files_and_sizes() -> impl Strategy<Value = BTreeMap<String, u64>> {
+    btree_map("[a-zé]{1,60}(/[a-z ]{1,70}){0,2}", 0_u64..2_000, 0..8)
 }
 
 /// Builds an archive without any checks.

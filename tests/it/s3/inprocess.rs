@@ -1,20 +1,12 @@
 //! A second server, of another make and in this process: `s3s`, which keeps objects in a directory,
 //! and lets two writers of one key at one time write into each other's bytes.
 
-use std::net::Ipv4Addr;
-
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo},
-    server::conn::auto::Builder,
-};
 use rocwheel::{
     error::{Stop, render},
     location::Bucket,
     store::{Depth, Store as _, StoreFailureKind, s3::Signing},
 };
-use s3s::{auth::SimpleAuth, service::S3ServiceBuilder};
-use s3s_fs::FileSystem;
-use tokio::{net::TcpListener, runtime::Runtime};
+use rocwheel_test_servers::S3Server;
 
 use super::{
     failure,
@@ -24,38 +16,22 @@ use super::{
 use crate::store::{Pages, contract_in_turn};
 use crate::support::prelude::*;
 
-/// It ends when it is dropped.
+/// The server with one bucket. It ends when it is dropped.
 pub(crate) struct InProcess {
     pub(crate) port: u16,
     pub(crate) bucket: Bucket,
-    _runtime: Runtime,
-    directory: TempDir,
+    server: S3Server,
 }
 
 impl InProcess {
     pub(crate) fn start() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        fs_err::create_dir(directory.path().join("bucket")).unwrap();
-        let mut service = S3ServiceBuilder::new(FileSystem::new(directory.path()).unwrap());
-        service.set_auth(SimpleAuth::from_single(ID, SECRET));
-        let service = service.build();
-        let runtime = Runtime::new().unwrap();
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-        let listener = runtime.block_on(listener).unwrap();
-        let port = listener.local_addr().unwrap().port();
-        runtime.spawn(async move {
-            while let Ok((socket, _)) = listener.accept().await {
-                let http = Builder::new(TokioExecutor::new());
-                let connection = http.serve_connection(TokioIo::new(socket), service.clone());
-                tokio::spawn(connection.into_owned());
-            }
-        });
-        Self { port, bucket: "bucket".parse().unwrap(), _runtime: runtime, directory }
+        let server = S3Server::start(ID, SECRET);
+        Self { port: server.port(), bucket: "bucket".parse().unwrap(), server }
     }
 
     /// The directory of another bucket, which need not be there.
     pub(crate) fn bucket_named(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
+        self.server.bucket(name)
     }
 
     /// A proxy that takes the pages of directories for missing: to this server, a key that ends in `/` is a
@@ -69,7 +45,7 @@ impl InProcess {
 
     /// Where the objects are files. What is written there has no checksum in any answer.
     pub(crate) fn objects(&self) -> PathBuf {
-        self.directory.path().join(self.bucket.as_str())
+        self.server.bucket(self.bucket.as_str())
     }
 }
 

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::tar::TarPlan;
 use rocwheel_base::error::render;
-use rocwheel_test_files::tars::Craft;
+use rocwheel_test_files::tars::{Craft, files_and_sizes};
 
 const MAX: u64 = 1 << 30;
 
@@ -299,7 +299,7 @@ fn a_tar_beyond_its_limit_is_refused_at_the_member_that_goes_there() {
 proptest! {
     #[test]
     fn what_is_written_is_read(
-        files in prop::collection::btree_map("[a-zé]{1,60}(/[a-z ]{1,70}){0,2}", 0_u64..2_000, 0..8),
+        files in files_and_sizes(),
     ) {
         let entries: Vec<TarEntry> = files.iter().map(|(name, &len)| TarEntry {
             path: name.parse().unwrap(),

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use rocwheel_base::error::anyhow;
+use rocwheel_test_files::tars::files_and_sizes;
 
 fn path(text: &str) -> RelPath {
     text.parse().unwrap()
@@ -172,7 +173,7 @@ fn a_record_counts_its_own_digits() {
 proptest! {
     #[test]
     fn any_plan_is_as_long_as_announced_and_reads_back(
-        files in prop::collection::btree_map("[a-zé]{1,60}(/[a-z ]{1,70}){0,2}", 0_u64..2_000, 0..8),
+        files in files_and_sizes(),
         most in 1_usize..700,
     ) {
         let files: BTreeMap<String, u64> = files;
