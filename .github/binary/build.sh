@@ -66,7 +66,7 @@ done
 # without what reads symbols of a stack, which a stripped program does not have. Cargo calls both unstable;
 # the exact version is known, so they are not going to change.
 export RUSTC_BOOTSTRAP=1
-options=(--locked --profile dist --bin rocwheel --target "$target")
+options=(--locked --profile dist --package rocwheel --bin rocwheel --target "$target")
 options+=("-Zbuild-std=std,panic_abort" "-Zbuild-std-features=optimize_for_size")
 CARGO_ENCODED_RUSTFLAGS=$(IFS=$'\x1f' && printf '%s' "${flags[*]}")
 export CARGO_ENCODED_RUSTFLAGS

@@ -49,7 +49,7 @@ built() {
   command -v cargo >/dev/null || fail "\`build-from-source\` needs Rust: install it in an earlier step"
   local target="$RUNNER_TEMP/rocwheel"
   cd "$here/../.."
-  AWS_LC_SYS_PREBUILT_NASM=1 cargo build --locked --release --bin rocwheel \
+  AWS_LC_SYS_PREBUILT_NASM=1 cargo build --locked --release --package rocwheel --bin rocwheel \
     --target-dir "$target" >&2 ||
     fail "rocwheel could not be built from its source"
   printf '%s\n' "$target/release/rocwheel$suffix"

@@ -8,9 +8,11 @@
 #![expect(clippy::missing_panics_doc, reason = "a test that cannot go on has failed")]
 #![expect(clippy::return_self_not_must_use, reason = "the files are described by chains of calls")]
 
+#[cfg(feature = "bundles")]
 pub mod bundles;
 pub mod contents;
 pub mod linker;
 pub mod stored;
+#[cfg(feature = "tars")]
 pub mod tars;
 pub mod windows;
