@@ -45,7 +45,7 @@ impl Report {
     pub fn new(packages: PackageCounts, findings: Vec<Finding>, coverage: Coverage) -> Self {
         let count = |severity| {
             let of_severity = findings.iter().filter(|it| it.rule.severity == severity);
-            of_severity.map(Finding::count).sum()
+            Finding::total(of_severity)
         };
         Self {
             schema: SCHEMA.to_owned(),
@@ -85,7 +85,7 @@ impl Report {
             .into_values()
             .filter_map(|findings| Some((findings.first()?.rule, findings)))
             .sorted_by_key(|(rule, findings)| {
-                (Reverse((rule.severity, Finding::total(findings))), rule.id)
+                (Reverse((rule.severity, Finding::total(findings.iter().copied()))), rule.id)
             })
             .collect()
     }
@@ -93,7 +93,7 @@ impl Report {
     /// The number of findings of at least this severity.
     pub fn count_from(&self, least: Severity) -> usize {
         let severe = self.findings.iter().filter(|finding| finding.rule.severity >= least);
-        severe.map(Finding::count).sum()
+        Finding::total(severe)
     }
 }
 
@@ -141,7 +141,7 @@ fn annotation(rule: &Rule, findings: &[&Finding]) -> Annotation {
             finding.file.iter().chain(&finding.member).chain([&finding.text()]).join(": ")
         })
         .collect();
-    let unshown = Finding::total(findings).saturating_sub(MOST_FINDINGS);
+    let unshown = Finding::total(findings.iter().copied()).saturating_sub(MOST_FINDINGS);
     if unshown > 0 {
         lines.push(format!("and {unshown} more in the log"));
     }

@@ -335,22 +335,25 @@ pub(super) struct Findings {
 #[derive(Debug)]
 struct RuleCount {
     rule: &'static Rule,
-    count: usize,
+    kept: usize,
+    /// How many more there are.
+    counted: usize,
 }
 
 impl Findings {
     fn push(&mut self, finding: Finding) {
         let file = finding.file.as_deref().unwrap_or_default();
         let counts = self.counts.entry(finding.rule.id).or_default();
-        let count = if let Some(known) = counts.get_mut(file) {
-            known.count += 1;
-            known.count
-        } else {
-            counts.insert(file.to_owned(), RuleCount { rule: finding.rule, count: 1 });
-            1
-        };
-        if count <= MOST_KEPT {
+        if !counts.contains_key(file) {
+            counts.insert(file.to_owned(), RuleCount { rule: finding.rule, kept: 0, counted: 0 });
+        }
+        let Some(known) = counts.get_mut(file) else { return };
+        // A finding that stands for others was made by another collection, and is made again at the end.
+        if finding.counted.is_none() && known.kept < MOST_KEPT {
+            known.kept += 1;
             self.kept.push(finding);
+        } else {
+            known.counted = known.counted.saturating_add(finding.count());
         }
     }
 
@@ -406,8 +409,7 @@ impl Findings {
 
     pub(super) fn into_vec(self) -> Vec<Finding> {
         let mut findings = self.kept;
-        for (file, RuleCount { rule, count }) in self.counts.into_values().flatten() {
-            let more = count.saturating_sub(MOST_KEPT);
+        for (file, RuleCount { rule, counted: more, .. }) in self.counts.into_values().flatten() {
             if more > 0 {
                 let fact = format!("{more} more findings of this rule");
                 let finding = Finding { counted: Some(more), ..Finding::new(rule, fact) };
@@ -453,14 +455,14 @@ impl Finding {
         self.counted.unwrap_or(1)
     }
 
-    /// How many findings these stand for.
-    pub fn total(findings: &[&Self]) -> usize {
-        findings.iter().map(|finding| finding.count()).sum()
+    /// How many findings these stand for. The numbers may come from a document, and be false.
+    pub fn total<'a>(findings: impl IntoIterator<Item = &'a Self>) -> usize {
+        findings.into_iter().map(Self::count).fold(0, usize::saturating_add)
     }
 
     /// The fact, and the number of findings that were left out because they only follow from this one.
     pub fn text(&self) -> String {
-        match self.consequences.iter().unique_by(|it| it.order()).map(Self::count).sum() {
+        match Self::total(self.consequences.iter().unique_by(|it| it.order())) {
             0 => self.fact.clone(),
             count => format!("{}; left out {} caused by it", self.fact, many(count, "finding")),
         }
@@ -592,6 +594,26 @@ mod tests {
         insta::assert_snapshot!(error, @r#"no rule is called that: "RW999""#);
         let error = "RW".parse::<RulePattern>().unwrap_err();
         insta::assert_snapshot!(error, @r#"every rule begins like that; write `RW4` for a group of them: "RW""#);
+    }
+
+    #[test]
+    fn a_finding_that_stands_for_others_counts_for_them_in_another_collection() {
+        let of_many = |count: usize| {
+            let mut findings = Findings::default();
+            for _ in 0..count {
+                findings.of(BAD_PATH, "a.whl", "a path");
+            }
+            findings.into_vec()
+        };
+        let mut findings = Findings::default();
+        findings.extend(of_many(MOST_KEPT + 5));
+        findings.extend(of_many(7));
+        let all = findings.into_vec();
+        assert_eq!(Finding::total(&all), MOST_KEPT + 12);
+        assert_eq!(all.len(), MOST_KEPT + 1);
+        insta::assert_snapshot!(all.last().unwrap(), @"error   RW105 bad-path: 12 more findings of this rule");
+        let many = Finding { counted: Some(usize::MAX), ..Finding::new(BAD_PATH, "a path") };
+        assert_eq!(Finding::total(&[many.clone(), many]), usize::MAX);
     }
 
     #[test]

@@ -44,8 +44,9 @@ pub(super) fn render_findings(report: &Report, limit: usize) -> String {
         return String::new();
     }
     let head = "| | Rule | Findings | Fix |\n| :--- | :--- | ---: | :--- |\n";
-    let mut table =
-        rules.iter().map(|(rule, findings)| render_rule(rule, Finding::total(findings)));
+    let mut table = rules
+        .iter()
+        .map(|(rule, findings)| render_rule(rule, Finding::total(findings.iter().copied())));
     markdown += head;
     let mut omitted = push_rows(&mut markdown, table.by_ref().take(MOST_SHOWN), limit / 3);
     markdown += "\n";
@@ -76,7 +77,7 @@ pub(super) fn render_first(report: &Report) -> String {
         let Some(first) = findings.first() else {
             continue;
         };
-        let more = match Finding::total(findings) - first.count() {
+        let more = match Finding::total(findings.iter().copied()) - first.count() {
             0 => String::new(),
             more => format!(", and {} more", count(more)),
         };
@@ -138,7 +139,10 @@ fn render_block(rule: &Rule, findings: &[&Finding]) -> String {
     for finding in counted.into_iter().take(MOST_FACTS) {
         let _ = writeln!(body, "| {} | {} |", message(&finding.text()), place(finding));
     }
-    folded(&format!("{}: {}", rule_title(rule), count(Finding::total(findings))), &body)
+    folded(
+        &format!("{}: {}", rule_title(rule), count(Finding::total(findings.iter().copied()))),
+        &body,
+    )
 }
 
 fn place(finding: &Finding) -> String {

@@ -513,12 +513,16 @@ fn shown(report: &Report, most: usize) -> String {
         lines.extend(findings.map(|finding| format!("  {finding}")));
     }
     for (rule, findings) in rules.iter().filter(|(_, findings)| findings.len() > most) {
-        let more = Finding::total(findings).saturating_sub(most);
+        let more = Finding::total(findings.iter().copied()).saturating_sub(most);
         lines.push(format!("…and {more} more of {} (`--all`)", rule.id));
     }
     lines.extend((!rules.is_empty()).then(String::new));
     for (rule, findings) in &rules {
-        lines.push(format!("{:>6} {:<7} {rule}", Finding::total(findings), rule.severity));
+        lines.push(format!(
+            "{:>6} {:<7} {rule}",
+            Finding::total(findings.iter().copied()),
+            rule.severity
+        ));
         lines.push(format!("{:15}{}", "", rule.fix()));
     }
     lines.extend((!rules.is_empty()).then(String::new));
