@@ -334,10 +334,22 @@ pub(super) fn covers(set: &SetFacts, target: &Target) -> bool {
         let mut files = wheel.members.iter().filter(|member| is_device_file(&member.path));
         files.any(|member| may_be_for(&member.path, target))
     };
+    // What the contents of unread files would say is not judged, but the names of packages are known.
+    let may_have_code = || {
+        let device_wheels = set.device_wheels();
+        if device_wheels.is_empty() {
+            let mut wheels = set.wheels.iter();
+            !is_legacy(set) || wheels.any(|wheel| family_targets(wheel).contains(target))
+        } else {
+            // Its wheel may have code for this target too. `has_file` has looked for the target of the wheel itself.
+            target.packaged() != *target && device_wheels.contains_key(&target.packaged())
+        }
+    };
     let runnable = library_targets(target);
     let runs = |code: &CodeTarget| code.runs_with_xnack_off() && runnable.contains(&code.base());
     set.device_targets().get(target).is_some_and(has_file)
         || fat_libraries(set).any(|library| library.code.keys().any(runs))
+        || (set.is_partly_read() && may_have_code())
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    fmt,
     sync::Arc,
 };
 
@@ -20,6 +21,7 @@ use crate::{
     kpack::{CodeTarget, archive::KpackArchive, host::WrapperReference},
     place::{KnownPackage, KnownPackages, PublishedFacts},
     policy::{DistNames, dist_info},
+    quantity::size,
     target::Target,
     wheel::{Metadata, PackageFilename, dist_info::WheelFacts},
 };
@@ -29,6 +31,8 @@ use crate::{
 pub struct SetFacts {
     pub wheels: Vec<Arc<WheelFile>>,
     pub sdists: Vec<Arc<SdistFile>>,
+    /// How much of the packages was read. `None` for packages on this disk that were read to their ends.
+    pub read_amount: Option<ReadAmount>,
     /// The facts from the pages, if the set has any.
     pub published: Option<Arc<PublishedFacts>>,
     /// Artifacts of the build that no package of the set takes, for no known reason.
@@ -36,6 +40,32 @@ pub struct SetFacts {
     /// The packages on this disk that were read from end to end, for a command that indexes or publishes
     /// them afterwards.
     pub read: KnownPackages,
+}
+
+/// How much of the packages of a set was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct ReadAmount {
+    /// The bytes of packages that were read. A byte that was read twice counts once.
+    pub bytes: u64,
+    /// The bytes that the packages have.
+    pub of_bytes: u64,
+    /// The files of our packages whose contents were not read.
+    pub unread_files: usize,
+}
+
+impl ReadAmount {
+    /// Whether there are files that nothing is known of but their paths, lengths and modes.
+    pub fn is_partial(&self) -> bool {
+        self.unread_files > 0
+    }
+}
+
+/// `read 1.20 MiB of 2.40 GiB`
+impl fmt::Display for ReadAmount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "read {} of {}", size(self.bytes), size(self.of_bytes))
+    }
 }
 
 /// What wheels and sdists have in common.
@@ -110,6 +140,8 @@ pub struct ContentFacts {
     /// `None` if no step hashed the file by itself: a development file of a set that was just built, an
     /// installed file, or a member that was not read, in a wheel of another project in a store.
     pub sha256: Option<Sha256>,
+    /// Whether no byte of it was read, so that only its length is known.
+    pub is_unread: bool,
     /// The bytes, if rules need them.
     pub kept: Option<Vec<u8>>,
     pub elf: Option<Elf>,
@@ -283,6 +315,11 @@ impl WheelFile {
         self.members.iter().filter_map(|member| Some((member, member.content.as_ref().ok()?)))
     }
 
+    /// The members whose contents were not read.
+    pub fn unread_members(&self) -> impl Iterator<Item = &MemberFacts> {
+        self.contents().filter(|(_, content)| content.is_unread).map(|(member, _)| member)
+    }
+
     /// The files without a defect: its members, and its development files.
     pub fn files(&self) -> impl Iterator<Item = (&str, &ContentFacts)> {
         let members = self.contents().map(|(member, content)| (&*member.path, content));
@@ -430,6 +467,12 @@ impl SetFacts {
                 Some((path.clone(), known))
             })
             .collect()
+    }
+
+    /// Whether the contents of some files of our packages were not read. Then nothing is known of the device code
+    /// in them.
+    pub fn is_partly_read(&self) -> bool {
+        self.read_amount.is_some_and(|amount| amount.is_partial())
     }
 
     /// All wheels, then all sdists.

@@ -19,7 +19,7 @@ pub use coverage::Coverage;
 pub use facts::SetFacts;
 pub use observe::facts_of_built;
 pub use path_facts::is_library;
-pub use read::facts_of;
+pub use read::{facts_of, facts_without_contents};
 pub use remembered::VerdictMemory;
 pub use report::{Report, annotations, level};
 pub use rule::{Finding, RULES, Rule, RulePattern, RuleSelection, Severity};

@@ -16,7 +16,7 @@ use itertools::Itertools as _;
 use crate::{
     check::{
         SetFacts,
-        facts::UnreadPackage,
+        facts::{ReadAmount, UnreadPackage},
         observe::{Outline, PackageReader, Portion, ReadWatch, read_sdist},
     },
     console::World,
@@ -25,6 +25,7 @@ use crate::{
     io::FileIdentity,
     parallel,
     place::{self, PlaceDepth, SetPlace, StoredPackage},
+    quantity::sum,
 };
 
 impl PackageReader for StoredPackage {
@@ -44,6 +45,35 @@ pub fn facts_of(
     jobs: NonZeroUsize,
     world: &World,
 ) -> Result<SetFacts> {
+    read_facts(place, look, ReadDepth::Whole, jobs, world)
+}
+
+/// The same, but in the wheels only what describes them is read: the directory of each archive, its metadata and
+/// the Python of our packages. The facts say of each other file that it is unread. No command that publishes or
+/// installs may rely on them.
+pub fn facts_without_contents(
+    place: &SetPlace,
+    look: PlaceDepth,
+    jobs: NonZeroUsize,
+    world: &World,
+) -> Result<SetFacts> {
+    read_facts(place, look, ReadDepth::Descriptions, jobs, world)
+}
+
+/// How much of a wheel is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReadDepth {
+    Whole,
+    Descriptions,
+}
+
+fn read_facts(
+    place: &SetPlace,
+    look: PlaceDepth,
+    depth: ReadDepth,
+    jobs: NonZeroUsize,
+    world: &World,
+) -> Result<SetFacts> {
     let listed = place::find(place, look)?;
     if let Some(note) = listed.choice_note(place) {
         world.console.note(note);
@@ -51,6 +81,9 @@ pub fn facts_of(
     // Pages may have the digest of a wheel, so the wheel is hashed too. In a store, hashing beside the
     // portions would download each byte twice.
     let reading = match &listed.published {
+        _ if depth == ReadDepth::Descriptions && sends_ranges(&listed.packages, world)? => {
+            WheelReading::Descriptions
+        }
         None => WheelReading::Portions,
         Some(_) if place.local().is_some() => WheelReading::PortionsAndHash,
         Some(_) => WheelReading::OneStream,
@@ -58,6 +91,9 @@ pub fn facts_of(
     let unread = unread_packages(place, &listed.packages)?;
     let mut set = read_packages(place, &listed.packages, reading, jobs, world)?;
     set.read = set.known_packages(&unread);
+    if place.local().is_none() || reading == WheelReading::Descriptions {
+        set.read_amount = Some(read_amount(&listed.packages, &set));
+    }
     if let Some(published) = listed.published {
         set.unshipped.clone_from(&published.unshipped);
         set.published = Some(Arc::new(published));
@@ -65,9 +101,35 @@ pub fn facts_of(
     Ok(set)
 }
 
+/// Whether every server sends the ranges of files that are asked for. A server that always sends whole files would
+/// send each of them once for every range, so that reading parts would take longer than reading all.
+fn sends_ranges(packages: &[StoredPackage], world: &World) -> Result<bool> {
+    for package in place::one_of_each_store(packages) {
+        if !package.is_sent_in_ranges()? {
+            let server = package.store();
+            world
+                .console
+                .note(format!("`{server}` sends whole files only, so they are read to their ends"));
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn read_amount(packages: &[StoredPackage], set: &SetFacts) -> ReadAmount {
+    let our_wheels = set.wheels.iter().filter(|wheel| wheel.package.is_ours());
+    ReadAmount {
+        bytes: sum(packages.iter().map(|package| package.bytes_read().min(package.size))),
+        of_bytes: sum(packages.iter().map(|package| package.size)),
+        unread_files: our_wheels.map(|wheel| wheel.unread_members().count()).sum(),
+    }
+}
+
 /// How the wheels of a place are read.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WheelReading {
+    /// Only what describes them.
+    Descriptions,
     /// In portions, by several threads. Only the members are hashed.
     Portions,
     /// In portions, and once more to hash the whole wheel.
@@ -111,7 +173,7 @@ fn read_packages(
     jobs: NonZeroUsize,
     world: &World,
 ) -> Result<SetFacts> {
-    let total = packages.iter().map(|it| it.size).sum::<u64>();
+    let total = sum(packages.iter().map(|it| it.size));
     let progress = world.console.progress("Checking", place.to_string(), total);
     let watch =
         &ReadWatch { stop: &world.stop, binaries: None, progress: &|bytes| progress.inc(bytes) };
@@ -124,6 +186,7 @@ fn read_packages(
             outline.descriptions()
         } else {
             match reading {
+                WheelReading::Descriptions => outline.descriptions(),
                 WheelReading::Portions => outline.portions(false),
                 WheelReading::PortionsAndHash => outline.portions(true),
                 WheelReading::OneStream => vec![outline.whole()],

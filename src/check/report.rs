@@ -7,7 +7,10 @@ use itertools::Itertools as _;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    check::{AcceptedFinding, Coverage, Finding, Rule, Severity, facts::PackageCounts},
+    check::{
+        AcceptedFinding, Coverage, Finding, Rule, Severity,
+        facts::{PackageCounts, ReadAmount},
+    },
     console::{Annotation, AnnotationLevel},
     error::{Context as _, Hint as _, Result, ensure},
     index::counted,
@@ -28,6 +31,9 @@ pub struct Report {
     pub others: usize,
     pub errors: usize,
     pub warnings: usize,
+    /// How much of the packages of a published place was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read: Option<ReadAmount>,
     pub findings: Vec<Finding>,
     /// The number of findings of rules that the user skipped.
     #[serde(skip_serializing_if = "is_zero")]
@@ -54,6 +60,7 @@ impl Report {
             errors: count(Severity::Error),
             warnings: count(Severity::Warning),
             findings,
+            read: None,
             skipped: 0,
             accepted: Vec::new(),
             coverage,
@@ -75,6 +82,26 @@ impl Report {
     /// `7 packages and 3 of others`
     pub fn counted(&self) -> String {
         counted(self.packages, self.others)
+    }
+
+    /// `read 1.20 MiB of 2.40 GiB`, and what was not judged because it was not read.
+    pub fn reading(&self) -> Vec<String> {
+        let Some(amount) = self.read else {
+            return Vec::new();
+        };
+        let mut sentences = vec![amount.to_string()];
+        if amount.is_partial() {
+            let files = many(amount.unread_files, "file");
+            sentences.push(format!(
+                "contents of {files} were not read: digests, libraries and device code are not judged"
+            ));
+        }
+        sentences
+    }
+
+    /// Whether the contents of some files were not read, so that it says nothing about them.
+    pub fn is_partial(&self) -> bool {
+        self.read.is_some_and(|amount| amount.is_partial())
     }
 
     /// The findings by rule, sorted by severity, then by number of findings.
@@ -106,7 +133,9 @@ impl fmt::Display for Report {
             .map(|(count, noun)| many(count, noun))
             .collect();
         if parts.is_empty() {
-            parts.push("OK, no problems".to_owned());
+            let nothing =
+                if self.is_partial() { "no problems in what was read" } else { "OK, no problems" };
+            parts.push(nothing.to_owned());
         }
         if !self.accepted.is_empty() {
             parts.push(format!("{} accepted", self.accepted.len()));

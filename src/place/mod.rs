@@ -46,7 +46,7 @@ pub use self::{
     },
     read_packages::{KnownPackage, KnownPackages},
     set_place::{PackageDirectories, SetPlace},
-    stored_package::{SetFiles, StoredPackage},
+    stored_package::{SetFiles, StoredPackage, one_of_each_store},
     sync::{Existing, Plan},
     upload::{PublishedUpload, Upload, UploadOptions},
 };

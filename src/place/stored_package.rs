@@ -5,7 +5,10 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     io::{self, BufReader, Read, Seek},
     ops::Range,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -315,6 +318,8 @@ pub struct StoredPackage {
     pub size: u64,
     store: Arc<dyn Store>,
     key: Key,
+    /// How many bytes were read, by all streams.
+    bytes_read: AtomicU64,
     /// The first error of the store while reading. It is not a finding about the package, because
     /// another attempt may succeed.
     failure: Mutex<Option<Error>>,
@@ -322,7 +327,14 @@ pub struct StoredPackage {
 
 impl StoredPackage {
     pub(super) fn new(name: String, store: &Arc<dyn Store>, key: Key, size: u64) -> Self {
-        Self { name, size, store: Arc::clone(store), key, failure: Mutex::default() }
+        Self {
+            name,
+            size,
+            store: Arc::clone(store),
+            key,
+            bytes_read: AtomicU64::new(0),
+            failure: Mutex::default(),
+        }
     }
 
     /// Its path in the store.
@@ -349,6 +361,21 @@ impl StoredPackage {
 
     pub fn is_wheel(&self) -> bool {
         is_wheel(&self.name)
+    }
+
+    pub fn store(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    /// Whether its store sends a part of it if a part is asked for.
+    pub fn is_sent_in_ranges(&self) -> Result<bool> {
+        let answer = self.store.sends_ranges(&self.key);
+        answer.with_context(|| format!("failed to read `{}`", self.name))
+    }
+
+    /// How many bytes of it were read so far. A byte that was read twice counts twice.
+    pub fn bytes_read(&self) -> u64 {
+        self.bytes_read.load(Ordering::Relaxed)
     }
 
     /// The error of the store, if one occurred while reading. Call it after reading the package,
@@ -401,6 +428,12 @@ impl StoredPackage {
     }
 }
 
+/// One package of each store, and none that is empty.
+pub fn one_of_each_store(packages: &[StoredPackage]) -> impl Iterator<Item = &StoredPackage> {
+    let with_bytes = packages.iter().filter(|package| package.size > 0);
+    with_bytes.unique_by(|package| Arc::as_ptr(&package.store).cast::<()>())
+}
+
 struct PackageStream<'a> {
     reader: io::Take<Box<dyn Read + Send>>,
     package: &'a StoredPackage,
@@ -413,6 +446,7 @@ impl Read for PackageStream<'_> {
             let error = anyhow!("it became shorter while it was read");
             return Err(self.package.failed(error));
         }
+        self.package.bytes_read.fetch_add(count as u64, Ordering::Relaxed);
         Ok(count)
     }
 }

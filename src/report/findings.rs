@@ -22,6 +22,7 @@ pub fn check_page(place: &str, report: &Report) -> String {
     let counted = report.counted();
     let mut markdown = format!("## Check of {}\n\n", code(place));
     let _ = writeln!(markdown, "{} **{report}** in {counted}\n", report_mark(report));
+    markdown += &render_reading(report);
     markdown += &render_first(report);
     let room = LIMIT - markdown.len();
     markdown + &render_findings(report, room)
@@ -30,10 +31,19 @@ pub fn check_page(place: &str, report: &Report) -> String {
 /// What a reader sees first.
 pub(super) fn report_mark(report: &Report) -> &'static str {
     match (report.errors, report.warnings) {
+        (0, 0) if report.is_partial() => "☑️",
         (0, 0) => "✅",
         (0, _) => "⚠️",
         _ => "❌",
     }
+}
+
+/// How much of a published place was read, and what was not judged.
+pub(super) fn render_reading(report: &Report) -> String {
+    let sentences = report.reading();
+    let rows = sentences.iter().map(|sentence| format!("- {sentence}\n"));
+    let end = if sentences.is_empty() { "" } else { "\n" };
+    rows.chain([end.to_owned()]).collect()
 }
 
 /// Renders at most `limit` bytes; empty if nothing was found, or if there is no room.

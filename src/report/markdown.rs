@@ -8,7 +8,7 @@ use super::{
     cells::{LIMIT, code, folded, linked, plain},
     changes::render_changes,
     coverage::render_coverage,
-    findings::{render_findings, render_first, report_mark},
+    findings::{render_findings, render_first, render_reading, report_mark},
     packages::PackageTable,
 };
 
@@ -117,6 +117,7 @@ impl<'a> SummaryPage<'a> {
             let is_refused = matches!(self.whereabouts, Whereabouts::Refused);
             let refused = if is_refused { " Nothing was published." } else { "" };
             let _ = writeln!(markdown, "{mark} **check: {report}**{refused}\n");
+            markdown += &render_reading(report);
             markdown += &render_first(report);
         } else {
             markdown += "**not checked**\n\n";

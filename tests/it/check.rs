@@ -22,6 +22,7 @@ mod pages;
 mod remote;
 mod variants;
 pub(crate) mod windows;
+mod without_contents;
 
 /// The sample's packages, to read.
 fn sample() -> PathBuf {

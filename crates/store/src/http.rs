@@ -281,6 +281,14 @@ impl Store for HttpStore {
         Ok(Box::new(source.read(range, body).take(len)))
     }
 
+    fn sends_ranges(&self, key: &Key) -> Result<bool, StoreError> {
+        let url = self.url(key);
+        let headers = [(RANGE, Some("bytes=0-0"))];
+        let answer = self.client.ask(&url, &None, Method::GET, &headers);
+        // The body is not read: a server without range support would send all of it.
+        Ok(read_header(&self.client.wait(&url, answer)?, &CONTENT_RANGE).is_some())
+    }
+
     fn put(&self, key: &Key, _: &dyn Body, _: &PutOptions) -> Result<(), StoreError> {
         Err(self.read_only(key))
     }

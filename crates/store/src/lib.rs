@@ -54,6 +54,11 @@ pub trait Store: fmt::Debug + Display + Send + Sync {
     /// The bytes of an object. A span that exceeds the object is cut to its size.
     fn get(&self, key: &Key, span: Span) -> Result<Box<dyn Read + Send>, StoreError>;
 
+    /// Whether the store sends only the asked part of an object. The object must not be empty.
+    fn sends_ranges(&self, _key: &Key) -> Result<bool, StoreError> {
+        Ok(true)
+    }
+
     /// Writes an object, if the condition in `options` holds.
     fn put(&self, key: &Key, body: &dyn Body, options: &PutOptions) -> Result<(), StoreError>;
 

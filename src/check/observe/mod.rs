@@ -13,7 +13,7 @@ use std::{
 };
 
 pub use built::facts_of_built;
-pub use tarball::read_sdist;
+pub use tarball::{is_devel, read_sdist};
 pub use wheel::{Outline, Portion, PortionFacts, is_kept};
 
 use crate::{

@@ -53,7 +53,7 @@ const MOST_ESCAPES: usize = 10;
 const MOST_TEXT: u64 = 64 << 20;
 
 /// Whether this is the path of the archive of the development files.
-pub(super) fn is_devel(path: &str) -> bool {
+pub fn is_devel(path: &str) -> bool {
     let name = path.split_once('/').map(|(_, name)| name);
     matches!(name, Some("_devel.tar" | "_devel.tar.xz"))
 }

@@ -268,7 +268,9 @@ impl Outline {
                 .map(|(index, entry)| {
                     read_members.remove(&index).unwrap_or_else(|| {
                         let size = SizeAndDigest { len: entry.len, sha256: None };
-                        member_facts(entry, Ok(content::plain(size, None)))
+                        let is_unread = entry.len > 0;
+                        let content = ContentFacts { is_unread, ..content::plain(size, None) };
+                        member_facts(entry, Ok(content))
                     })
                 })
                 .collect()

@@ -59,7 +59,7 @@ fn unreadable_code(set: &SetFacts, findings: &mut Findings) -> bool {
                 findings.at(rule::UNREADABLE_DEVICE_CODE, place, why);
             }
             DeviceCodeFacts::Archive(_) => {}
-            _ if has_extension(place.path, "kpack") => {
+            _ if has_extension(place.path, "kpack") && !content.is_unread => {
                 let fact = "not an archive of device code";
                 findings.at(rule::UNREADABLE_DEVICE_CODE, place, fact);
             }

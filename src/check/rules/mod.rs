@@ -89,7 +89,8 @@ fn check_group(set: &SetFacts, options: &CheckOptions) -> GroupOutcome {
         all: set,
         set: &ours,
         tree: install_tree(&ours),
-        coverage: Coverage::of(&ours),
+        // A table of a part of the code would say that libraries lack the rest.
+        coverage: if ours.is_partly_read() { Coverage::default() } else { Coverage::of(&ours) },
         options,
     };
     let mut findings = Findings::default();
@@ -134,7 +135,7 @@ pub fn install_tree(set: &SetFacts) -> InstalledTree<'_> {
 }
 
 fn file_contents(content: Option<&ContentFacts>) -> FileContents<'_> {
-    match content.map(|it| &it.elf) {
+    match content.filter(|it| !it.is_unread).map(|it| &it.elf) {
         Some(Some(Elf::Read(elf))) => FileContents::Elf(&elf.facts),
         Some(None) => FileContents::Other,
         _ => FileContents::Unknown,
@@ -242,18 +243,20 @@ pub fn judge(set: &SetFacts, options: &CheckOptions, compared: Vec<Finding>) -> 
     let count_before_selection = findings.len();
     findings.retain(|finding| is_selected(finding.rule));
     let skipped = count_before_selection - findings.len();
-    // Not each check has pages, a baseline, frameworks or a destination. A check without them does not show
-    // that an entry of the accept list is unused.
+    // Not each check has pages, a baseline, frameworks, a destination or the contents of all files. A check without
+    // them does not show that an entry of the accept list is unused.
     let shows_unused_entry = |rule: &Rule| {
-        let needs_more =
-            matches!(rule.subject(), '7' | '8' | 'F') || destination::RULES.contains(&rule);
+        let needs_more = matches!(rule.subject(), '7' | '8' | 'F')
+            || destination::RULES.contains(&rule)
+            || set.is_partly_read();
         !needs_more && is_selected(rule)
     };
     let accept = &options.accept;
     let AcceptOutcome { accepted, unused } =
         accept.apply(&mut findings, &options.today, shows_unused_entry);
     let report = Report::new(set.counts(), findings, coverage);
-    Judgement { report: Report { skipped, accepted, ..report }, unused_entries: unused }
+    let report = Report { skipped, accepted, read: set.read_amount, ..report };
+    Judgement { report, unused_entries: unused }
 }
 
 /// The findings about the groups of a set, together with the findings about the whole set, and the coverage.

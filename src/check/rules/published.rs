@@ -84,26 +84,33 @@ fn is_same_package(file: &str, other: &str) -> bool {
 
 /// One sentence about a file if pages describe another file by its name, with the names of the pages.
 fn replaced_file(claims: &[&PageClaim], package: &CheckedPackage) -> Option<String> {
-    let sha256 = package.sha256?;
+    // Without a digest, the whole package was not read, and its size may still be another one.
+    let is_other = |claimed: Sha256| package.sha256.is_some_and(|sha256| claimed != sha256);
     let len = package.size;
     let is_wrong = |page: &&PageClaim| {
         page.claim.size.is_some_and(|claimed| claimed != len)
-            || page.claim.sha256.is_some_and(|claimed| claimed != sha256)
+            || page.claim.sha256.is_some_and(is_other)
     };
     let wrong: Vec<&PageClaim> = claims.iter().copied().filter(is_wrong).collect();
     let first = wrong.first()?;
     let pages = some(wrong.iter().map(|it| it.page.as_str()).unique(), MOST_PAGES);
     // The beginning of a digest tells two files apart, and fits into a line.
     let short = |digest: Sha256| digest.to_string().chars().take(12).collect::<String>();
-    let how = match (first.claim.size, first.claim.sha256) {
-        (Some(size), _) if size != len => format!("{len} bytes instead of {size}"),
-        (_, Some(other)) => format!("SHA-256 {}… instead of {}…", short(sha256), short(other)),
+    let how = match (first.claim.size, first.claim.sha256, package.sha256) {
+        (Some(size), ..) if size != len => format!("{len} bytes instead of {size}"),
+        (_, Some(other), Some(sha256)) => {
+            format!("SHA-256 {}… instead of {}…", short(sha256), short(other))
+        }
         _ => return None,
     };
     let verb = if wrong.iter().map(|it| &it.page).all_equal() { "describes" } else { "describe" };
     // If another page has the right digest, the page is wrong and not the file.
     let mut digests = claims.iter().filter_map(|it| it.claim.sha256);
-    let prefix = if digests.any(|it| it == sha256) { "" } else { "not the file that was built: " };
+    let prefix = if digests.any(|it| package.sha256 == Some(it)) {
+        ""
+    } else {
+        "not the file that was built: "
+    };
     Some(format!("{prefix}{pages} {verb} another one ({how})"))
 }
 

@@ -12,6 +12,7 @@ use crate::{
     archive::TarKind,
     check::{
         facts::{ContentFacts, MemberFacts, MemberKind, SdistFile, WheelFile},
+        observe,
         path_facts::has_extension,
         python::{PythonModules, unresolved},
         rule::{self, Findings, PackagePath},
@@ -211,7 +212,10 @@ fn program_kind(path: &str, content: &ContentFacts) -> Option<&'static str> {
 fn required_files(wheel: &WheelFile, platform: Platform, findings: &mut Findings) {
     const OWN_ENTRY: &str = "THIS_PACKAGE_ENTRY = ALL_PACKAGES['";
     // Skip a package that could not be read to its end: its files only seem to be missing.
-    let is_tree_whole = wheel.devel.as_ref().is_none_or(|it| it.fault.is_none());
+    let is_tree_whole = match &wheel.devel {
+        Some(tree) => tree.fault.is_none(),
+        None => !wheel.unread_members().any(|member| observe::is_devel(&member.path)),
+    };
     if !is_tree_whole || wheel.members.iter().any(|it| it.content.is_err()) {
         return;
     }

@@ -43,7 +43,9 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
         }
     }
     gaps(seen, findings);
-    if set.device_wheels().is_empty() {
+    if set.is_partly_read() {
+        // What has code for which target is in the files.
+    } else if set.device_wheels().is_empty() {
         fat_gaps(set, &seen.coverage, findings);
     } else {
         host_wheels(set, findings);
@@ -227,7 +229,9 @@ pub(super) fn covers(set: &SetFacts, target: &Target) -> bool {
 
 /// Why users cannot install code for a target. `None` if they can.
 fn why_not_covered(set: &SetFacts, target: &Target) -> Option<String> {
-    let is_fat = set.device_wheels().is_empty() && coverage::fat_libraries(set).next().is_some();
+    // The contents of the files would say whether a set without device wheels has any device code.
+    let may_be_fat = set.is_partly_read() || coverage::fat_libraries(set).next().is_some();
+    let is_fat = set.device_wheels().is_empty() && may_be_fat;
     match (coverage::covers(set, target), advertised(set).contains(&target.packaged())) {
         (false, _) if is_fat => Some(format!("no library has code for `{target}`")),
         (false, _) if set.device_wheels().contains_key(&target.packaged()) => {

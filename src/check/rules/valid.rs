@@ -402,11 +402,19 @@ fn shared_paths(set: &SetFacts, findings: &mut Findings) {
         }
         let (first_wheel, first_member) = *owners.entry(path).or_insert((wheel, member));
         if can_be_together(first_wheel, wheel) {
-            let digest = |member: &MemberFacts| member.content.as_ref().ok()?.sha256;
-            let (rule, what) = if digest(first_member) == digest(member) {
-                (rule::SHARED_PATH, "the same file")
-            } else {
+            let content = |member: &MemberFacts| {
+                let content = member.content.as_ref().ok()?;
+                Some((content.sha256, content.len))
+            };
+            let is_unread = |member: &MemberFacts| {
+                member.content.as_ref().is_ok_and(|content| content.is_unread)
+            };
+            let (rule, what) = if content(first_member) != content(member) {
                 (rule::CONFLICTING_PATH, "another file")
+            } else if is_unread(member) {
+                (rule::SHARED_PATH, "a file of the same size")
+            } else {
+                (rule::SHARED_PATH, "the same file")
             };
             findings.at(rule, place, format!("`{}` has {what} there", first_wheel.package.file));
         }

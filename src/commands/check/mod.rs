@@ -79,6 +79,12 @@ pub struct CheckArgs {
     all: bool,
     #[command(flatten)]
     jobs: Jobs,
+    /// Read only what describes the packages, in ranges: not digests, libraries and device code
+    ///
+    /// The directory of each wheel, its metadata and our Python are read. Commands that publish or install a set judge
+    /// its contents before they use it.
+    #[arg(long, hide_short_help = true, conflicts_with_all = ["write_accept", "with"])]
+    no_contents: bool,
     /// Find lost files and growth since this set: a directory, its `set.json`, or a URL
     #[arg(long, value_name = "SET")]
     baseline: Option<PlaceArg>,
@@ -245,8 +251,11 @@ impl CheckArgs {
         let policy = policy.going_to(destination);
         // A comparison says something about two sets, or about a set and a framework.
         let is_alone = self.baseline.is_none() && self.with.is_empty();
-        let memory = if is_alone { policy.memory(&place)? } else { None };
-        let set = check::facts_of(&place, PlaceDepth::Pages, self.jobs.count(), world)?;
+        // Other commands take a remembered verdict for one about every file.
+        let is_remembered = is_alone && !self.no_contents;
+        let memory = if is_remembered { policy.memory(&place)? } else { None };
+        let read = if self.no_contents { check::facts_without_contents } else { check::facts_of };
+        let set = read(&place, PlaceDepth::Pages, self.jobs.count(), world)?;
         let mut compared = self.with.findings(&set, self, world)?;
         if let Some(baseline) = &self.baseline {
             let baseline = summary::open_baseline(baseline, &self.access, world)?;
@@ -526,6 +535,8 @@ fn shown(report: &Report, most: usize) -> String {
         lines.push(format!("{:15}{}", "", rule.fix()));
     }
     lines.extend((!rules.is_empty()).then(String::new));
-    lines.push(format!("{report} in {}\n", report.counted()));
+    lines.push(format!("{report} in {}", report.counted()));
+    lines.extend(report.reading());
+    lines.push(String::new());
     lines.join("\n")
 }
