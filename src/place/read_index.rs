@@ -123,6 +123,7 @@ fn find_published(place: &SetPlace) -> Result<PublishedSet> {
         facts: PublishedFacts::default(),
         addresses: BTreeMap::new(),
         variant_addresses: BTreeMap::new(),
+        of_families: Vec::new(),
     };
     pages.read()?;
     pages.find_missing();
@@ -141,6 +142,15 @@ fn find_published(place: &SetPlace) -> Result<PublishedSet> {
     } else {
         pages.find_unlisted()?;
         chosen = pages.choose()?;
+    }
+    if packages.is_empty() {
+        let is_read = |it: &StoredPackage| pages.addresses.contains_key(&it.name);
+        let is_asked = |it: &StoredPackage| {
+            let version = identity(&it.name).map(|(_, version)| version);
+            chosen.is_none() || version.is_none() || version == chosen
+        };
+        let unnamed = pages.of_families.into_iter().filter(|it| is_asked(it) && !is_read(it));
+        packages.extend(unnamed);
     }
     let mut facts = pages.facts;
     for (name, address) in pages.variant_addresses {
@@ -219,6 +229,8 @@ struct PageReader<'a> {
     addresses: BTreeMap<String, Address>,
     /// The same of files that say what the labels of variant wheels mean.
     variant_addresses: BTreeMap<String, Address>,
+    /// The packages in the directories of families, of a place that can be listed and has no `set.json`.
+    of_families: Vec<StoredPackage>,
 }
 
 impl PageReader<'_> {
@@ -237,9 +249,11 @@ impl PageReader<'_> {
                 Err(error) => self.bad(&document, one_line(&error)),
             }
         }
-        let layout = match layout {
-            Some(layout) => layout,
-            None => self.layout()?,
+        let layout = if let Some(layout) = layout {
+            layout
+        } else {
+            self.list_families()?;
+            self.layout()?
         };
         let page = |below: &str| place.path(&format!("{}{below}index.html", layout.files()));
         let named = match &place.page {
@@ -261,6 +275,27 @@ impl PageReader<'_> {
             let links = parse::checksums(&text);
             self.links(&sums, &Listing::Checksums.of(None), links);
         }
+        Ok(())
+    }
+
+    /// Lists the directories of families. Pages that another program wrote for a place need not lead there: the page of
+    /// TheRock's uploader has the packages beside it only.
+    fn list_families(&mut self) -> Result<()> {
+        let packages = self.place.packages(PackageDirectories::Built)?;
+        let (mut of_families, common): (Vec<_>, Vec<_>) =
+            packages.into_iter().partition(|package| package.name.contains('/'));
+        let common: BTreeSet<String> = common.into_iter().map(|package| package.name).collect();
+        // A directory that has a package for all families too is a set by itself.
+        let sets: BTreeSet<String> = of_families
+            .iter()
+            .filter_map(|package| package.name.split_once('/'))
+            .filter(|(_, name)| common.contains(*name))
+            .map(|(directory, _)| directory.to_owned())
+            .collect();
+        of_families.retain(|package| {
+            package.name.split_once('/').is_some_and(|(directory, _)| !sets.contains(directory))
+        });
+        self.of_families = of_families;
         Ok(())
     }
 
@@ -343,7 +378,8 @@ impl PageReader<'_> {
 
     /// The families that have a directory of packages.
     fn families(&self) -> BTreeSet<String> {
-        let names = self.addresses.keys();
+        let listed = self.of_families.iter().map(|package| package.name.as_str());
+        let names = self.addresses.keys().map(String::as_str).chain(listed);
         let families = names.filter_map(|name| name.split_once('/'));
         families.map(|(family, _)| family.to_owned()).collect()
     }

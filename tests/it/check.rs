@@ -11,6 +11,7 @@ mod broken;
 mod causes;
 mod destination;
 mod device;
+mod families;
 mod fat;
 mod forms;
 mod frameworks;

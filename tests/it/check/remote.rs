@@ -160,7 +160,7 @@ fn a_place_that_cannot_be_read_is_no_finding() {
 }
 
 /// `rocwheel` with keys for the server.
-fn keyed(arguments: &[&str], endpoint: &str) -> Outcome {
+pub(super) fn keyed(arguments: &[&str], endpoint: &str) -> Outcome {
     let mut command = rocwheel();
     command.env("AWS_ENDPOINT_URL", endpoint).env("AWS_ACCESS_KEY_ID", ID);
     command.env("AWS_SECRET_ACCESS_KEY", SECRET);
@@ -170,7 +170,7 @@ fn keyed(arguments: &[&str], endpoint: &str) -> Outcome {
 
 /// Puts every file of a directory into a new bucket, which it returns. Pages have a key that ends
 /// in `/` too, whose contents this server drops.
-fn stored(server: &S3, place: &Path) -> String {
+pub(super) fn stored(server: &S3, place: &Path) -> String {
     let bucket = server.bucket().to_string();
     for key in tree(place) {
         let names = ["index.html", "index.json"];

@@ -132,7 +132,7 @@ fn no_other_command_takes_its_verdict() {
 
 #[test]
 fn nothing_else_is_found_than_by_a_check_of_everything() {
-    let mut places: Vec<PathBuf> = sets().map(|set| set.place()).into_iter().collect();
+    let mut places: Vec<PathBuf> = sets().map(TestSet::place).into_iter().collect();
     places.extend([split(VERSION), of_families()]);
     for place in places {
         for more in [&[][..], &["--require-targets", "gfx942,gfx1100,gfx1250"]] {
