@@ -16,7 +16,7 @@ use crate::{
     parallel,
     place::{
         Completeness, OfferedFile, OfferedFramework, OfferedSet, OfferedVersion, PlaceArg,
-        SetPlace, VersionsOffered, selectors_of,
+        SetPlace, UnreadProject, VersionsOffered, selectors_of,
     },
     quantity::{aligned, few, many, size, sum},
     run::Platform,
@@ -42,7 +42,7 @@ const MOST_TARGETS: usize = 4;
   rocwheel list --stream nightly --target gfx1100 --package torch
   rocwheel list https://host/simple/ --version 10.1.0a20260823 --format json
 
-Exit codes: 0 listed, 1 there is no such version, 2 usage, environment or access error")]
+Exit codes: 0 listed, 1 there is no such version, or a page could not be read, 2 usage, environment or access error")]
 pub struct ListArgs {
     /// Set or index: a directory, an address, or `s3://bucket/prefix`
     #[arg(value_name = "SET", conflicts_with = "stream")]
@@ -73,6 +73,12 @@ pub struct ListArgs {
     mirror: Option<Urls>,
 }
 
+/// The places, and the projects of which nothing is known.
+struct Sources {
+    sources: Vec<Source>,
+    unread: Vec<UnreadProject>,
+}
+
 /// A place, and everything that it offers.
 struct Source {
     place: SetPlace,
@@ -84,24 +90,35 @@ pub fn run(args: &ListArgs, world: &World) -> Result<()> {
         world.console.next("rocwheel list --stream nightly");
         return world.console.answer(&Streams::all());
     }
-    let sources = args.open(world)?;
+    let Sources { sources, unread } = args.open(world)?;
+    for UnreadProject { project, reason } in &unread {
+        world.console.warn(format!("failed to read the page of `{project}`: {reason}"));
+    }
     let mut listed = args.select(&sources, world)?;
     let omitted = listed.len().saturating_sub(args.limit.get());
     listed.truncate(args.limit.get());
     read_selectors(&sources, &mut listed, world)?;
     let versions: Vec<OfferedVersion> = listed.into_iter().map(|(_, version)| version).collect();
     let is_one = versions.iter().map(|version| &version.version).all_equal();
+    let lacking = few(unread.iter().map(|it| format!("`{}`", it.project)));
+    let is_whole = unread.is_empty();
     world.console.answer(&VersionList {
         schema: "rocwheel-list-v1",
         places: sources.iter().map(|source| source.offered.place.clone()).collect(),
         versions,
+        unread,
         omitted,
         form: if is_one && args.package.is_empty() {
             ListForm::Packages
         } else {
             ListForm::Versions { with_pythons: !args.package.is_empty() }
         },
-    })
+    })?;
+    if is_whole {
+        return Ok(());
+    }
+    Err(anyhow!(No(format!("the list lacks {lacking}, because pages could not be read"))))
+        .hint("try again; if it lasts, tell the owner of the index")
 }
 
 impl ListArgs {
@@ -111,7 +128,7 @@ impl ListArgs {
     }
 
     /// Opens the places, and reads what they offer.
-    fn open(&self, world: &World) -> Result<Vec<Source>> {
+    fn open(&self, world: &World) -> Result<Sources> {
         let mut sources = Vec::new();
         if let Some(set) = &self.set {
             let place = self.access.place(set, &world.stop)?;
@@ -143,10 +160,11 @@ impl ListArgs {
         let is_wanted = |project: &DistName| {
             is_ours(project) || frameworks.of(project).is_some() || self.package.contains(project)
         };
+        let mut unread = Vec::new();
         for source in &mut sources {
-            source.place.offer_projects(&mut source.offered, is_wanted)?;
+            unread.extend(source.place.offer_projects(&mut source.offered, is_wanted)?);
         }
-        Ok(sources)
+        Ok(Sources { sources, unread })
     }
 
     /// The versions that were asked for, the newest first, with the number of the source of each.
@@ -270,6 +288,9 @@ struct VersionList {
     schema: &'static str,
     places: Vec<String>,
     versions: Vec<OfferedVersion>,
+    /// The projects whose pages could not be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unread: Vec<UnreadProject>,
     /// How many versions are left out, each once for each platform.
     omitted: usize,
     #[serde(skip)]

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     digest::Sha256,
-    error::{Context as _, Error, Hint as _, No, Result, anyhow, hinted},
+    error::{Context as _, Error, Hint as _, No, Result, anyhow, hinted, one_line},
     index::{
         Layout, Urls,
         package_file::{SIDECAR, identity, is_package},
@@ -72,6 +72,13 @@ pub struct OfferedFile {
     address: Address,
     #[serde(skip)]
     has_sidecar: bool,
+}
+
+/// A project of an index whose page could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UnreadProject {
+    pub project: DistName,
+    pub reason: String,
 }
 
 /// Where the files were found, which is how installers find them too.
@@ -322,24 +329,31 @@ impl SetPlace {
         Ok(())
     }
 
-    /// Adds the files of the wanted projects that the first page of an index names. Other places have told all
-    /// their files.
+    /// Adds the files of the wanted projects that the first page of an index names, and returns the projects whose pages
+    /// could not be read. Other places have told all their files.
     pub fn offer_projects(
         &self,
         offered: &mut OfferedSet,
         is_wanted: impl Fn(&DistName) -> bool,
-    ) -> Result<()> {
+    ) -> Result<Vec<UnreadProject>> {
         let OfferForm::Index { path, .. } = &offered.form else {
-            return Ok(());
+            return Ok(Vec::new());
         };
         // The public registry has some 700,000 projects.
         let mut projects = self.projects_of_index(path)?;
         projects.retain(is_wanted);
-        let read =
-            |project: &DistName| self.offered_by_project(path, project.normalized(), &mut None);
-        let files = parallel::try_map(&projects, self.requests(), &self.stop, read)?;
+        let read = |project: &DistName| {
+            let files = self.offered_by_project(path, project.normalized(), &mut None);
+            self.stop.check()?;
+            // The other projects can be listed without this one.
+            let unread =
+                |error| UnreadProject { project: project.clone(), reason: one_line(&error) };
+            Ok(files.map_err(unread))
+        };
+        let pages = parallel::map(&projects, self.requests(), &self.stop, read)?;
+        let (files, unread): (Vec<_>, Vec<_>) = pages.into_iter().partition_result();
         offered.add(files.into_iter().flatten().flatten().collect());
-        Ok(())
+        Ok(unread)
     }
 
     /// The projects that the first page of an index names, without `rocm`, whose page has been read.

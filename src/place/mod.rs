@@ -31,7 +31,7 @@ pub use self::{
     directory_url::urls_of_directory,
     first_use::ServedDigests,
     index::{IndexOptions, Indexed, index, plan_index},
-    install_source::{OfferedFile, OfferedSet, PackageSource},
+    install_source::{OfferedFile, OfferedSet, PackageSource, UnreadProject},
     local::{LocalSet, because as refusal},
     mirror::{mirror, plan_mirror},
     offered_versions::{

@@ -263,3 +263,21 @@ fn a_large_index_is_asked_for_few_pages() {
     let count = asked.load(SeqCst);
     assert!(count < 30, "{count} requests");
 }
+
+/// One page of the index is damaged: the others are listed, and the answer is no.
+#[test]
+fn a_page_that_cannot_be_read_hides_no_other() {
+    let t = with_stream();
+    t.write(&format!("{PRESENT}/torch/index.html"), "{");
+    let said = t.run("list --stream dev --version 0.99.2.dev0");
+    assert_eq!(said.code, 1, "{}", said.all());
+    assert_has!(said.stdout, "rocm_sdk_core-0.99.2.dev0", "triton 3.8.0");
+    assert_has!(
+        said.stderr,
+        "warning: failed to read the page of `torch`: ",
+        "error: the list lacks `torch`, because pages could not be read"
+    );
+    let said = t.run("list --stream dev --format json");
+    let answer: Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!((said.code, &answer["unread"][0]["project"]), (1, &json!("torch")));
+}
