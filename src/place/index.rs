@@ -6,6 +6,8 @@ use std::{
     path::Path,
 };
 
+use itertools::Itertools as _;
+
 use super::{
     read_packages::{KnownFacts, KnownPackages, ReadFacts, ReadPackages, Reading, remember},
     set_place::{PackageDirectories, SetPlace},
@@ -13,15 +15,17 @@ use super::{
 };
 use crate::{
     console::World,
-    digest::Checksum,
+    digest::{Checksum, Sha256},
     error::Result,
     index::{
         Layout,
-        package_file::{PackageFile, SIDECAR, SetStamp},
+        package_file::{PackageFile, SIDECAR, SetStamp, is_variants_json},
         pages::Phase,
+        parse::checksums,
         set_json::SetJson,
     },
     io::DigestCache,
+    location::encode_path,
     run::ArtifactGroup,
 };
 
@@ -110,7 +114,8 @@ fn decide(
     });
     let mut items: Vec<Item> = sidecars.collect();
     items.extend(Item::pages(&set, site.public_urls(), options.jobs, &world.stop)?);
-    let stale_pages = stale(listing, &items, &families);
+    let mut stale_pages = stale(listing, &items, &families);
+    stale_pages.extend(stale_variants(listing, &items)?);
     let mut removed = listing.removals_of_pages(stale_pages, world)?;
     removed.extend(orphans.into_iter().map(|path| listing.removal(path)));
     let changes = Changes { items, removed };
@@ -155,6 +160,31 @@ fn stale(listing: &Listing<'_>, items: &[Item], families: &[ArtifactGroup]) -> V
         ours.filter(|path| !current.contains(path.as_str())).cloned().collect();
     stale.sort_unstable();
     stale
+}
+
+/// The files about variant wheels that the last index has listed, for versions that have no such wheel any more. A file
+/// that SHA256SUMS does not name with its digest may be somebody else's, and stays.
+fn stale_variants(listing: &Listing<'_>, items: &[Item]) -> Result<Vec<String>> {
+    let is_current = |path: &str| items.iter().any(|item| item.path == path);
+    let paths = listing.objects.keys().filter(|path| is_variants_json(path) && !is_current(path));
+    let candidates: Vec<&String> = paths.sorted().collect();
+    if candidates.is_empty() || !listing.objects.contains_key("SHA256SUMS") {
+        return Ok(Vec::new());
+    }
+    let sums = listing.page("SHA256SUMS")?.unwrap_or_default();
+    // Sums that another program wrote, and that cannot be read, name no file of ours.
+    let lines = checksums(&sums).unwrap_or_default();
+    let is_listed = |path: &str, sha256: Sha256| {
+        lines.iter().any(|line| line.href == encode_path(path) && line.claim.sha256 == Some(sha256))
+    };
+    let mut stale = Vec::new();
+    for path in candidates {
+        let document = listing.page(path)?;
+        if document.is_some_and(|text| is_listed(path, Sha256::of(text.as_bytes()))) {
+            stale.push(path.clone());
+        }
+    }
+    Ok(stale)
 }
 
 /// Whether a path is `simple/{project}/index.html`.

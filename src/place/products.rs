@@ -33,7 +33,7 @@ use crate::{
     parallel,
     quantity::many,
     run::TarballName,
-    wheel::DistName,
+    wheel::{DistName, PackageFilename},
 };
 
 /// The directory of all products.
@@ -157,8 +157,13 @@ fn decide_pages(listing: &mut Listing<'_>, world: &World) -> Result<(Changes, In
     let place = listing.place;
     let (directories, misplaced) = directories_of_projects(listing);
     for path in misplaced {
+        let why = if is_variant(name_of(path)) {
+            "a release place takes no variant wheel"
+        } else {
+            "its directory is for another project"
+        };
         let path = place.shown_in_full(path);
-        world.console.warn(format!("`{path}` is on no page: its directory is for another project"));
+        world.console.warn(format!("`{path}` is on no page: {why}"));
     }
     if directories.is_empty() {
         let error = anyhow!("no package in the directory of its project below `{place}/{TOP}`");
@@ -177,7 +182,8 @@ fn decide_pages(listing: &mut Listing<'_>, world: &World) -> Result<(Changes, In
     Ok((Changes::of(pages.items), indexed))
 }
 
-/// The directories of projects, sorted, and the packages that are in the directory of another project.
+/// The directories of projects, sorted, and the packages that are on no page: variant wheels, and packages in the
+/// directory of another project.
 fn directories_of_projects<'a>(listing: &'a Listing<'_>) -> (Vec<&'a str>, Vec<&'a str>) {
     let top = format!("{TOP}/");
     let keys = listing.objects.keys().map(String::as_str);
@@ -263,8 +269,9 @@ impl ProductPages<'_> {
         let on_page = self.files_on_page(directory)?;
         listed.retain(|package| {
             let is_new = files.iter().any(|file| file.path == package.path);
-            let is_misplaced = package_directory(&package.path).is_none();
-            if is_new || is_misplaced {
+            // `decide_pages` says so.
+            let is_on_no_page = package_directory(&package.path).is_none();
+            if is_new || is_on_no_page {
                 return false;
             }
             let known = on_page.get(&package.path).filter(|known| {
@@ -363,10 +370,15 @@ impl ProductPages<'_> {
     }
 }
 
-/// The directory of a package, if the directory is named after its project.
+fn is_variant(name: &str) -> bool {
+    name.parse::<PackageFilename>().is_ok_and(|name| name.label.is_some())
+}
+
+/// The directory of a package, if the directory is named after its project and the package may be on its page.
 fn package_directory(path: &str) -> Option<&str> {
     let (directory, name) = path.rsplit_once('/')?;
-    let (project, _) = identity(name).filter(|_| is_package(name))?;
+    // What its label means would have to stand beside it, in a format that is not final.
+    let (project, _) = identity(name).filter(|_| is_package(name) && !is_variant(name))?;
     (name_of(directory) == project.normalized()).then_some(directory)
 }
 

@@ -109,7 +109,7 @@ impl<'a> Listing<'a> {
     }
 
     /// The text of a page. `None` if it is gone since.
-    fn page(&self, path: &str) -> Result<Option<String>> {
+    pub(in crate::place) fn page(&self, path: &str) -> Result<Option<String>> {
         let place = self.place;
         // The page of another program may have any encoding, and then it is none of ours.
         let bytes = place.bytes(&Address::here(place.key(path)?.as_str()))?;
