@@ -359,8 +359,7 @@ impl InstallArgs {
             broken.extend(site.iter().flat_map(install::broken));
             world.stop.check()?;
         }
-        let metadata = rocm.as_ref().map(|(metadata, _)| metadata);
-        let packages = metadata_of(&request.packages, &place, &mut offered, metadata)?;
+        let packages = metadata_of(&request.packages, &place, &mut offered, rocm.as_ref())?;
         let installer = Installer::find(self.installer)?;
         if (action, installer) == (Action::Update, Installer::Pip) {
             install::ensure_pip(&environment.python())?;
@@ -392,17 +391,20 @@ fn metadata_of(
     packages: &[Requirement],
     place: &SetPlace,
     offered: &mut OfferedSet,
-    rocm: Option<&Metadata>,
+    rocm: Option<&(Metadata, RocmSelection)>,
 ) -> Result<Vec<(Requirement, Option<Metadata>)>> {
+    // Packages of other families are not installed with this ROCm.
+    let family = rocm.and_then(|(_, selection)| selection.family.as_ref());
+    let metadata = rocm.map(|(metadata, _)| metadata);
     let mut described = Vec::new();
     for requirement in packages {
         let name = &requirement.name;
         place.offer_project(offered, name.normalized())?;
-        let pins = install::pins(offered, None, rocm, packages);
-        let mut files = offered.files.iter();
-        let file = pins.iter().find(|pin| pin.project == *name).and_then(|pin| {
-            files.find(|file| file.project == pin.project && file.version == pin.version)
-        });
+        let pins = install::pins(offered, family, metadata, packages);
+        let file = pins
+            .iter()
+            .find(|pin| pin.project == *name)
+            .and_then(|pin| install::files_of(offered, family, &pin.project, &pin.version).next());
         let metadata = file.map(|file| place.metadata_of(file)).transpose()?;
         described.push((requirement.clone(), metadata));
     }

@@ -166,8 +166,8 @@ impl Plan {
 
     /// Which of the places has a package. A set with a directory for each family has several.
     fn position_of_source(&self, project: &DistName) -> usize {
-        let file = self.files.iter().find(|file| file.project == *project);
-        let directory = file.and_then(|file| Some(file.url.rsplit_once('/')?.0));
+        let address = self.addresses.get(project);
+        let directory = address.and_then(|url| Some(url.rsplit_once('/')?.0));
         let is_in = |place: &PackageSource| {
             let links = place.links().and_then(|url| Some(url.rsplit_once('/')?.0));
             links.is_some() && links == directory

@@ -36,8 +36,8 @@ pub use self::{
     plan::{Facts, Plan, plan},
     runtime::{RuntimeFacts, RuntimeVariables},
     select::{
-        RocmSelection, TargetWish, chosen_family, ensure_has_all, file_of, lacks, needed_by, pins,
-        select, versions, versions_of,
+        RocmSelection, TargetWish, chosen_family, ensure_has_all, file_of, files_of, lacks,
+        needed_by, pins, select, versions, versions_of,
     },
     site_packages::{SitePackages, metadata},
 };

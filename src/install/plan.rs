@@ -2,7 +2,7 @@
 //! `--dry-run` prints.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     path::{Path, PathBuf},
 };
@@ -79,6 +79,9 @@ pub struct Plan {
     pub(super) sources: Vec<String>,
     #[serde(skip)]
     pub(super) places: Vec<PackageSource>,
+    /// The address of a file of each project that the source offers.
+    #[serde(skip)]
+    pub(super) addresses: BTreeMap<DistName, String>,
     /// The files of ROCm that are installed, as far as the source tells.
     pub files: Vec<OfferedFile>,
     /// The packages that are installed again although the environment has them, because they are stubs or
@@ -121,6 +124,10 @@ pub fn plan(request: &Request, facts: Facts<'_>) -> Result<Plan> {
     }
     files.sort_by(|a, b| a.name.cmp(&b.name));
     let places = offered.sources(family);
+    let address_of = |pin: &Pinned| {
+        let file = select::files_of(offered, family, &pin.project, &pin.version).next()?;
+        Some((pin.project.clone(), file.url.clone()))
+    };
     // The targets stand for the extras of device code, and are written beside the other extras.
     let is_other_extra = |extra: &&String| !extra.starts_with(select::DEVICE);
     let origin = InstallOrigin {
@@ -149,6 +156,7 @@ pub fn plan(request: &Request, facts: Facts<'_>) -> Result<Plan> {
             .then(|| Requirements { sources: source_arguments(&places, base), packages: exact }),
         sources: source_arguments(&places, request.dependencies.as_deref()),
         places,
+        addresses: pins.iter().filter_map(address_of).collect(),
         environment: facts.environment.root().to_owned(),
         own_python: facts.environment.python(),
         action: facts.action,

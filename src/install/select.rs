@@ -448,7 +448,7 @@ fn choose_version<'a>(
 }
 
 /// The files of one version of a project, by their names.
-pub(super) fn files_of<'a>(
+pub fn files_of<'a>(
     offered: &'a OfferedSet,
     family: Option<&ArtifactGroup>,
     project: &DistName,

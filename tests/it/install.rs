@@ -2,6 +2,7 @@
 
 mod emitted;
 mod environments;
+mod families;
 mod first_use;
 mod into;
 mod judged;
