@@ -12,7 +12,7 @@ use goblin::elf::{
 };
 
 use crate::{
-    Rpath,
+    ElfError, Rpath,
     source::{ReadAt, read_string_at},
     tables::{DynamicEntry, ElfTables, count_used, last_value},
 };
@@ -114,7 +114,7 @@ pub struct NeededVersions {
 }
 
 /// Reads the facts of a file; `None` if it is not an ELF file.
-pub fn read(source: &dyn ReadAt) -> Result<Option<ElfFacts>> {
+pub fn read(source: &dyn ReadAt) -> Result<Option<ElfFacts>, ElfError> {
     let Some(tables) = ElfTables::read(source)? else {
         return Ok(None);
     };

@@ -4,6 +4,7 @@
 //! [gABI](https://www.sco.com/developers/gabi/latest/contents.html) defines the format.
 
 mod check;
+mod error;
 mod facts;
 mod launcher;
 pub mod loader;
@@ -14,6 +15,7 @@ mod source;
 pub mod tables;
 
 pub use check::{broken_rules, faults};
+pub use error::ElfError;
 pub use facts::{ElfFacts, ElfKind, Machine, NeededVersions, read};
 pub use launcher::launcher;
 pub use patch::{Patch, PatchedReader};

@@ -12,7 +12,7 @@ use std::{
 
 use crate::{
     artifact::{ArtifactName, TherockManifest},
-    elf::{self, ElfKind, Patch, PatchedReader},
+    elf::{self, ElfError, ElfKind, Patch, PatchedReader},
     error::{Context, Hint, Result, ensure},
     io::{FileAt, FileIdentity},
     relpath::RelPath,
@@ -269,8 +269,8 @@ fn read_kind(file: &FileAt, facts: &mut FileFacts) -> Result<()> {
             }
             Ok(None) => {}
             // The file could not be read, which says nothing about its content.
-            Err(error) if error.is::<io::Error>() => return Err(error),
-            Err(error) => {
+            Err(ElfError::Unread(error)) => return Err(error.into()),
+            Err(ElfError::Refused(error)) => {
                 facts.damage = Some(format!("a damaged ELF file: {error:#}").into());
             }
         }

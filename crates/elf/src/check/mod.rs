@@ -18,6 +18,7 @@ use goblin::elf::{
 };
 
 use crate::{
+    ElfError,
     patch::{Patch, PatchedReader},
     source::{ReadAt, read_exact_at, read_string_at},
     tables::{
@@ -73,12 +74,12 @@ pub(super) fn ensure_loadable(source: &dyn ReadAt) -> Result<()> {
 }
 
 /// The rules that a file breaks. The output of a linker breaks none.
-pub fn broken_rules(source: &dyn ReadAt) -> Result<Vec<String>> {
-    rules::check_all(&RawElf::read(source)?)
+pub fn broken_rules(source: &dyn ReadAt) -> Result<Vec<String>, ElfError> {
+    Ok(rules::check_all(&RawElf::read(source)?)?)
 }
 
 /// The reasons why a kernel or a loader would refuse a program or library; empty if there are none.
-pub fn faults(source: &dyn ReadAt) -> Result<Vec<String>> {
+pub fn faults(source: &dyn ReadAt) -> Result<Vec<String>, ElfError> {
     let raw = RawElf::read(source)?;
     let mut faults =
         [rules::check_loads(&raw), rules::check_headers(&raw), rules::check_loadable(&raw)?]

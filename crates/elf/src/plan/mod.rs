@@ -22,7 +22,7 @@ use goblin::elf::{
 use itertools::Itertools as _;
 
 use crate::{
-    Machine, Rpath, check,
+    ElfError, Machine, Rpath, check,
     patch::{Patch, Replacement},
     plan::draft::PlanDraft,
     source::{ReadAt, read_exact_at, read_string_at},
@@ -93,7 +93,7 @@ pub enum Unchanged {
 ///
 /// The plan changes nothing if the file already has that run path, must not have one, or has no use
 /// for one.
-pub fn plan_rpath(source: &dyn ReadAt, goal: &Rpath) -> Result<EditPlan> {
+pub fn plan_rpath(source: &dyn ReadAt, goal: &Rpath) -> Result<EditPlan, ElfError> {
     let unchanged = |reason| {
         let patch = Patch::nothing(source.len());
         Ok(EditPlan { patch, strategy: Strategy::Unchanged(reason) })
