@@ -2,16 +2,12 @@
 
 pub(crate) mod legacy;
 
-use rocwheel::{
-    policy::{Catalog, DistributionMode, dist_info::DistInfo, selector, templates},
-    target::{PlatformView, Scope},
-};
-
 use crate::support::prelude::*;
-use crate::support::{place, program};
+use crate::support::{parts, place, program};
 
 const SOURCES: &str = "src/policy/python";
 pub(crate) const TESTS: &str = "tests/python";
+const SDIST: &str = "rocm-10.1.0.tar.gz";
 const CONFIG: &str = "tests/python/pyproject.toml";
 /// The newest minor version of Python 3 that the packages are said to work on.
 pub(crate) const NEWEST: u32 = 14;
@@ -29,9 +25,7 @@ fn the_python_is_linted_and_formatted() {
 #[ignore = "slow"]
 fn the_python_is_typed_on_both_platforms_and_every_version() {
     let packages = place("typed");
-    for logical in ["meta", "core", "libraries", "devel", "profiler"] {
-        write_package(&packages, logical);
-    }
+    write_packages(&packages);
     let builder = Path::new(SOURCES).join("rocm");
     for name in ["rocm_build.py", "setup.py"] {
         fs_err::copy(builder.join(name), packages.join(name)).unwrap();
@@ -52,73 +46,47 @@ fn the_python_is_typed_on_both_platforms_and_every_version() {
     succeed(mypy().env("MYPYPATH", &packages).arg(TESTS));
 }
 
-fn write_package(packages: &Path, logical: &str) {
-    let name = match logical {
-        "meta" => "rocm_sdk".to_owned(),
-        "profiler" => "rocm_profiler".to_owned(),
-        _ => format!("rocm_sdk_{logical}"),
-    };
-    let info = info(&[], &[], &[], &[]);
-    for (file, text) in templates::files(&info, info.catalog.get(logical).unwrap(), None).unwrap() {
-        write(&packages.join(&name).join(file), text.as_bytes());
-    }
-}
-
-/// One sdist of each kind, unpacked.
-pub(crate) fn write_sdists(place: &Path) {
-    let all = ["gfx1100", "gfx1201", "gfx942"];
-    let (linux, windows) = (["gfx1100", "gfx942"], ["gfx1100", "gfx1201"]);
-    let (single, families) = (["gfx942", "gfx942:xnack+"], ["gfx110X-all", "gfx94X-dcgpu"]);
-    let absent = ["devel", "profiler"];
-    let legacy = DistInfo {
-        mode: DistributionMode::Legacy,
-        only: Some("gfx94X-dcgpu".parse().unwrap()),
-        ..info(&families, &[], &[], &[])
-    };
-    for logical in ["core", "profiler"] {
-        write_package(&place.join("packages"), logical);
-    }
-    for (name, info) in [
-        ("both", info(&all, &linux, &windows, &[])),
-        ("single", info(&single, &[], &[], &[])),
-        ("none", info(&[], &[], &[], &[])),
-        ("partial", info(&all, &linux, &[], &absent)),
-        ("legacy", legacy),
-    ] {
-        for (path, text) in selector::files(&info).unwrap() {
-            write(&place.join(name).join(path.as_str()), text.as_bytes());
+/// The Python of the sample's packages, as users import it, without any target.
+fn write_packages(to: &Path) {
+    let built = tempfile::tempdir().unwrap();
+    parts::build_for(&[], built.path(), "--version 10.1.0");
+    let sdist = tempfile::tempdir().unwrap();
+    for entry in fs_err::read_dir(built.path().join("dist")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension() == Some("whl".as_ref()) {
+            parts::unpack_python(&path, to);
+        } else {
+            parts::unpack_sdist(&path, sdist.path());
         }
     }
+    copy_tree(&sdist.path().join("src/rocm_sdk"), to);
 }
 
-fn info(
-    available: &[&str],
-    linux: &[&str],
-    windows: &[&str],
-    absent: &[&str],
-) -> DistInfo<'static> {
-    static POLICY: LazyLock<Catalog> = LazyLock::new(|| Catalog::built_in().unwrap());
-    let scopes =
-        |names: &[&str]| -> Vec<Scope> { names.iter().map(|name| name.parse().unwrap()).collect() };
-    DistInfo {
-        catalog: &POLICY,
-        mode: DistributionMode::Split,
-        version: "10.1.0".to_owned(),
-        suffix: String::new(),
-        view: PlatformView {
-            default: scopes(available).first().cloned(),
-            available: scopes(available),
-            linux: scopes(linux),
-            windows: scopes(windows),
-        },
-        absent: absent.iter().map(|name| (*name).to_owned()).collect(),
-        only: None,
+/// One sdist of each kind, unpacked, and the Python of the packages with files.
+pub(crate) fn write_sdists(place: &Path) {
+    write_packages(&place.join("packages"));
+    let all = ["gfx1100", "gfx942"];
+    let single = ["gfx942", "gfx942:xnack+"];
+    let linux = "--linux-amdgpu-families gfx1100,gfx942";
+    let both = format!("{linux} --windows-amdgpu-families gfx1100,gfx1201");
+    let partial = format!("{linux} --without devel,profiler");
+    let kinds: [(&str, &[&str], &str); 4] = [
+        ("both", &all, &both),
+        ("single", &single, ""),
+        ("none", &[], ""),
+        ("partial", &all, &partial),
+    ];
+    for (name, targets, more) in kinds {
+        let built = tempfile::tempdir().unwrap();
+        parts::build_for(targets, built.path(), &format!("--version 10.1.0 --only rocm {more}"));
+        parts::unpack_sdist(&built.path().join("dist").join(SDIST), &place.join(name));
     }
-}
-
-fn write(path: &Path, bytes: &[u8]) {
-    fs_err::create_dir_all(path.parent().unwrap()).unwrap();
-    fs_err::write(path, bytes).unwrap();
+    // A legacy set with several families has an sdist for each of them.
+    let [run, built] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    legacy::write_run(run.path(), &[("gfx942", "gfx94X-dcgpu"), ("gfx1100", "gfx110X-all")]);
+    parts::build(run.path(), built.path(), "--version 10.1.0");
+    let family = built.path().join("dist/gfx94X-dcgpu");
+    parts::unpack_sdist(&family.join(SDIST), &place.join("legacy"));
 }
 
 /// An empty directory of that name.

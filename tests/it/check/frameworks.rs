@@ -201,9 +201,8 @@ fn fixes(set: &Set, flags: &[String]) -> BTreeMap<String, String> {
     words.extend(flags.iter().map(String::as_str));
     let report: Value = serde_json::from_str(&super::run(&words).stdout).unwrap();
     let findings = report["findings"].as_array().unwrap().iter();
-    let ids = findings.map(|it| it["id"].as_str().unwrap().to_owned());
-    let rule = |id: &str| rocwheel::check::RULES.iter().find(|rule| rule.id == id).unwrap();
-    ids.map(|id| (id.clone(), rule(&id).fix().to_owned())).collect()
+    let field = |finding: &Value, name: &str| finding[name].as_str().unwrap().to_owned();
+    findings.map(|finding| (field(finding, "id"), field(finding, "way-out"))).collect()
 }
 
 /// Wheels, each with those that it is installed with.

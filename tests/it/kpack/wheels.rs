@@ -1,7 +1,5 @@
 //! `build --kpack`: fat artifacts to wheels that are installed, and what every device finds there.
 
-use rocwheel::artifact::sample;
-
 use super::{
     binaries::{code_object, concatenated},
     runtime::compare,
@@ -38,9 +36,9 @@ pub(super) fn rocblas() -> Vec<u8> {
 /// The sample as a build would leave it that has not split one of its artifacts.
 pub(super) fn place(name: &str) -> PathBuf {
     let place = empty(&format!("kpack/{name}"));
-    for archive in sample::archives().unwrap() {
-        if !archive.file_name.starts_with("blas_lib") {
-            put(&place, &format!("in/{}", archive.file_name), &archive.bytes);
+    for (name, bytes) in sample().archives() {
+        if !name.starts_with("blas_lib") {
+            put(&place, &format!("in/{name}"), &bytes);
         }
     }
     let artifact = place.join("fat").join(FAT);

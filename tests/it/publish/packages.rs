@@ -2,14 +2,9 @@
 
 use std::io::Write as _;
 
-use flate2::{Compression, write::GzEncoder};
-use rocwheel::{
-    policy::{Catalog, DistributionMode, dist_info::DistInfo, selector},
-    target::{PlatformView, Scope},
-};
 use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
 
-use crate::support::prelude::*;
+use crate::support::{parts, prelude::*};
 
 /// As a development build has it.
 pub(crate) const VERSION: &str = "7.13.0.dev0+ab.cd";
@@ -28,21 +23,10 @@ pub(crate) fn whole_set(root: &Path) {
     wheels(root);
     let dist = root.join("dist");
     wheel(&dist, "rocm-sdk-devel", VERSION, "");
-    let targets: Vec<Scope> = vec!["gfx942".parse().unwrap()];
-    let catalog = Catalog::built_in().unwrap();
-    let info = DistInfo {
-        catalog: &catalog,
-        mode: DistributionMode::Split,
-        version: VERSION.to_owned(),
-        suffix: String::new(),
-        view: PlatformView::new(None, None, targets),
-        absent: Vec::new(),
-        only: None,
-    };
-    let files = selector::files(&info).unwrap();
-    let members: Vec<(&str, &str)> =
-        files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
-    sdist(&dist, "rocm", VERSION, &members);
+    let built = tempfile::tempdir().unwrap();
+    parts::build_for(&["gfx942"], built.path(), &format!("--version {VERSION} --only rocm"));
+    let sdist = format!("rocm-{VERSION}.tar.gz");
+    fs_err::copy(built.path().join("dist").join(&sdist), dist.join(&sdist)).unwrap();
 }
 
 fn metadata(name: &str, version: &str, more: &str) -> String {
@@ -85,18 +69,4 @@ pub(crate) fn wheel(directory: &Path, name: &str, version: &str, more: &str) -> 
     let _ = fs_err::remove_file(&path);
     fs_err::write(&path, archive.finish().unwrap().into_inner()).unwrap();
     path.to_str().unwrap().to_owned()
-}
-
-fn sdist(directory: &Path, name: &str, version: &str, members: &[(&str, &str)]) {
-    let mut archive = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
-    for (path, text) in members {
-        let mut header = tar::Header::new_gnu();
-        header.set_size(text.len() as u64);
-        header.set_mode(0o644);
-        let path = format!("{name}-{version}/{path}");
-        archive.append_data(&mut header, path, text.as_bytes()).unwrap();
-    }
-    let bytes = archive.into_inner().unwrap().finish().unwrap();
-    fs_err::create_dir_all(directory).unwrap();
-    fs_err::write(directory.join(format!("{name}-{version}.tar.gz")), bytes).unwrap();
 }

@@ -1,9 +1,6 @@
 //! The sample as a build without kpack splitting would have left it.
 
-use rocwheel::{
-    artifact::{UnpackLimits, sample, stage},
-    error::Stop,
-};
+use std::io::Read;
 
 use crate::support::prelude::*;
 
@@ -13,14 +10,10 @@ const WHOLE: &str = "\"KPACK_SPLIT_ARTIFACTS\": false";
 /// Device code lies beside the libraries, in artifacts of families: for each, what stands in for
 /// the code of which target.
 pub(crate) fn write_run(place: &Path, families: &[(&str, &str)]) {
-    for archive in sample::archives().unwrap() {
-        let Some(name) = legacy_name(&archive.file_name, families) else {
-            continue;
-        };
-        let name = name.parse().unwrap();
-        let (bytes, limits) = (archive.bytes.as_slice(), UnpackLimits::default());
-        let staged = stage(bytes, &name, place, &limits, &Stop::default(), &|_| {});
-        staged.unwrap().commit().unwrap();
+    for (name, bytes) in sample().archives() {
+        if let Some(name) = legacy_name(&name, families) {
+            unpack(&name, &bytes, place);
+        }
     }
     let mut manifests = 0;
     for path in tree(place).iter().map(|path| place.join(path)) {
@@ -34,6 +27,16 @@ pub(crate) fn write_run(place: &Path, families: &[(&str, &str)]) {
         }
     }
     assert_eq!(manifests, 1);
+}
+
+/// Unpacks an archive into the directory of its artifact, as `fetch` does.
+fn unpack(file_name: &str, bytes: &[u8], place: &Path) {
+    let (name, extension) = file_name.split_once(".tar.").unwrap();
+    let tar: Box<dyn Read + '_> = match extension {
+        "zst" => Box::new(zstd::stream::read::Decoder::new(bytes).unwrap()),
+        _ => Box::new(xz2::read::XzDecoder::new(bytes)),
+    };
+    tar::Archive::new(tar).unpack(place.join(name)).unwrap();
 }
 
 fn legacy_name(split: &str, families: &[(&str, &str)]) -> Option<String> {

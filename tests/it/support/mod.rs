@@ -15,6 +15,7 @@
 //! | `families` | its device code, of families that were split one by one |
 //! | `members` | the members of a wheel, to change and to pack again |
 //! | `demo` | wheels of a framework that links the libraries of the sample |
+//! | `parts` | packages of the sample for some of its targets, and the Python in them |
 //! | `published` | both sets, and their packages, built once for all tests |
 //! | `pythons` | Pythons as conda and Debian lay them out |
 //! | `screen` | a terminal, and what a person sees on it |
@@ -48,6 +49,7 @@ pub(crate) mod long;
 pub(crate) mod members;
 pub(crate) mod namespace;
 pub(crate) mod odd;
+pub(crate) mod parts;
 pub(crate) mod place;
 pub(crate) mod program;
 pub(crate) mod published;

@@ -5,9 +5,7 @@
 
 use std::{sync::OnceLock, time::UNIX_EPOCH};
 
-use rocwheel::artifact;
-
-use super::{odd, place::TEMPORARY};
+use super::{odd, place::TEMPORARY, sample as built_in};
 use crate::support::prelude::*;
 
 /// The version of every set.
@@ -54,9 +52,7 @@ impl TestSet {
     /// The archives of the artifacts, by file name.
     pub(crate) fn archives(&self) -> Vec<(String, Vec<u8>)> {
         if self.name == SAMPLE.name {
-            let archives = artifact::sample::archives().unwrap();
-            let archives = archives.into_iter();
-            return archives.map(|it| (it.file_name, it.bytes)).collect();
+            return built_in::archives();
         }
         let place = once("odd-archives", odd::write_archives);
         let paths = fs_err::read_dir(place).unwrap();
