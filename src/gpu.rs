@@ -196,3 +196,7 @@ impl Obstacle {
         })
     }
 }
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests;

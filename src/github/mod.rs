@@ -13,3 +13,7 @@ mod waits;
 pub use client::{ApiSettings, GitHub};
 pub use runs::{RunArtifact, RunsOf, WorkflowRun};
 pub use waits::WaitPolicy;
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+pub(crate) mod tests;

@@ -50,3 +50,7 @@ pub use self::{
     sync::{Existing, Plan},
     upload::{PublishedUpload, Upload, UploadOptions},
 };
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests;

@@ -1,6 +1,7 @@
 //! Tests of ids, references, platforms and repositories.
 
 mod origin;
+mod places;
 
 use std::fmt;
 

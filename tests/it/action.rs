@@ -9,7 +9,6 @@ mod installs;
 mod lint;
 mod pin;
 mod place;
-mod places;
 mod promotion;
 mod real_run;
 mod release;

@@ -3,14 +3,13 @@
 pub(crate) mod environment;
 mod layouts;
 
-use crate::support::prelude::*;
-use crate::{
-    github::fake::{Fake, Reply},
-    s3::{
-        inprocess::InProcess,
-        server::{ID, SECRET},
-    },
+use rocwheel_test_servers::github::fake::{Fake, Reply};
+
+use crate::s3::{
+    inprocess::InProcess,
+    server::{ID, SECRET},
 };
+use crate::support::prelude::*;
 
 const TOKEN: &str = "ghp_notToBePrinted";
 /// Nothing listens there.

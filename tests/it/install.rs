@@ -12,14 +12,12 @@ mod runs;
 mod stopped;
 pub(crate) mod streams;
 
+use rocwheel_test_servers::http::{Answer, serve};
+
 use crate::action::inputs::assert_declared;
 use crate::publish::packages::wheel;
 use crate::support::prelude::*;
-use crate::support::{
-    namespace,
-    published::VERSION,
-    web::{Answer, serve},
-};
+use crate::support::{namespace, published::VERSION};
 
 /// A sandbox with the judges' programs, and no settings of this machine but where its packages come from.
 fn sandbox() -> Sandbox {

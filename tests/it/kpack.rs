@@ -1,6 +1,5 @@
 //! Device code against the machine's linkers and its loader, and what the commands say about it.
 
-mod binaries;
 mod families;
 mod linked;
 mod linter;
@@ -11,3 +10,5 @@ mod runtime;
 mod splitting;
 mod unusual;
 mod wheels;
+
+use rocwheel_test_files::binaries;

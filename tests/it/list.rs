@@ -1,10 +1,11 @@
 //! `list`: the versions of a set, an index and a stream.
 
+use rocwheel_test_servers::http::{Answer, serve};
+
 use crate::install::streams::publish_index;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use crate::support::prelude::*;
-use crate::support::web::{Answer, serve};
 
 /// The present and the earlier place of the stream `dev`.
 const PRESENT: &str = "mirror/dev.repo.amd.com/rocm/whl-next";

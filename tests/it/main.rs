@@ -7,7 +7,11 @@
     reason = "the names are made by these tests"
 )]
 
+use rocwheel_test_servers::judges;
+
 #[macro_use]
+extern crate rocwheel_test_files;
+
 mod support;
 
 mod action;
@@ -26,7 +30,6 @@ mod framework;
 mod github;
 mod hints;
 mod install;
-mod judges;
 mod kpack;
 mod launcher;
 mod list;

@@ -3,13 +3,10 @@
 mod attack;
 mod attempts;
 mod browser;
-mod bucket;
 #[cfg(target_os = "linux")]
 mod containers;
-mod faults;
 pub(crate) mod install;
 mod layouts;
-pub(crate) mod memory;
 pub(crate) mod packages;
 mod parse;
 pub(crate) mod readers;

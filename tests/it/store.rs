@@ -21,6 +21,8 @@ use rocwheel::{
     },
 };
 
+use crate::support::memory::MemoryStore;
+
 #[test]
 fn a_directory_keeps_the_promises_of_a_store() {
     let directory = tempfile::tempdir().unwrap();
@@ -29,6 +31,13 @@ fn a_directory_keeps_the_promises_of_a_store() {
     let kept = prefixes.map(|prefix| contract(&store, prefix, Pages::Kept));
     if let Some(error) = kept.into_iter().find_map(Result::err) {
         panic!("{}", render(&error));
+    }
+}
+
+#[test]
+fn a_store_that_is_like_s3_keeps_the_promises_of_a_store() {
+    for prefix in ["", "1-linux/"] {
+        contract(&MemoryStore::default(), prefix, Pages::Kept).unwrap();
     }
 }
 

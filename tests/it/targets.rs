@@ -1,7 +1,6 @@
 //! `targets`: names, forms, sets, and the GPUs of recorded machines.
 
 mod bootstrap;
-mod detect;
 mod forms;
-pub(crate) mod machine;
+mod machine;
 mod usable;

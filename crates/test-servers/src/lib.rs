@@ -1,68 +1,23 @@
-//! Servers in this process, for the tests of rocwheel.
+//! Who the tests of rocwheel ask: servers in this process, among them a web server that gives any answer and a GitHub
+//! that says and takes what GitHub's description of its API allows; and the programs of PyPI that tests compare with.
 //!
 //! They are a crate, and not a part of the tests, so that cargo sees the features that they turn on whenever it
 //! builds the workspace: `cargo run` and `cargo test` compile the crates that both use once.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![expect(clippy::missing_panics_doc, reason = "a test that cannot go on has failed")]
+#![expect(clippy::return_self_not_must_use, reason = "answers are described by chains of calls")]
 
-use std::{
-    net::Ipv4Addr,
-    path::{Path, PathBuf},
-};
+pub mod github;
+pub mod http;
+pub mod judges;
+mod s3;
 
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo},
-    server::conn::auto::Builder,
-};
-use s3s::{auth::SimpleAuth, service::S3ServiceBuilder};
-use s3s_fs::FileSystem;
-use tempfile::TempDir;
-use tokio::{net::TcpListener, runtime::Runtime};
+use sha2::{Digest as _, Sha256};
 
-/// An S3 server, `s3s`. It keeps objects as files of a directory, and lets two writers of one key at one time
-/// write into each other's bytes. It ends when it is dropped.
-#[derive(Debug)]
-pub struct S3Server {
-    port: u16,
-    directory: TempDir,
-    _runtime: Runtime,
-}
+pub use s3::S3Server;
 
-impl S3Server {
-    /// Starts a server for one user, with an empty bucket of the name `bucket`.
-    pub fn start(access_key: &str, secret: &str) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        fs_err::create_dir(directory.path().join("bucket")).unwrap();
-        let mut service = S3ServiceBuilder::new(FileSystem::new(directory.path()).unwrap());
-        service.set_auth(SimpleAuth::from_single(access_key, secret));
-        let service = service.build();
-        let runtime = Runtime::new().unwrap();
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-        let listener = runtime.block_on(listener).unwrap();
-        let port = listener.local_addr().unwrap().port();
-        runtime.spawn(async move {
-            while let Ok((socket, _)) = listener.accept().await {
-                let http = Builder::new(TokioExecutor::new());
-                let connection = http.serve_connection(TokioIo::new(socket), service.clone());
-                tokio::spawn(connection.into_owned());
-            }
-        });
-        Self { port, directory, _runtime: runtime }
-    }
-
-    /// The port on the loopback address.
-    pub fn port(&self) -> u16 {
-        self.port
-    }
-
-    /// Where the objects of a bucket are files; it need not be there. What is written to it has no checksum in
-    /// any answer.
-    pub fn bucket(&self, name: &str) -> PathBuf {
-        self.root().join(name)
-    }
-
-    fn root(&self) -> &Path {
-        self.directory.path()
-    }
+/// The SHA-256 of bytes, in hexadecimal digits.
+fn sha256(bytes: &[u8]) -> String {
+    hex::encode(Sha256::digest(bytes))
 }

@@ -259,7 +259,10 @@ fn choose_action(file: &TreeFile) -> Result<SplitAction> {
 
 #[cfg(test)]
 mod tests {
+    use rocwheel_test_files::binaries::of_units;
+
     use super::*;
+    use crate::artifact::ArtifactTree;
 
     #[test]
     fn no_directory_of_a_split_has_a_colon() {
@@ -275,5 +278,31 @@ mod tests {
             places: BTreeMap::new(),
         };
         assert_eq!(splitting.names(), ["blas_lib_generic"]);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_binary_that_is_linked_again_while_its_code_is_read_is_noticed() {
+        let [root, out] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let artifact = root.path().join("fam_lib_gfx94X-dcgpu");
+        let library = artifact.join("stage/lib/libfam.so.1");
+        fs_err::create_dir_all(library.parent().unwrap()).unwrap();
+        fs_err::write(artifact.join("artifact_manifest.txt"), "stage").unwrap();
+        fs_err::write(&library, of_units("libfam.so.1", &[&["gfx942"], &["gfx942"]])).unwrap();
+        let (jobs, stop) = (NonZeroUsize::MIN, Stop::default());
+        let tree = ArtifactTree::scan(root.path(), jobs, &stop).unwrap();
+        let plans = all(&tree.artifacts, jobs, &stop).unwrap();
+        let write = || {
+            let place = |_: &ArchivePlace| Ok(out.path().join("fam.kpack"));
+            let written = write_archives(&plans[0], place, jobs, &stop, &|_| ());
+            written.err().map(|error| error.to_string())
+        };
+        assert_eq!(write(), None);
+        let other = out.path().join("other");
+        fs_err::copy(&library, &other).unwrap();
+        fs_err::rename(other, &library).unwrap();
+        let said = write().unwrap();
+        let expected = "libfam.so.1` changed while its device code was read";
+        assert!(said.ends_with(expected), "{said}");
     }
 }

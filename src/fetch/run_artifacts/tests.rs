@@ -1,5 +1,8 @@
 //! Tests of what is found in the artifacts of a run.
 
+#[cfg(target_os = "linux")]
+mod hosted;
+
 use std::io::{Cursor, Write as _};
 
 use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};

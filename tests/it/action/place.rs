@@ -1,11 +1,11 @@
 //! `place`, which a workflow asks before it takes on a role; and `--offline`: where a run is read and written,
 //! without a question to any server.
 
-use crate::github::{
+use crate::support::prelude::*;
+use rocwheel_test_servers::github::{
     fake::{Fake, Reply},
     run,
 };
-use crate::support::prelude::*;
 
 /// A job of run 7 of `ROCm/TheRock`, for an event.
 fn job(event: &Value) -> Sandbox {

@@ -2,13 +2,13 @@
 //! uploader leaves them.
 
 use super::workflows::{PYTHON, Stage, dispatched, outcomes, python};
-use crate::github::{
-    fake::{Fake, Reply},
-    page_of_runs, repository, run,
-};
 use crate::s3::server::Server;
 use crate::support::prelude::*;
 use crate::support::upstream::{Placement, UpstreamRun};
+use rocwheel_test_servers::github::{
+    fake::{Fake, Reply},
+    page_of_runs, repository, run,
+};
 
 #[test]
 #[ignore = "long"]

@@ -11,8 +11,8 @@ use super::{
     runner::{Repository, Run, address},
     spread::text as object,
 };
-use crate::publish::memory::put;
 use crate::s3::server::{ID, SECRET, Server};
+use crate::support::memory::put;
 use crate::support::prelude::*;
 use crate::support::published::{odd, sets_in_turn};
 

@@ -1,12 +1,8 @@
 //! A registry of these tests: pages in JSON as PyPI has them, with files that are broken on purpose.
 
-use crate::{
-    publish::packages::wheel,
-    support::{
-        prelude::*,
-        web::{After, Answer, Request, serve},
-    },
-};
+use rocwheel_test_servers::http::{After, Answer, Request, serve};
+
+use crate::{publish::packages::wheel, support::prelude::*};
 
 /// What the registry has, and what it was asked for.
 #[derive(Default)]

@@ -8,11 +8,11 @@ use super::{
     Fixture, count, refusal,
     tree::{Tree, difference, seen},
 };
-use crate::publish::memory;
 use crate::s3::{
     fault::{Fault, Proxy},
     server::{ID, SECRET, Server},
 };
+use crate::support::memory;
 use crate::support::prelude::*;
 
 /// A bucket with the sample as run 7, behind a proxy, and a directory to fetch to.

@@ -1,11 +1,12 @@
 //! `fetch` of a run of an unknown release type, from a server with the buckets of several.
 
+use rocwheel_test_servers::github::{
+    fake::{Fake, Reply},
+    run,
+};
+
 use super::refusal;
 use crate::{
-    github::{
-        fake::{Fake, Reply},
-        run,
-    },
     s3::{
         inprocess::InProcess,
         server::{ID, SECRET},

@@ -9,12 +9,12 @@ use super::{
     bucket::{Remote, shared},
     refusal, stems,
 };
-use crate::github::{
+use crate::support::prelude::*;
+use rocwheel_test_servers::github::{
     commit,
     fake::{Fake, Reply},
     page_of_runs, pull, repository, run,
 };
-use crate::support::prelude::*;
 
 const HEAD: &str = "0123456789abcdef0123456789abcdef01234567";
 const RUNS: &str = "/repos/ROCm/TheRock/actions/workflows/multi_arch_ci.yml/runs";

@@ -10,12 +10,12 @@ use super::{
     tree::{difference, seen},
     verbs,
 };
-use crate::github::{
-    artifacts::{Hosted, artifact, route},
+use crate::support::prelude::*;
+use rocwheel_test_servers::github::{
     fake::{Fake, Reply},
+    hosted::{Hosted, artifact, route},
     run,
 };
-use crate::support::prelude::*;
 
 const ZIP: &str = "application/zip";
 
@@ -42,7 +42,7 @@ fn zip(members: &Files, method: CompressionMethod) -> Vec<u8> {
 
 /// A set as run 7: some archives as they are, the others in two zip files.
 fn hosted(set: &TestSet) -> Hosted {
-    let mut hosted = Hosted::new();
+    let mut hosted = Hosted::start();
     let mut archives = set.archives();
     let rest = archives.split_off(archives.len() / 2);
     for (id, (name, bytes)) in (10..).zip(&archives[..3]) {
@@ -234,7 +234,7 @@ fn expired_artifacts_differ_from_missing_ones() {
     let fixture = Fixture::with(Vec::new());
     let mut said = String::new();
     for names in [&["a", "b"][..], &["windows-artifacts"]] {
-        let mut hosted = Hosted::new();
+        let mut hosted = Hosted::start();
         for (id, name) in (1..).zip(names) {
             hosted.list(expired(id, name));
         }
@@ -268,7 +268,7 @@ fn a_hostile_zip_file_does_no_harm() {
         ("html", b"<html>".to_vec()),
     ] {
         let fixture = Fixture::with(Vec::new());
-        let mut hosted = Hosted::new();
+        let mut hosted = Hosted::start();
         hosted.upload(5, what, ZIP, &bytes);
         said += &refusal(&fetch(&fixture, &hosted, "--allow-incomplete --no-extract"));
         let mut names = fixture.names();
@@ -327,7 +327,7 @@ fn github_is_asked_where_the_usual_bucket_has_nothing() {
 
     let nowhere = Fixture::with(Vec::new());
     let mut shown = refusal(&fetch(&nowhere, &hosted.api, "--source bucket"));
-    let denied = Hosted::new();
+    let denied = Hosted::start();
     has_ended(&denied.api);
     denied.api.on(
         "/repos/ROCm/TheRock/actions/runs/7/artifacts?per_page=100&page=1",

@@ -1,10 +1,11 @@
 //! An installation of one's own, whose API is `https://HOST/api/v3`.
 
-use super::{
-    artifacts::Hosted,
+use rocwheel_test_servers::github::{
     fake::{Fake, Reply},
+    hosted::Hosted,
     run,
 };
+
 use crate::support::prelude::*;
 
 const RUNS: &str = "/repos/amd/rocm/actions/workflows/ci.yml/runs";

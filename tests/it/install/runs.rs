@@ -3,10 +3,10 @@
 use std::thread::{self, sleep};
 
 use super::{assert_installed, copy_of, sandbox, told};
-use crate::github::fake::{Fake, Reply};
-use crate::github::{commit, page_of_runs, pull, repository, run};
 use crate::support::prelude::*;
 use crate::support::published::{TestSet, sets_in_turn};
+use rocwheel_test_servers::github::fake::{Fake, Reply};
+use rocwheel_test_servers::github::{commit, page_of_runs, pull, repository, run};
 
 const ABC: &str = "0123456789abcdef0123456789abcdef01234567";
 const RUNS: &str = "/repos/ROCm/TheRock/actions/workflows/multi_arch_ci.yml/runs";

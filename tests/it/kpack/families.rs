@@ -1,10 +1,5 @@
 //! Families that are split one by one, and then share one generic part.
 
-use rocwheel::{
-    artifact::{ArtifactTree, split as splitting},
-    error::Stop,
-};
-
 use super::{
     binaries::of_units,
     runtime::compare_for,
@@ -140,28 +135,4 @@ fn build(mix: &Path, place: &Path) -> String {
     let said = said(&build, mix, place);
     assert!(!place.join("packages/dist").exists());
     said
-}
-
-#[test]
-fn a_binary_that_is_linked_again_while_its_code_is_read_is_noticed() {
-    let [root, out] = [(); 2].map(|()| tempfile::tempdir().unwrap());
-    let artifact = root.path().join("fam_lib_gfx94X-dcgpu");
-    put(&artifact, "artifact_manifest.txt", STAGE.as_bytes());
-    put(&artifact, &format!("{STAGE}/{LIBRARY}"), &library(&FIRST));
-    let (jobs, stop) = (NonZeroUsize::MIN, Stop::default());
-    let tree = ArtifactTree::scan(root.path(), jobs, &stop).unwrap();
-    let plans = splitting::all(&tree.artifacts, jobs, &stop).unwrap();
-    let write = || {
-        let place = |_: &splitting::ArchivePlace| Ok(out.path().join("fam.kpack"));
-        let written = splitting::write_archives(&plans[0], place, jobs, &stop, &|_| ());
-        written.err().map(|error| error.to_string())
-    };
-    assert_eq!(write(), None);
-    let library = artifact.join(STAGE).join(LIBRARY);
-    let other = out.path().join("other");
-    fs_err::copy(&library, &other).unwrap();
-    fs_err::rename(other, &library).unwrap();
-    let said = write().unwrap();
-    let expected = "libfam.so.1` changed while its device code was read";
-    assert!(said.ends_with(expected), "{said}");
 }

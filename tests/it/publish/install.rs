@@ -1,24 +1,18 @@
 //! pip and uv resolve and install from every form of an index, over files and over two servers.
 
-use rocwheel::{
-    commands::World,
-    console::{Console, Options},
-    error::{Result, Stop},
-    index::{Identity, Layout},
-    place::{
-        Existing, KnownPackages, LocalSet, PackageDirectories, PublishedUpload, SetPlace, Upload,
-        UploadOptions,
-    },
-    store::Store,
-};
-
 use super::{
     Bench, downloads,
-    memory::MemoryStore,
     packages::{VERSION, wheels},
-    pip, uv,
+    pip, tree, uv,
 };
-use crate::support::prelude::*;
+use crate::support::{
+    memory::{MemoryStore, put},
+    memory_server::MemoryServer,
+    prelude::*,
+};
+
+/// Where the packages of run 42 are in a bucket.
+pub(crate) const PLACE: &str = "42-linux/python/";
 
 /// Two wheels come: the one that is asked for, and the one that it needs.
 pub(crate) const EXPECTED: [&str; 2] = [
@@ -72,55 +66,11 @@ fn an_index_beside_its_packages_installs_from_files_and_from_a_server() {
     every_form_installs(&bench, &server.url);
 }
 
-/// A set in a store that is like S3, below `python/`.
+/// A set in a store that is like S3, as the packages of run 42.
 pub(crate) fn published_in_memory(bench: &Bench) -> MemoryStore {
-    let store = MemoryStore::default();
-    publish_to(Box::new(store.clone()), bench).unwrap();
-    store
-}
-
-pub(crate) fn publish_to(store: Box<dyn Store>, bench: &Bench) -> Result<PublishedUpload> {
-    publish_in(store, "42-linux/python/", &bench.root, Layout::Dist)
-}
-
-/// A world that says nothing.
-pub(crate) fn quiet_world() -> World {
-    let quiet = Options { quiet: 2, ..Options::default() };
-    World { console: Console::of_this_process(&quiet), stop: Stop::default() }
-}
-
-/// Uploads a set to a directory, such as `python/` of run 42.
-pub(crate) fn publish_in(
-    store: Box<dyn Store>,
-    directory: &str,
-    packages: &Path,
-    layout: Layout,
-) -> Result<PublishedUpload> {
-    publish_at("https://bucket.s3.amazonaws.com/", store, directory, packages, layout)
-}
-
-/// Publishes in a bucket that a server has at this address.
-pub(crate) fn publish_at(
-    server: &str,
-    store: Box<dyn Store>,
-    directory: &str,
-    packages: &Path,
-    layout: Layout,
-) -> Result<PublishedUpload> {
-    let world = quiet_world();
-    let urls = format!("{server}{directory}").parse()?;
-    let directory = &directory.parse()?;
-    let destination = SetPlace::of_store(store.into(), directory, urls, &world.stop);
-    let set = LocalSet::read(packages, PackageDirectories::Built, KnownPackages::new(), &world)?;
-    let options = UploadOptions { is_part: false, layout, existing: Existing::Refuse };
-    let upload = Upload {
-        set: &set,
-        identity: &Identity::default(),
-        place: &destination,
-        options,
-        world: &world,
-    };
-    upload.publish()
+    let server = MemoryServer::start();
+    server.publish(PLACE, &bench.root, "");
+    server.store
 }
 
 #[test]
@@ -132,6 +82,21 @@ fn a_server_that_knows_exact_keys_only_is_enough() {
     let server = Server::start(Site::Keys(store));
     let base = format!("{}42-linux/python/", server.url);
     every_form_installs(&bench, &base);
+}
+
+#[test]
+#[ignore = "slow"]
+fn packages_in_a_bucket_get_an_index_that_installs() {
+    let bench = Bench::new();
+    wheels(&bench.root);
+    let bucket = MemoryServer::start();
+    for path in tree(&bench.root.join("dist")) {
+        let bytes = fs_err::read(bench.root.join("dist").join(&path)).unwrap();
+        put(&bucket.store, &format!("{PLACE}dist/{path}"), "application/zip", &bytes);
+    }
+    bucket.run_in(&bench.root, &format!("index --no-check s3://bucket/{PLACE}")).ok();
+    let server = Server::start(Site::Keys(bucket.store.clone()));
+    every_form_installs(&bench, &format!("{}{PLACE}", server.url));
 }
 
 #[test]

@@ -2,15 +2,13 @@
 
 use std::time::{Duration, SystemTime};
 
-use rocwheel::index::Layout;
-
 use super::{
     Bench,
-    install::{publish_in, published_in_memory},
-    memory::MemoryStore,
+    install::published_in_memory,
     packages::{wheel, wheels, yank},
     tree,
 };
+use crate::support::memory_server::MemoryServer;
 
 const CORE: &str = "out/42-linux/python/dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl";
 
@@ -95,12 +93,12 @@ fn every_object_has_its_type_and_its_cache_header() {
     let bench = Bench::new();
     wheels(&bench.root);
     let headers = |place: &str| {
-        let store = MemoryStore::default();
-        publish_in(Box::new(store.clone()), place, &bench.root, Layout::Dist).unwrap();
-        let keys = store.keys();
+        let server = MemoryServer::start();
+        server.publish(place, &bench.root, "");
+        let keys = server.store.keys();
         let keys = keys.iter().filter(|key| !key.contains("libraries") && !key.contains("device"));
         let lines = keys.map(|key| {
-            let kept = store.find(key).unwrap();
+            let kept = server.store.find(key).unwrap();
             let key = key.strip_prefix(place).unwrap();
             format!("{key:?}: {}; {}", kept.content_type, kept.cache_control.unwrap())
         });

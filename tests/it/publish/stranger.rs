@@ -1,18 +1,15 @@
 //! Every install line that is printed, run as it is printed, on a machine whose default index is a
 //! stranger's: it has a `rocm` of a final version, which an installer prefers to a pre-release.
 
-use rocwheel::index::Layout;
-
 use super::{
     Bench, Outcome,
-    install::publish_at,
+    install::PLACE,
     judge,
-    memory::MemoryStore,
     packages::{VERSION, wheel, whole_set},
     rocwheel,
 };
 use crate::python::legacy;
-use crate::support::prelude::*;
+use crate::support::{memory_server::MemoryServer, prelude::*};
 
 /// A machine that takes packages from a stranger unless a line says otherwise.
 struct Machine {
@@ -159,13 +156,11 @@ fn the_lines_of_the_pages_of_a_bucket_ask_no_stranger() {
     let machine = Machine::new();
     let root = machine.bench.root.join("set");
     whole_set(&root);
-    let bucket = MemoryStore::default();
-    let server = Server::start(Site::Keys(bucket.clone()));
-    let store = Box::new(bucket.clone());
-    publish_at(&server.url, store, "42-linux/python/", &root, Layout::Dist).unwrap();
+    let server = MemoryServer::start();
+    server.publish(PLACE, &root, "");
     let pages = ["", "dist/", "dist/index.html", "simple/", "simple/rocm/", "simple/index.html"];
     for page in pages.into_iter().step_by(long::rounds(5, 1)) {
-        let object = bucket.find(&format!("42-linux/python/{page}")).unwrap();
+        let object = server.store.find(&format!("42-linux/python/{page}")).unwrap();
         let html = String::from_utf8(object.bytes).unwrap();
         let lines = lines_of_page(&html, "");
         assert_eq!(lines.len(), 2, "{lines:?}");

@@ -1,15 +1,8 @@
 //! The page at the top of a place, and what others have there.
 
-use rocwheel::index::Layout;
-
-use super::{
-    Bench,
-    install::{publish_in, published_in_memory},
-    memory::{MemoryStore, put},
-    pip, tree, uv,
-};
+use super::{Bench, install::PLACE, pip, tree, uv};
 use crate::support::prelude::*;
-use crate::support::upstream::UpstreamRun;
+use crate::support::{memory::put, memory_server::MemoryServer, upstream::UpstreamRun};
 
 const PAGE: &str = "out/42-linux/python/index.html";
 const KEYS: [&str; 2] = ["42-linux/python/index.html", "42-linux/python/"];
@@ -83,18 +76,17 @@ fn a_page_that_somebody_wrote_stays() {
 fn in_a_bucket_the_list_of_its_indexer_is_replaced_and_no_other_page() {
     let bench = Bench::new();
     super::packages::wheels(&bench.root);
-    let bucket = published_in_memory(&bench);
-    let run = UpstreamRun { bucket: &bucket, prefix: "42-linux", is_local: false };
-    let upload = || {
-        let store = Box::new(bucket.clone());
-        publish_in(store, "42-linux/python/", &bench.root, Layout::Dist).unwrap().uploaded
-    };
+    let server = MemoryServer::start();
+    let bucket = &server.store;
+    let run = UpstreamRun { bucket, prefix: "42-linux", is_local: false };
+    let upload = || server.publish(PLACE, &bench.root, "");
+    upload();
     let texts = || KEYS.map(|key| bucket.find(key).map(|it| String::from_utf8(it.bytes).unwrap()));
     let ours = texts();
     assert!(ours[0].is_some() && ours[0] == ours[1]);
     assert_has!(
         ours[0].as_ref().unwrap(),
-        "--index-url=https://bucket.s3.amazonaws.com/42-linux/python/simple/</pre>"
+        &format!("--index-url={}42-linux/python/simple/</pre>", server.url)
     );
     assert_eq!(upload(), 0);
     run.index();
@@ -106,12 +98,10 @@ fn in_a_bucket_the_list_of_its_indexer_is_replaced_and_no_other_page() {
     assert_eq!(upload(), 0);
 
     // Of somebody else, neither key is ours.
-    let bucket = MemoryStore::default();
-    put(&bucket, KEYS[0], "text/html", b"mine");
-    let upload = || {
-        let store = Box::new(bucket.clone());
-        publish_in(store, "42-linux/python/", &bench.root, Layout::Dist).unwrap().uploaded
-    };
+    let server = MemoryServer::start();
+    let bucket = &server.store;
+    put(bucket, KEYS[0], "text/html", b"mine");
+    let upload = || server.publish(PLACE, &bench.root, "");
     upload();
     assert_eq!(bucket.find(KEYS[0]).unwrap().bytes, b"mine");
     assert!(bucket.find(KEYS[1]).is_none());

@@ -1,25 +1,22 @@
 //! A place that upstream's programs and ours fill in turns, with the bucket's indexer after each.
 
-use rocwheel::{
-    check::{self, CheckOptions, RuleSelection},
-    index::Layout,
-    place::{self, IndexOptions, KnownPackages, PlaceDepth, SetPlace},
-    store::{Condition, Store as _, local::LocalStore},
-};
-
 use itertools::Itertools as _;
+use rocwheel::store::{Condition, Store as _, local::LocalStore};
 
 use super::{
     Bench, downloads,
-    install::{pip_downloads, publish_in, quiet_world, uv_installs},
-    memory::MemoryStore,
+    install::{PLACE, pip_downloads, uv_installs},
     packages::{wheel, wheels},
     rocwheel, uv,
 };
 use crate::support::prelude::*;
 use crate::{
     python::legacy,
-    support::upstream::{Placement, UpstreamRun},
+    support::{
+        memory::MemoryStore,
+        memory_server::MemoryServer,
+        upstream::{Placement, UpstreamRun},
+    },
 };
 
 const RUN: &str = "42-linux";
@@ -116,23 +113,33 @@ impl Kind {
     }
 }
 
+/// The value of `--layout`.
+#[derive(Clone, Copy, Debug, PartialEq, strum::Display)]
+#[strum(serialize_all = "kebab-case")]
+enum Layout {
+    Dist,
+    Flat,
+}
+
 /// A bucket in memory, where each key is exact, and the installers that read it.
 struct Turns {
     bench: Bench,
-    bucket: MemoryStore,
+    /// Our program writes to it.
+    s3: MemoryServer,
+    /// Installers read it.
     server: Server,
 }
 
 impl Turns {
     fn new() -> Self {
-        let bucket = MemoryStore::default();
-        let server = Server::start(Site::Keys(bucket.clone()));
+        let s3 = MemoryServer::start();
+        let server = Server::start(Site::Keys(s3.store.clone()));
         let bench = Bench::new();
-        Self { bench, bucket, server }
+        Self { bench, s3, server }
     }
 
     fn run(&self) -> UpstreamRun<'_> {
-        run(&self.bucket)
+        run(&self.s3.store)
     }
 
     /// The address of a path in `python/`.
@@ -140,17 +147,9 @@ impl Turns {
         format!("{}{RUN}/python/{path}", self.server.url)
     }
 
-    fn place(&self) -> SetPlace {
-        let world = quiet_world();
-        let directory = format!("{RUN}/python/").parse().unwrap();
-        let bucket = Arc::new(self.bucket.clone());
-        let urls = self.url("").parse().unwrap();
-        SetPlace::of_store(bucket, &directory, urls, &world.stop)
-    }
-
     /// Uploads with ours, and lets the bucket's indexer run.
     fn ours(&self, packages: &Path, layout: Layout) {
-        publish_in(Box::new(self.bucket.clone()), "42-linux/python/", packages, layout).unwrap();
+        self.s3.publish(PLACE, packages, &format!("--layout {layout}"));
         self.run().index();
     }
 
@@ -167,37 +166,34 @@ impl Turns {
         self.upstreams(&dist);
     }
 
-    fn index_options() -> IndexOptions {
-        IndexOptions { read: KnownPackages::new(), jobs: NonZeroUsize::MIN }
-    }
-
     fn index(&self) {
-        place::index(&self.place(), &Self::index_options(), &quiet_world()).unwrap();
+        self.ask("index --no-check").ok();
         self.run().index();
     }
 
     /// The lines of what another index would write.
     fn plan_of_index(&self) -> Vec<String> {
-        let (place, world) = (self.place(), quiet_world());
-        let plan = place::plan_index(&place, &Self::index_options(), &world).unwrap();
-        let lines = plan.to_string();
-        lines.lines().map(str::to_owned).collect()
+        let plan = self.ask("index --no-check --dry-run").ok();
+        plan.lines().map(str::to_owned).collect()
     }
 
     /// What `check` says about the pages and the packages of others.
     fn checked(&self) -> String {
-        let (place, one) = (self.place(), NonZeroUsize::MIN);
-        let facts = check::facts_of(&place, PlaceDepth::Pages, one, &quiet_world()).unwrap();
-        let options = CheckOptions {
-            selection: RuleSelection { select: vec!["RW7".parse().unwrap()], ignore: Vec::new() },
-            ..CheckOptions::default()
-        };
-        let report = check::judge(&facts, &options, Vec::new()).report;
-        let findings = report.findings.iter().map(|it| {
-            let file = it.file.as_deref().unwrap_or("the set");
-            format!("{file}\n  {it}\n").replace(&self.server.url, "URL/")
+        let checked = self.ask("check --select RW7 --format json").stdout;
+        let report: Value = serde_json::from_str(&checked).unwrap();
+        let findings = report["findings"].as_array().unwrap().iter().map(|finding| {
+            let field = |name: &str| finding[name].as_str().unwrap_or_default();
+            let [severity, id] = ["severity", "id"].map(field);
+            format!("{}\n  {severity:7} {id} {}: {}\n", field("file"), field("name"), field("fact"))
         });
-        findings.collect::<String>() + &report.counted()
+        let said = self.ask("check --select RW7").stdout;
+        let (_, counted) = said.trim_end().rsplit_once(" in ").unwrap();
+        findings.collect::<String>() + counted
+    }
+
+    /// Runs one of our commands with the place in the bucket.
+    fn ask(&self, line: &str) -> Outcome {
+        self.s3.run_in(&self.bench.root, &format!("{line} s3://bucket/{PLACE}"))
     }
 
     fn installs(&self, source: &[&str], wanted: &str) {
@@ -253,7 +249,7 @@ fn packages_of_others_stay_in_the_index() {
         turns.ours(&packages, layout);
         turns.index();
         turns.installs(&["--index-url", &index], "torch");
-        let page = turns.bucket.find("42-linux/python/simple/torch/").unwrap();
+        let page = turns.s3.store.find("42-linux/python/simple/torch/").unwrap();
         let page = String::from_utf8(page.bytes).unwrap();
         let link = "../../torch-2.9-py3-none-any.whl#sha256=";
         assert_has!(page, link, "data-core-metadata");
@@ -283,8 +279,8 @@ fn a_check_after_the_indexer_finds_what_works_no_more() {
     // A page of an index that is gone, on a server that has no other.
     let turns = Turns::new();
     turns.ours(&Kind::Kpack.packages(), Layout::Dist);
-    for key in turns.bucket.keys().iter().filter(|key| key.ends_with('/')) {
-        turns.bucket.delete(&key.parse().unwrap(), &Condition::Always).unwrap();
+    for key in turns.s3.store.keys().iter().filter(|key| key.ends_with('/')) {
+        turns.s3.store.delete(&key.parse().unwrap(), &Condition::Always).unwrap();
     }
     insta::assert_snapshot!(turns.checked(), @"
     simple/

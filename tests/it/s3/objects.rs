@@ -3,7 +3,7 @@
 use rocwheel::store::{Depth, Span, Store, s3::S3Store};
 
 use super::read;
-use crate::publish::memory::put;
+use crate::support::memory::put;
 use crate::support::prelude::*;
 
 /// Puts the files of a directory below `v5/` of a bucket.

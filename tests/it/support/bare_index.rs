@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use crate::support::prelude::*;
-use crate::support::web::{Answer, Request, serve};
+use rocwheel_test_servers::http::{Answer, Request, serve};
 
 /// The index on a server, and how often a large wheel was sent whole: there are two.
 pub(crate) struct BareIndex {

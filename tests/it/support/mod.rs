@@ -10,6 +10,8 @@
 //! | `killed` | commands that are stopped at any moment |
 //! | `sample` | makes the artifacts of the built-in sample |
 //! | `long` | which tests are short for each change and long at night |
+//! | `memory` | a store in memory that is like S3 |
+//! | `memory_server` | an S3 server of it, to which the program publishes |
 //! | `namespace` | commands with mounts or process ids of their own |
 //! | `odd` | makes the artifacts of a set that is legal and unlike the sample |
 //! | `families` | its device code, of families that were split one by one |
@@ -24,21 +26,7 @@
 //! | `upstream` | models of TheRock's uploader and of the indexer of its buckets |
 //! | `upstream_set` | the packages that TheRock's builder makes of the sample, by a model of it |
 
-/// Asserts that a text has each of these in it, and shows all of it if one is missing.
-macro_rules! assert_has {
-    ($text:expr, $($part:expr),+ $(,)?) => {{
-        let text = &$text;
-        $(assert!(text.contains($part), "no `{}` in:\n{text}", $part);)+
-    }};
-}
-
-/// Asserts that a text has none of these in it, and shows all of it otherwise.
-macro_rules! assert_lacks {
-    ($text:expr, $($part:expr),+ $(,)?) => {{
-        let text = &$text;
-        $(assert!(!text.contains($part), "`{}` in:\n{text}", $part);)+
-    }};
-}
+pub(crate) use rocwheel_test_files::noise;
 
 pub(crate) mod bare_index;
 pub(crate) mod demo;
@@ -47,6 +35,8 @@ mod families;
 pub(crate) mod killed;
 pub(crate) mod long;
 pub(crate) mod members;
+pub(crate) mod memory;
+pub(crate) mod memory_server;
 pub(crate) mod namespace;
 pub(crate) mod odd;
 pub(crate) mod parts;
@@ -60,18 +50,6 @@ pub(crate) mod screen;
 pub(crate) mod upstream;
 pub(crate) mod upstream_set;
 pub(crate) mod web;
-
-/// Bytes that do not compress, and are the same every time.
-pub(crate) fn noise(seed: u64, len: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()[0]
-    };
-    std::iter::repeat_with(next).take(len).collect()
-}
 
 /// What most tests use: `use crate::support::prelude::*`.
 pub(crate) mod prelude {

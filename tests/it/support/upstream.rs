@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use rocwheel::store::{Depth, Store};
 
-use crate::publish::memory::put;
+use crate::support::memory::put;
 use crate::support::prelude::*;
 
 /// Where upstream's uploader puts a set.

@@ -20,11 +20,6 @@ impl Machine {
         paths.iter().map(|path| Self::read(path)).collect()
     }
 
-    pub(crate) fn named(name: &str) -> Self {
-        let mut all = Self::all().into_iter();
-        all.find(|it| it.name == name).unwrap()
-    }
-
     fn read(path: &Path) -> Self {
         let text = fs_err::read_to_string(path).unwrap();
         let mut machine = Self {

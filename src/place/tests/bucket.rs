@@ -3,29 +3,32 @@
 use std::{
     fmt,
     io::Read,
-    sync::atomic::{AtomicU64, Ordering},
+    num::NonZeroUsize,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
-use rocwheel::{
-    commands::World,
-    console::{Console, Options},
-    error::{Exit, Result, Stop, render},
-    location::Key,
-    place::{IndexOptions, Indexed, KnownPackages, SetPlace, index},
-    store::{Body, Condition, Depth, Object, PutOptions, Span, Store, StoreError},
+use rocwheel_test_files::{
+    assert_has, noise,
+    wheels::{VERSION, unzip, wheel, wheels, zipped},
 };
+use tempfile::TempDir;
+use walkdir::WalkDir;
 
 use super::{
-    Bench,
-    install::every_form_installs,
+    PLACE,
     memory::{self, MemoryStore},
-    packages::{VERSION, wheel, wheels},
-    tree,
+    place_in, publish_to, quiet_world,
 };
-use crate::support::prelude::*;
-use crate::support::{noise, web::Site as Served};
-
-const PLACE: &str = "42-linux/python/";
+use crate::{
+    digest::Sha256,
+    error::{Exit, Result, render},
+    location::Key,
+    place::{IndexOptions, Indexed, KnownPackages, index},
+    store::{Body, Condition, Depth, Object, PutOptions, Span, Store, StoreError},
+};
 
 /// A store that counts what is read of it, keeps no digests if that is wanted, and in which
 /// somebody else is at work.
@@ -65,7 +68,7 @@ impl Busy {
     /// How often wheels were read from, and how many bytes.
     fn read_of_wheels(&self) -> (usize, u64) {
         let read = self.read.lock().unwrap();
-        let wheels = read.iter().filter(|(key, _)| key.ends_with(".whl"));
+        let wheels = read.iter().filter(|(key, _)| key.strip_suffix(".whl").is_some());
         wheels.fold((0, 0), |(count, sum), (_, bytes)| (count + 1, sum + bytes))
     }
 }
@@ -116,29 +119,29 @@ fn put(store: &MemoryStore, path: &str, bytes: &[u8]) {
 }
 
 /// The packages of a directory, alone.
-fn stocked(bench: &Bench) -> MemoryStore {
+fn stocked(bench: &TempDir) -> MemoryStore {
     let store = MemoryStore::default();
-    for path in tree(&bench.root.join("dist")) {
-        let path = format!("dist/{path}");
-        put(&store, &path, &fs_err::read(bench.path(&path)).unwrap());
+    for entry in WalkDir::new(bench.path().join("dist")) {
+        let entry = entry.unwrap();
+        if entry.file_type().is_file() {
+            let name = entry.file_name().to_str().unwrap();
+            put(&store, &format!("dist/{name}"), &fs_err::read(entry.path()).unwrap());
+        }
     }
     store
 }
 
-/// A bench with a set, and a store with its packages.
-fn with_set() -> (Bench, MemoryStore) {
-    let bench = Bench::new();
-    wheels(&bench.root);
+/// A directory with a set, and a store with its packages.
+fn with_set() -> (TempDir, MemoryStore) {
+    let bench = tempfile::tempdir().unwrap();
+    wheels(bench.path());
     let store = stocked(&bench);
     (bench, store)
 }
 
 fn index_in(store: &(impl Store + Clone + 'static)) -> Result<Indexed> {
-    let quiet = Options { quiet: 2, ..Options::default() };
-    let world = World { console: Console::of_this_process(&quiet), stop: Stop::default() };
-    let urls = "https://bucket.s3.amazonaws.com/42-linux/python/".parse()?;
-    let store = Arc::new(store.clone());
-    let place = SetPlace::of_store(store, &PLACE.parse()?, urls, &world.stop);
+    let world = quiet_world();
+    let place = place_in(store.clone(), &world);
     let options = IndexOptions { read: KnownPackages::new(), jobs: NonZeroUsize::MIN };
     index(&place, &options, &world)
 }
@@ -150,11 +153,11 @@ fn text(store: &MemoryStore, path: &str) -> String {
 }
 
 #[test]
-#[ignore = "slow"]
-fn packages_in_a_bucket_get_an_index_that_installs() {
+fn packages_in_a_bucket_get_the_index_that_an_upload_makes() {
     let (bench, store) = with_set();
     index_in(&Busy::new(store.clone())).unwrap();
-    let uploaded = super::install::published_in_memory(&bench);
+    let uploaded = MemoryStore::default();
+    publish_to(uploaded.clone(), bench.path()).unwrap();
     assert_eq!(store.keys(), uploaded.keys());
     for key in store.keys() {
         let (here, there) = (store.find(&key).unwrap(), uploaded.find(&key).unwrap());
@@ -166,14 +169,12 @@ fn packages_in_a_bucket_get_an_index_that_installs() {
     // A bucket knows when its objects came.
     let page = text(&store, "simple/rocm-sdk-core/");
     assert_has!(page, " data-upload-time=\"2");
-    let server = Server::start(Served::Keys(store));
-    every_form_installs(&bench, &format!("{}{PLACE}", server.url));
 }
 
 #[test]
 fn a_large_wheel_is_indexed_from_a_small_part_of_it() {
-    let bench = Bench::new();
-    let path = wheel(&bench.root.join("dist"), "rocm-sdk-core", VERSION, "");
+    let bench = tempfile::tempdir().unwrap();
+    let path = wheel(&bench.path().join("dist"), "rocm-sdk-core", VERSION, "");
     let small = fs_err::read(&path).unwrap();
     let store = stocked(&bench);
     let name = format!("dist/rocm_sdk_core-{VERSION}-py3-none-any.whl");
@@ -212,9 +213,9 @@ fn what_is_remembered_is_not_read_again() {
     let again = index_in(&busy).unwrap();
     assert_eq!(busy.read_of_wheels(), (0, 0));
     assert_eq!(again.changed, 0);
-    wheel(&bench.root.join("dist"), "rocm-sdk-new", "1.0", "");
+    wheel(&bench.path().join("dist"), "rocm-sdk-new", "1.0", "");
     let new = "dist/rocm_sdk_new-1.0-py3-none-any.whl";
-    put(&store, new, &fs_err::read(bench.path(new)).unwrap());
+    put(&store, new, &fs_err::read(bench.path().join(new)).unwrap());
     let busy = Busy::new(store.clone());
     index_in(&busy).unwrap();
     assert_eq!(busy.read_of_wheels().0, 1);
@@ -224,9 +225,9 @@ fn what_is_remembered_is_not_read_again() {
 
 #[test]
 fn a_project_that_is_gone_from_a_bucket_loses_its_pages() {
-    let bench = Bench::new();
-    wheels(&bench.root);
-    wheel(&bench.root.join("dist"), "gone", "1.0", "");
+    let bench = tempfile::tempdir().unwrap();
+    wheels(bench.path());
+    wheel(&bench.path().join("dist"), "gone", "1.0", "");
     let store = stocked(&bench);
     index_in(&Busy::new(store.clone())).unwrap();
     put(&store, "simple/gone/notes.txt", b"mine");
@@ -247,9 +248,9 @@ fn a_project_that_is_gone_from_a_bucket_loses_its_pages() {
 
 #[test]
 fn a_page_that_another_job_writes_while_it_is_removed_stays() {
-    let bench = Bench::new();
-    wheels(&bench.root);
-    wheel(&bench.root.join("dist"), "gone", "1.0", "");
+    let bench = tempfile::tempdir().unwrap();
+    wheels(bench.path());
+    wheel(&bench.path().join("dist"), "gone", "1.0", "");
     let store = stocked(&bench);
     index_in(&Busy::new(store.clone())).unwrap();
     let gone = format!("{PLACE}dist/gone-1.0-py3-none-any.whl");
@@ -293,7 +294,7 @@ fn of_two_writers_at_once_neither_loses_a_package() {
     let (bench, store) = with_set();
     for first in [true, false] {
         if !first {
-            let path = wheel(&bench.root.join("z"), "z", "1.0", "");
+            let path = wheel(&bench.path().join("z"), "z", "1.0", "");
             let bytes = fs_err::read(path).unwrap();
             put(&store, "dist/z-1.0-py3-none-any.whl", &bytes);
         }

@@ -3,21 +3,26 @@
 
 use std::{
     io::{self, Write as _},
-    sync::atomic::{AtomicUsize, Ordering},
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{
+        OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
     thread,
 };
 
-use crate::support::prelude::*;
+use crate::sha256;
 
 /// The path of a tool, such as `patchelf`.
-pub(crate) fn tool(name: &str) -> PathBuf {
+pub fn tool(name: &str) -> PathBuf {
     static PLACE: OnceLock<PathBuf> = OnceLock::new();
     let path = PLACE.get_or_init(|| environment("judges", "requirements.txt"));
     program(path, name)
 }
 
 /// The path of a tool that knows variant wheels. They are apart, so that a newer uv is tried without the others.
-pub(crate) fn variant_tool(name: &str) -> PathBuf {
+pub fn variant_tool(name: &str) -> PathBuf {
     static PLACE: OnceLock<PathBuf> = OnceLock::new();
     let path = PLACE.get_or_init(|| environment("variant-judges", "variants.txt"));
     program(path, name)
@@ -41,17 +46,18 @@ fn environment(name: &str, requirements: &str) -> PathBuf {
 }
 
 /// Ends a test that needs a program that pip does not have, where that is not installed.
+#[macro_export]
 macro_rules! needs {
     ($program:literal) => {
-        if crate::judges::lacks($program) {
+        if $crate::judges::lacks($program) {
             return;
         }
     };
 }
-pub(crate) use needs;
+pub use crate::needs;
 
 /// Whether a program is not on the `PATH`, so that the test is skipped.
-pub(crate) fn lacks(program: &str) -> bool {
+pub fn lacks(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let is_there = std::env::split_paths(&path).any(|it| it.join(program).is_file());
     if !is_there {
@@ -61,7 +67,7 @@ pub(crate) fn lacks(program: &str) -> bool {
 }
 
 /// Says that the test of this thread is skipped, and how many were so far. With `CI=true` it fails.
-pub(crate) fn skipped(why: &str) {
+pub fn skipped(why: &str) {
     static COUNT: AtomicUsize = AtomicUsize::new(1);
     let is_ci = std::env::var_os("CI").is_some_and(|it| it == "true");
     assert!(!is_ci, "{why}: with CI=true every judge has to be there");
@@ -73,17 +79,16 @@ pub(crate) fn skipped(why: &str) {
 }
 
 /// A wheel of PyPI: one of `tests/wheels.sha256`, by the beginning of its file name. Downloaded once.
-pub(crate) fn wheel_of_pypi(start: &str) -> PathBuf {
+pub fn wheel_of_pypi(start: &str) -> PathBuf {
     let known = fs_err::read_to_string(tests().join("wheels.sha256")).unwrap();
     let mut known = known.lines().filter_map(|line| line.split_once("  "));
     let (digest, file) = known.find(|(_, file)| file.starts_with(start)).unwrap();
-    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("real-wheels");
+    let place = target().join("tmp/real-wheels");
     fs_err::create_dir_all(&place).unwrap();
     let lock = fs_err::File::create(place.join(format!("{file}.lock"))).unwrap();
     lock.file().lock().unwrap();
     let wheel = place.join(file);
-    let is_good =
-        || fs_err::read(&wheel).is_ok_and(|bytes| Sha256::of(&bytes).to_string() == digest);
+    let is_good = || fs_err::read(&wheel).is_ok_and(|bytes| sha256(&bytes) == digest);
     if !is_good() {
         let parts: Vec<&str> = file.trim_end_matches(".whl").split('-').collect();
         let mut pip = Command::new(tool("pip"));
@@ -100,13 +105,24 @@ pub(crate) fn wheel_of_pypi(start: &str) -> PathBuf {
 }
 
 fn tests() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
+    repository().join("tests")
+}
+
+/// The directory of the repository.
+pub(crate) fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
+}
+
+/// The directory that cargo builds in: each test runs from `deps` of a profile in it.
+fn target() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    test.ancestors().nth(3).unwrap().to_owned()
 }
 
 /// A directory of this name, made again whenever the file changes; by one process at a time.
 fn made(name: &str, of: &Path, make: impl FnOnce(&Path)) -> PathBuf {
-    let wanted = Sha256::of(&fs_err::read(of).unwrap()).to_string();
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    let wanted = sha256(&fs_err::read(of).unwrap());
+    let target = target();
     let place = target.join(name);
     let stamp = place.join("made-of.sha256");
     let lock = fs_err::File::create(target.join(format!("{name}.lock"))).unwrap();

@@ -1,17 +1,20 @@
 //! A GitHub of our own on this machine: answers by path, with the faults that are asked for, and
 //! otherwise as GitHub's description of its API has it.
 
-use std::thread;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    thread,
+};
+
+use serde_json::{Value, json};
 
 use super::judge;
-use crate::support::{
-    prelude::*,
-    web::{After, Answer, Request, serve},
-};
+use crate::http::{After, Answer, Request, serve};
 
 /// One answer, and how it is given.
 #[derive(Clone)]
-pub(crate) struct Reply {
+pub struct Reply {
     answer: Answer,
     /// Whether a request for a part gets that part.
     has_parts: bool,
@@ -22,10 +25,10 @@ pub(crate) struct Reply {
 
 /// What was asked: the path with its query, and the token.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Asked {
-    pub(crate) path: String,
-    pub(crate) token: Option<String>,
-    pub(crate) range: Option<String>,
+pub struct Asked {
+    pub path: String,
+    pub token: Option<String>,
+    pub range: Option<String>,
 }
 
 #[derive(Default)]
@@ -38,7 +41,7 @@ struct State {
 }
 
 #[derive(Clone)]
-pub(crate) struct Fake {
+pub struct Fake {
     port: u16,
     state: Arc<Mutex<State>>,
     kind: Kind,
@@ -60,12 +63,12 @@ enum Kind {
 struct Verdict(Arc<Mutex<State>>);
 
 impl Reply {
-    pub(crate) fn json(body: &Value) -> Self {
+    pub fn json(body: &Value) -> Self {
         let kind = "application/json; charset=utf-8";
         Self::bytes(kind, body.to_string().as_bytes())
     }
 
-    pub(crate) fn bytes(content_type: &str, body: &[u8]) -> Self {
+    pub fn bytes(content_type: &str, body: &[u8]) -> Self {
         Self {
             answer: Answer::new(200, content_type, body.to_vec()),
             has_parts: false,
@@ -74,52 +77,52 @@ impl Reply {
     }
 
     /// Where something is.
-    pub(crate) fn redirect(status: u16, to: &str) -> Self {
+    pub fn redirect(status: u16, to: &str) -> Self {
         let mut reply = Self::bytes("", b"").status(status);
         reply.answer.headers.clear();
         reply.header("Location", to)
     }
 
     /// What GitHub says when it says no.
-    pub(crate) fn refusal(status: u16, message: &str) -> Self {
+    pub fn refusal(status: u16, message: &str) -> Self {
         let body = json!({"message": message, "documentation_url": "https://docs.github.com/rest"});
         Self::json(&body).status(status)
     }
 
-    pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
+    pub fn header(mut self, name: &str, value: &str) -> Self {
         self.answer.headers.push((name.into(), value.into()));
         self
     }
 
-    pub(crate) fn status(mut self, status: u16) -> Self {
+    pub fn status(mut self, status: u16) -> Self {
         self.answer.status = status;
         self
     }
 
     /// In place of what was said under that name.
-    pub(crate) fn with_header(mut self, name: &str, value: &str) -> Self {
+    pub fn with_header(mut self, name: &str, value: &str) -> Self {
         self.answer.headers.retain(|(other, _)| other != name);
         self.header(name, value)
     }
 
     /// A request for a part gets that part.
-    pub(crate) fn in_parts(mut self) -> Self {
+    pub fn in_parts(mut self) -> Self {
         self.has_parts = true;
         self
     }
 
     /// Not judged: the description does not say so, or this is meant to be wrong.
-    pub(crate) fn untold(mut self) -> Self {
+    pub fn untold(mut self) -> Self {
         self.is_judged = false;
         self
     }
 
-    pub(crate) fn cut_after(mut self, bytes: usize) -> Self {
+    pub fn cut_after(mut self, bytes: usize) -> Self {
         self.answer.cut = Some((bytes, After::Closed));
         self
     }
 
-    pub(crate) fn silent_after(mut self, bytes: usize) -> Self {
+    pub fn silent_after(mut self, bytes: usize) -> Self {
         self.answer.cut = Some((bytes, After::Silent));
         self
     }
@@ -127,17 +130,17 @@ impl Reply {
 
 impl Fake {
     /// Serves until the process ends.
-    pub(crate) fn start() -> Self {
+    pub fn start() -> Self {
         Self::serving(Kind::GitHub, "")
     }
 
     /// As an installation of one's own has it: beside the API, there are pages on the same server.
-    pub(crate) fn enterprise() -> Self {
+    pub fn enterprise() -> Self {
         Self::serving(Kind::GitHub, "/api/v3")
     }
 
     /// A server that is not GitHub's API.
-    pub(crate) fn elsewhere() -> Self {
+    pub fn elsewhere() -> Self {
         Self::serving(Kind::Other, "")
     }
 
@@ -154,12 +157,12 @@ impl Fake {
     }
 
     /// Of the API.
-    pub(crate) fn url(&self) -> String {
+    pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}{}", self.port, self.prefix)
     }
 
     /// The next reply for a path and its query.
-    pub(crate) fn on(&self, path: &str, reply: Reply) {
+    pub fn on(&self, path: &str, reply: Reply) {
         if self.kind == Kind::GitHub && reply.is_judged {
             let Answer { status, headers, .. } = &reply.answer;
             let body = str::from_utf8(&reply.answer.body).unwrap();
@@ -173,11 +176,11 @@ impl Fake {
         replies.push(reply);
     }
 
-    pub(crate) fn asked(&self) -> Vec<Asked> {
+    pub fn asked(&self) -> Vec<Asked> {
         self.state.lock().unwrap().asked.clone()
     }
 
-    pub(crate) fn paths(&self) -> Vec<String> {
+    pub fn paths(&self) -> Vec<String> {
         self.asked().into_iter().map(|asked| asked.path).collect()
     }
 }

@@ -5,19 +5,21 @@ use std::{
     io::{self, Read},
 };
 
-use rocwheel::{
+use rocwheel_test_files::{
+    assert_has,
+    wheels::{wheel, wheels},
+};
+
+use super::{
+    memory::{MemoryStore, put},
+    publish_to,
+};
+use crate::{
     error::{Exit, render},
     location::Key,
     store::{
         Body, Condition, Depth, Object, PutOptions, Span, Store, StoreError, StoreFailureKind,
     },
-};
-
-use super::{
-    Bench,
-    install::publish_to,
-    memory::{MemoryStore, put},
-    packages::{wheel, wheels},
 };
 
 /// What is wrong with a store, for keys that hold a text.
@@ -104,10 +106,10 @@ impl fmt::Display for Faulty {
 
 /// What an upload to such a store says, its exit code, and what it left there.
 fn upload(fault: Fault) -> (String, u8, Vec<String>) {
-    let bench = Bench::new();
-    wheels(&bench.root);
+    let packages = tempfile::tempdir().unwrap();
+    wheels(packages.path());
     let store = MemoryStore::default();
-    let (said, code) = match publish_to(Box::new(Faulty(store.clone(), fault)), &bench) {
+    let (said, code) = match publish_to(Faulty(store.clone(), fault), packages.path()) {
         Ok(published) => (format!("{} unchanged\n", published.unchanged), 0),
         Err(error) => (render(&error), Exit::of(&error).code()),
     };
@@ -215,20 +217,20 @@ fn an_upload_that_another_one_overtook_is_planned_again() {
 
 #[test]
 fn a_package_of_others_that_the_store_does_not_deliver_stops_the_upload() {
-    let (bench, others) = (Bench::new(), Bench::new());
-    wheels(&bench.root);
-    let name = wheel(&others.root, "torch", "2.9", "");
+    let [packages, others] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    wheels(packages.path());
+    let name = wheel(others.path(), "torch", "2.9", "");
     let store = MemoryStore::default();
     let key = "42-linux/python/dist/torch-2.9-py3-none-any.whl";
     put(&store, key, "application/zip", &fs_err::read(name).unwrap());
     let faulty = Faulty(store.clone(), Fault::Unreadable("torch"));
-    let refused = publish_to(Box::new(faulty), &bench).unwrap_err();
+    let refused = publish_to(faulty, packages.path()).unwrap_err();
     let said = render(&refused);
     assert_has!(said, "the store does not answer");
     assert_eq!(store.keys().len(), 1);
     // One that is no wheel is listed by its name.
     put(&store, key, "application/zip", b"no wheel");
-    publish_to(Box::new(store.clone()), &bench).unwrap();
+    publish_to(store.clone(), packages.path()).unwrap();
     let page = store.find("42-linux/python/simple/torch/").unwrap();
     assert!(String::from_utf8(page.bytes).unwrap().contains("torch-2.9"));
 }

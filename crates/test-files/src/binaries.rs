@@ -1,9 +1,12 @@
-//! Fat binaries without a compiler.
+//! Fat binaries: libraries with the device code of several targets.
 
-use crate::support::prelude::*;
+use crate::{
+    bundles,
+    linker::{DeviceRelocations, SharedObject},
+};
 
 /// A code object with kernels of these names, and some bytes of its own.
-pub(super) fn code_object(kernels: &[&str], payload: usize) -> Vec<u8> {
+pub fn code_object(kernels: &[&str], payload: usize) -> Vec<u8> {
     let object = SharedObject::new("code").payload(payload);
     let object =
         kernels.iter().fold(object, |object, kernel| object.function(&format!("{kernel}.kd"), 0));
@@ -11,7 +14,7 @@ pub(super) fn code_object(kernels: &[&str], payload: usize) -> Vec<u8> {
 }
 
 /// Bundles one behind the other, each at a page, and where they begin.
-pub(super) fn concatenated(bundles: &[Vec<u8>]) -> (Vec<u8>, Vec<u64>) {
+pub fn concatenated(bundles: &[Vec<u8>]) -> (Vec<u8>, Vec<u64>) {
     let mut bytes = Vec::new();
     let mut starts = Vec::new();
     for bundle in bundles {
@@ -23,7 +26,7 @@ pub(super) fn concatenated(bundles: &[Vec<u8>]) -> (Vec<u8>, Vec<u64>) {
 }
 
 /// A library with a translation unit for each of these lists of targets.
-pub(super) fn of_units(soname: &str, units: &[&[&str]]) -> Vec<u8> {
+pub fn of_units(soname: &str, units: &[&[&str]]) -> Vec<u8> {
     let bundles = units.iter().enumerate().map(|(unit, targets)| {
         let code = targets.iter().enumerate();
         let code = code.map(|(at, target)| {
@@ -38,7 +41,7 @@ pub(super) fn of_units(soname: &str, units: &[&[&str]]) -> Vec<u8> {
 }
 
 /// A library of two translation units, the second one compressed and with fewer targets.
-pub(super) fn library() -> Vec<u8> {
+pub fn library() -> Vec<u8> {
     let first = bundles::raw(&[
         ("gfx1100", code_object(&["add", "scale"], 10_000)),
         ("gfx90a:xnack+", code_object(&["add", "scale"], 9_000)),

@@ -3,101 +3,26 @@
 use std::io::Read as _;
 
 use insta::assert_snapshot;
-use rocwheel::{
+use rocwheel_test_files::{assert_has, assert_lacks};
+use rocwheel_test_servers::github::{
+    fake::{Fake, Reply},
+    hosted::{Hosted, LIST, artifact, page, route},
+};
+use serde_json::json;
+
+use crate::{
+    digest::Sha256,
     error::{Error, Exit, Result, Stop},
     fetch::{open_artifact, storage_client},
-    github::{GitHub, RunArtifact},
+    github::{
+        GitHub, RunArtifact,
+        tests::{connect, line, of},
+    },
 };
-
-use super::{
-    connect,
-    fake::{Fake, Reply},
-    judge, line, of,
-};
-use crate::support::prelude::*;
-
-const LIST: &str = "/repos/ROCm/TheRock/actions/runs/7/artifacts?per_page=100&page=1";
-
-/// GitHub's API, and who keeps the bytes for it: the address on that is good for one minute.
-pub(crate) struct Hosted {
-    pub(crate) api: Fake,
-    pub(crate) keeper: Fake,
-    pub(crate) repository: &'static str,
-    listed: Vec<Value>,
-}
-
-/// An artifact as GitHub describes it, with what is read here as it is asked for.
-pub(crate) fn artifact(id: u64, name: &str, bytes: &[u8]) -> Value {
-    let mut artifact = judge::example("artifact-paginated")["artifacts"][0].clone();
-    artifact["id"] = json!(id);
-    artifact["name"] = json!(name);
-    artifact["size_in_bytes"] = json!(bytes.len());
-    artifact["expired"] = json!(false);
-    artifact["digest"] = json!(format!("sha256:{}", Sha256::of(bytes)));
-    artifact
-}
-
-pub(crate) fn page(total: usize, artifacts: &[Value]) -> Reply {
-    Reply::json(&json!({"total_count": total, "artifacts": artifacts}))
-}
-
-impl Hosted {
-    pub(crate) fn new() -> Self {
-        Self::of(Fake::start())
-    }
-
-    pub(crate) fn of(api: Fake) -> Self {
-        Self { api, keeper: Fake::elsewhere(), repository: "ROCm/TheRock", listed: Vec::new() }
-    }
-
-    /// One artifact of ten bytes, for which these are the answers.
-    fn of_ten_bytes(replies: Vec<Reply>) -> Self {
-        let mut hosted = Self::new();
-        hosted.list(artifact(5, "a", b"0123456789"));
-        for reply in replies {
-            hosted.keep(5, reply);
-        }
-        hosted.ready();
-        hosted
-    }
-
-    /// An artifact that is kept as it should be.
-    pub(crate) fn upload(&mut self, id: u64, name: &str, kind: &str, bytes: &[u8]) {
-        let reply = Reply::bytes(kind, bytes).header("ETag", "\"1\"").in_parts();
-        self.upload_as(id, name, bytes, reply);
-    }
-
-    pub(crate) fn upload_as(&mut self, id: u64, name: &str, bytes: &[u8], kept: Reply) {
-        self.list(artifact(id, name, bytes));
-        self.keep(id, kept);
-    }
-
-    pub(crate) fn list(&mut self, artifact: Value) {
-        self.listed.push(artifact);
-    }
-
-    pub(crate) fn keep(&self, id: u64, reply: Reply) {
-        let path = format!("/kept/{id}?sig=hush");
-        let place = format!("{}{path}", self.keeper.url());
-        let route = route(id).replace("ROCm/TheRock", self.repository);
-        self.api.on(&route, Reply::redirect(302, &place));
-        self.keeper.on(&path, reply);
-    }
-
-    /// From now on, what was uploaded is listed.
-    pub(crate) fn ready(&self) {
-        let list = LIST.replace("ROCm/TheRock", self.repository);
-        self.api.on(&list, page(self.listed.len(), &self.listed));
-    }
-}
 
 /// A page of `LIST` after the first.
 fn later(page: u32) -> String {
     LIST.replace("&page=1", &format!("&page={page}"))
-}
-
-pub(crate) fn route(id: u64) -> String {
-    format!("/repos/ROCm/TheRock/actions/artifacts/{id}/zip")
 }
 
 fn list(github: &GitHub) -> Result<Vec<RunArtifact>> {
@@ -145,7 +70,7 @@ fn a_list_that_is_shorter_than_it_says_is_no_list() {
 
 #[test]
 fn the_token_is_not_sent_to_the_server_of_an_artifact() {
-    let mut hosted = Hosted::new();
+    let mut hosted = Hosted::start();
     hosted.upload(5, "a", "application/zip", b"bytes");
     hosted.ready();
     let github = connect(&hosted.api, Some("secret"));
@@ -249,7 +174,7 @@ fn an_expired_artifact_differs_from_a_forbidden_one() {
 
 #[test]
 fn an_api_may_keep_artifacts_itself() {
-    let mut hosted = Hosted::new();
+    let mut hosted = Hosted::start();
     hosted.list(artifact(5, "a", b"bytes"));
     hosted.ready();
     let place = format!("{}/kept/5", hosted.api.url());
@@ -265,7 +190,7 @@ fn an_api_may_keep_artifacts_itself() {
 
 #[test]
 fn a_repository_that_was_renamed_still_says_where_its_artifacts_are() {
-    let mut hosted = Hosted::new();
+    let mut hosted = Hosted::start();
     hosted.list(artifact(5, "a", b"bytes"));
     hosted.ready();
     let there = "/repositories/1/actions/artifacts/5/zip";
