@@ -16,14 +16,14 @@ use crate::{
     digest::Sha256,
     elf,
     error::Result,
-    index::{PackageFile, is_of_others, is_ours},
+    index::{BundledRocm, PackageFile, TIE_RECORD, is_of_others, is_ours},
     io::FileIdentity,
     kpack::{CodeTarget, archive::KpackArchive, host::WrapperReference},
     place::{KnownPackage, KnownPackages, PublishedFacts},
     policy::{DistNames, dist_info},
     quantity::size,
     target::Target,
-    wheel::{Metadata, PackageFilename, dist_info::WheelFacts},
+    wheel::{Metadata, PackageFilename, Record, dist_info::WheelFacts, installed_path},
 };
 
 /// All packages of a set, and what its pages say about them.
@@ -272,9 +272,6 @@ pub struct SdistContents {
     pub escapes: Vec<String>,
 }
 
-/// What `framework tie` has done to a wheel, in its `.dist-info`.
-pub const TIE_RECORD: &str = "rocm_tie.json";
-
 /// The class in `_dist_info.py` for the required files. Only ours has it.
 const CLASS: &str = "\nclass FileEntry";
 
@@ -391,16 +388,16 @@ impl WheelFile {
             .find_map(|(member, content)| Some((&*member.path, content.kept.as_deref()?)))
     }
 
-    /// The file names of the ROCm packages whose files `framework tie --bundle` has put into it.
-    pub fn bundled_packages(&self) -> Vec<String> {
-        #[derive(Default, Deserialize)]
-        #[serde(default)]
-        struct TieRecord {
-            bundles: Vec<String>,
-        }
-        let record = self.dist_info(TIE_RECORD).map(|(_, bytes)| serde_json::from_slice(bytes));
-        let TieRecord { bundles } = record.and_then(Result::ok).unwrap_or_default();
-        bundles
+    /// The ROCm packages whose files `framework tie --bundle` has put into it. RECORD says which bytes the files have, and
+    /// the rules about archives say whether that is true.
+    pub fn bundled_rocm(&self) -> Option<BundledRocm> {
+        let (_, tie_record) = self.dist_info(TIE_RECORD)?;
+        let record = Record::parse(self.dist_info("RECORD")?.1).ok()?;
+        let files = record.rows().iter().map(|row| {
+            let path = row.path.as_str();
+            (installed_path(path).unwrap_or(path), row.digest)
+        });
+        BundledRocm::read(tie_record, files)
     }
 
     pub fn metadata(&self) -> Option<Metadata> {

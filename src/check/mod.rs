@@ -24,6 +24,6 @@ pub use remembered::VerdictMemory;
 pub use report::{Report, annotations, level};
 pub use rule::{Finding, RULES, Rule, RulePattern, RuleSelection, Severity};
 pub use rules::{
-    CheckOptions, Destination, Judgement, defects_beside_ours, install_tree, is_directory_of_ours,
-    judge,
+    CheckOptions, Destination, Judgement, conflicting_bundles, defects_beside_ours, install_tree,
+    judge, others_with_rocm,
 };

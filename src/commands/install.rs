@@ -356,6 +356,9 @@ impl InstallArgs {
             let variables = RuntimeVariables::default();
             let site =
                 SitePackages::read(environment.root(), &variables, World::jobs(), &world.stop);
+            if let (Ok(site), Some(_)) = (&site, &rocm) {
+                install::ensure_no_other_rocm(site, environment, Installer::find(self.installer)?)?;
+            }
             broken.extend(site.iter().flat_map(install::broken));
             world.stop.check()?;
         }

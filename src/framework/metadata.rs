@@ -24,6 +24,8 @@ pub(super) struct MetadataEdit {
     /// License files to name, and license expressions that hold besides that of the wheel.
     pub license_files: Vec<String>,
     pub licenses: Vec<String>,
+    /// Specifiers of the version of Python that hold besides those of the wheel: `>=3.10`.
+    pub requires_python: Vec<String>,
 }
 
 impl MetadataEdit {
@@ -48,7 +50,24 @@ impl MetadataEdit {
             headers.set("Metadata-Version", "2.1");
         }
         self.add_licenses(&mut headers);
+        self.join_requires_python(&mut headers);
         Ok(headers.to_string())
+    }
+
+    /// The files that join the wheel need a Python that their packages allow.
+    fn join_requires_python(&self, headers: &mut Headers) {
+        let before = headers.get("Requires-Python").unwrap_or_default().to_owned();
+        let of_packages = self.requires_python.iter().map(String::as_str);
+        let specifiers = iter::once(before.as_str()).chain(of_packages);
+        let joined = specifiers
+            .flat_map(|specifiers| specifiers.split(','))
+            .map(str::trim)
+            .filter(|specifier| !specifier.is_empty())
+            .unique()
+            .join(",");
+        if !self.requires_python.is_empty() && joined != before {
+            headers.set("Requires-Python", &joined);
+        }
     }
 
     /// Adds the licenses of files that join the wheel. The fields came with 2.4; a wheel without a license expression
@@ -88,6 +107,28 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_python_that_joining_files_need_is_required_too() {
+        let required = |line: &str| {
+            let edit = MetadataEdit {
+                requires: Vec::new(),
+                extras: Vec::new(),
+                removed: Vec::new(),
+                removed_extras: BTreeSet::new(),
+                version: "1".parse().unwrap(),
+                license_files: Vec::new(),
+                licenses: Vec::new(),
+                requires_python: vec![">=3.10".to_owned()],
+            };
+            let text = format!("Metadata-Version: 2.1\nName: x\nVersion: 1\n{line}\nbody");
+            let headers: Headers = edit.apply(&text).unwrap().parse().unwrap();
+            headers.get("Requires-Python").unwrap().to_owned()
+        };
+        assert_eq!(required(""), ">=3.10");
+        assert_eq!(required("Requires-Python: >=3.10\n"), ">=3.10");
+        assert_eq!(required("Requires-Python: >=3.9, <3.15\n"), ">=3.9,<3.15,>=3.10");
+    }
+
+    #[test]
     fn lines_that_do_not_change_keep_their_bytes() {
         let text = "Metadata-Version: 2.0\nName:   x\r\nVersion: 1\nSummary: two\n        lines\n\
                     Requires-Dist: numpy (>=1)\nRequires-Dist: rocm==1\nProvides-Extra: old\nLicense: x\n\n\
@@ -100,6 +141,7 @@ mod tests {
             version: "1+rocm2".parse().unwrap(),
             license_files: vec!["rocm/LICENSE".to_owned()],
             licenses: vec!["MIT".to_owned()],
+            requires_python: Vec::new(),
         };
         insta::assert_snapshot!(edit.apply(text).unwrap().replace('\r', "<CR>"), @"
         Metadata-Version: 2.1
@@ -128,6 +170,7 @@ mod tests {
             version: "1".parse().unwrap(),
             license_files: vec!["rocm/LICENSE".to_owned()],
             licenses: vec!["MIT".to_owned(), "A OR B".to_owned()],
+            requires_python: Vec::new(),
         };
         let text = |license: &str| {
             let head = "Metadata-Version: 2.4\nName: x\nVersion: 1\nLicense-Expression: ";

@@ -16,13 +16,13 @@ use super::{python_source::PythonSource, strings};
 use crate::{
     check::{
         facts::{Elf, MemberFacts, MemberKind, WheelFile},
-        is_directory_of_ours,
         observe::{Outline, PackageReader, ReadWatch},
     },
     console::World,
     digest::Sha256,
     elf::{ElfFacts, Machine},
     error::{Context as _, Hint as _, No, Result, anyhow, ensure},
+    index::is_directory_of_ours,
     loader::is_loadable,
     parallel,
     quantity::many,
@@ -328,7 +328,7 @@ fn read(path: &Path, jobs: NonZeroUsize, world: &World) -> Result<FrameworkWheel
         archive,
         damage,
         without_digest,
-        bundles: facts.bundled_packages(),
+        bundles: facts.bundled_rocm().map(|rocm| rocm.packages).unwrap_or_default(),
         facts: Arc::new(facts),
     })
 }

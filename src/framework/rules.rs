@@ -19,7 +19,7 @@ use super::{
 use crate::{
     check::{
         self, Finding, Rule, SetFacts,
-        facts::{DeviceCodeFacts, MemberFacts},
+        facts::{DeviceCodeFacts, MemberFacts, WheelFile},
         rule,
     },
     digest::Sha256,
@@ -28,7 +28,7 @@ use crate::{
     loader::{MissingLibrary, missing_libraries},
     quantity::many,
     version::Version,
-    wheel::DistName,
+    wheel::{DistName, Requirement},
 };
 
 /// What the rules judge: wheels of frameworks that are installed together with a set.
@@ -52,7 +52,9 @@ impl FrameworkCheck<'_> {
         let files_of_set = self.files_of_set();
         set_with_wheels.wheels.extend(self.wheels.iter().map(|it| Arc::clone(&it.facts)));
         let missing = missing_libraries(&check::install_tree(&set_with_wheels));
-        let mut findings = Vec::new();
+        let wheels = self.wheels.iter().map(|wheel| &*wheel.facts);
+        let bundling: Vec<&WheelFile> = check::others_with_rocm(wheels).collect();
+        let mut findings = check::conflicting_bundles(&bundling);
         for wheel in self.wheels {
             let mut check = WheelCheck {
                 group: self,
@@ -113,13 +115,6 @@ impl WheelCheck<'_> {
             wheel.is_bundled(path) && sha256.is_some() && files_of_set.get(path) == sha256.as_ref()
         };
         self.findings.extend(check::defects_beside_ours(&wheel.facts, &may_have));
-        let mut others = group.bundling().filter(|other| other.name.name != wheel.name.name);
-        if !wheel.bundles.is_empty()
-            && let Some(other) = others.next()
-        {
-            let fact = format!("it has ROCm in it, and so has `{}`", other.name);
-            self.add(rule::CONFLICTING_PATH, fact);
-        }
         if let Some(mismatch) = facts::not_for_set(wheel, group.providers, group.rocm) {
             self.add(rule::NOT_FOR_SET, mismatch.reason);
         }
@@ -230,6 +225,15 @@ impl WheelCheck<'_> {
             let fact = format!("its binaries need ROCm, and it does not require `{selector}`");
             self.add(rule::UNREQUIRED_SET, fact);
         }
+        let mut bundling =
+            self.group.bundling().map(|it| &it.name).filter(|it| it.name != wheel.name.name);
+        if let (Some(other), Some(requirement)) = (bundling.next(), on_rocm.first()) {
+            let fact = format!(
+                "it requires `{requirement}`, and installers would write its files over those in `{other}`: tie both in one \
+                 command, with `--bundle`"
+            );
+            self.add(rule::CONFLICTING_PATH, fact);
+        }
         for requirement in on_rocm {
             if requirement.allows(&rocm.version) == Some(false) {
                 let fact = format!("it requires `{requirement}`, and the set is {}", rocm.version);
@@ -257,8 +261,22 @@ impl WheelCheck<'_> {
         let by_binaries = self.needed_libraries().filter_map(|it| it.provider.framework());
         let neighbours: BTreeSet<DistName> = by_binaries.chain(by_policy).collect();
         for name in neighbours {
-            let mut requirements = self.wheel.requirements();
-            if !requirements.any(|it| it.name == name && it.pin().is_some()) {
+            let wheel = self.wheel;
+            let on_name = wheel.requirements().filter(|requirement| {
+                requirement.name == name && !requirement.marker.needs_extra()
+            });
+            let pins = on_name.filter(|it| it.pin().is_some()).collect_vec();
+            let is_met =
+                |version: Version| pins.iter().all(|it| it.allows(&version) != Some(false));
+            let requires_rocm =
+                wheel.requirements().any(|it| !it.marker.needs_extra() && index::is_ours(&it.name));
+            // RW113 says that both cannot be installed.
+            let has_other_rocm =
+                requires_rocm && self.group.bundling().any(|it| it.name.name == name);
+            if !pins.is_empty() && !pins.iter().filter_map(Requirement::pin).any(is_met) {
+                let listed = pins.iter().map(|pin| format!("`{pin}`")).join(" and ");
+                self.add(rule::UNPINNED_NEIGHBOUR, format!("no version of {name} is {listed}"));
+            } else if pins.is_empty() && !has_other_rocm {
                 let fact = format!("it needs {name}, and does not require one version of it");
                 self.add(rule::UNPINNED_NEIGHBOUR, fact);
             }

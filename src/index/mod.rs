@@ -4,6 +4,7 @@
 //! | file | what it has |
 //! |---|---|
 //! | `package_file` | one file of a set |
+//! | `bundled_rocm` | the ROCm packages that a wheel of others has in it |
 //! | `set_json` | the document of a set |
 //! | `layout` `urls` | where the packages of a set are, and their addresses |
 //! | `projects` | the packages of others in a set |
@@ -11,6 +12,7 @@
 //! | `pages` `install` | the pages of an index, and its install lines |
 //! | `parse` | from the text of a page to links |
 
+mod bundled_rocm;
 pub mod install;
 mod layout;
 pub mod package_file;
@@ -24,6 +26,7 @@ mod urls;
 mod variants;
 
 pub use self::{
+    bundled_rocm::{BundledRocm, TIE_RECORD, TIE_SCHEMA, is_directory_of_ours},
     install::{Choice, Places},
     layout::Layout,
     package_file::{
@@ -34,5 +37,5 @@ pub use self::{
     parse::{FileClaim, PageLink},
     set_json::{Identity, IndexView, PART, SetJson, counted},
     urls::{Addresses, Urls},
-    variants::VariantIndex,
+    variants::{MergedVariants, VariantIndex, VariantsOfOthers},
 };

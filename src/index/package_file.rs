@@ -1,11 +1,13 @@
 //! [`PackageFile`]: one file of a package set, and the rules for the names of packages.
 
+use std::ops::Not;
+
 use serde::{Deserialize, Serialize};
 
 use super::layout::Layout;
 use crate::{
     digest::Sha256,
-    error::{Result, ensure},
+    error::{Context as _, Result, ensure},
     location::Key,
     policy::catalog::CATALOG,
     run::{ArtifactGroup, RunAttempt},
@@ -49,6 +51,9 @@ pub struct PackageFile {
     /// it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub variant: Option<VariantDocument>,
+    /// Whether it is a wheel of others that has ROCm in it (see [`super::BundledRocm`]).
+    #[serde(skip_serializing_if = "Not::not", default)]
+    pub has_rocm: bool,
     // The other facts are in the pages of the index, and not in `set.json`.
     /// When it was uploaded, if the store says so, in the format of
     /// [PEP 700](https://peps.python.org/pep-0700/).
@@ -105,6 +110,7 @@ impl PackageFile {
             run_attempt: None,
             device_extras: Vec::new(),
             variant: None,
+            has_rocm: false,
             upload_time: None,
             metadata: None,
             requires_python: None,
@@ -154,7 +160,8 @@ impl PackageFile {
         (&self.project, &self.version, self.name(), self.directory())
     }
 
-    /// The path is outside input: it must be a key of a file, in no directory but the one named as a family.
+    /// The path is outside input: it must be a key of a file, in no directory but the one named as a family. So is what
+    /// the label of a variant wheel means, which an index publishes.
     pub(super) fn ensure_valid(&self) -> Result<()> {
         let key: Key = self.path.parse()?;
         let depth = self.below().matches('/').count();
@@ -162,6 +169,10 @@ impl PackageFile {
             !key.is_directory() && depth == usize::from(self.family().is_some()),
             "not the path of a package"
         );
+        if let Some(variant) = &self.variant {
+            let label = self.label().context("a document about variants, and no label")?;
+            variant.ensure_of_wheel(&label)?;
+        }
         Ok(())
     }
 }

@@ -93,6 +93,7 @@ pub fn is_index_page(path: &str, text: &str) -> bool {
     if path == "SHA256SUMS" {
         return parse::checksums(text).is_ok_and(|lines| !lines.is_empty());
     }
+    // It has no mark. What removes one knows from its digest who wrote it.
     if is_variants_json(path) {
         return VariantDocument::parse(text.as_bytes()).is_ok();
     }

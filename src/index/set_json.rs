@@ -9,7 +9,7 @@ use super::{
     layout::Layout,
     package_file::{PackageFile, is_ours},
     projects::device_targets,
-    variants::VariantIndex,
+    variants::{VariantIndex, VariantsOfOthers},
 };
 use crate::{
     error::{Context as _, Hint as _, Result, anyhow, ensure},
@@ -92,6 +92,9 @@ pub struct SetJson {
     pub identity: Identity,
     /// Sorted by project, version and name.
     pub files: Vec<PackageFile>,
+    /// What the pages list of a place that has such documents. `set.json` does not have them.
+    #[serde(skip)]
+    pub variants_of_others: VariantsOfOthers,
 }
 
 impl SetJson {
@@ -116,9 +119,10 @@ impl SetJson {
         let targets = device_targets(files.iter().map(|file| &file.project));
         identity.targets.extend(targets.into_iter().map(Scope::Target));
         identity.targets = identity.targets.drain(..).unique().collect();
-        let set = Self { schema: SCHEMA, identity, files };
+        let variants_of_others = VariantsOfOthers::new();
+        let set = Self { schema: SCHEMA, identity, files, variants_of_others };
         for view in set.views() {
-            VariantIndex::all(&view.files)?;
+            VariantIndex::all(&view.files, &set.variants_of_others)?;
         }
         Ok(set)
     }
@@ -170,11 +174,11 @@ impl SetJson {
         // second time.
         let identity = serde_json::from_str(text).context("failed to read a set")?;
         let Files { files } = serde_json::from_str(text).context("failed to read a set")?;
-        let set = Self { schema, identity, files };
+        let set = Self { schema, identity, files, variants_of_others: VariantsOfOthers::new() };
         for file in &set.files {
             let path = &file.path;
             file.ensure_valid()
-                .with_context(|| format!("failed to read the path of a file in a set: {path:?}"))?;
+                .with_context(|| format!("failed to read a file of a set: {path:?}"))?;
         }
         Ok(set)
     }
@@ -234,7 +238,7 @@ impl SetJson {
             let files: Vec<&PackageFile> = self.files.iter().filter(is_in).collect();
             // Wheels that disagree are refused where a set is made. A `set.json` of others may have some: its index
             // then says nothing of their labels.
-            let variants = VariantIndex::all(&files).unwrap_or_default();
+            let variants = VariantIndex::all(&files, &self.variants_of_others).unwrap_or_default();
             IndexView { family, files, variants, layout }
         };
         iter::once(None).chain(families).map(view).collect()

@@ -17,7 +17,7 @@ use crate::{
         observe::{installed_member, installed_wheel},
     },
     digest::Sha256,
-    index::is_ours,
+    index::{BundledRocm, TIE_RECORD, is_ours},
     io::{FileAt, read_small},
     policy::DistNames,
     version::Version,
@@ -48,6 +48,8 @@ pub struct InstalledPackage {
     pub changed: Vec<String>,
     /// What RECORD says of the bytes of `files`, as far as it says something.
     pub recorded: BTreeMap<String, RecordedContent>,
+    /// The ROCm packages whose files it has in it.
+    pub bundled: Option<BundledRocm>,
     /// The package that was installed over it.
     pub replaced_by: Option<Replacement>,
     /// The facts of its files. Only of ROCm packages, and of the libraries of others.
@@ -148,8 +150,10 @@ impl InstalledPackage {
         let tag = wheel.as_ref().and_then(|headers| headers.get("Tag")).unwrap_or("py3-none-any");
         let file = format!("{}-{version}-{tag}.whl", name.filename_form());
         let requires_rocm = requires.iter().any(|requirement| is_of_rocm(&requirement.name));
+        let bundled = bundled_rocm(info, record);
         let mut package = Self {
-            is_of_rocm: is_of_rocm(&name) || requires_rocm,
+            is_of_rocm: is_of_rocm(&name) || requires_rocm || bundled.is_some(),
+            bundled,
             info: info.to_owned(),
             requires,
             files: Vec::new(),
@@ -284,6 +288,21 @@ fn member(path: &str, place: &Path, metadata: &std::fs::Metadata) -> io::Result<
     #[cfg(not(unix))]
     let mode = 0o644;
     installed_member(path.to_owned(), mode, &FileAt::open(place)?)
+}
+
+/// What `rocm_tie.json` and RECORD say of the files of ROCm in a package.
+fn bundled_rocm(info: &Path, record: &str) -> Option<BundledRocm> {
+    let tie_record = text_of(info, TIE_RECORD)?;
+    let mut reader = csv::ReaderBuilder::new();
+    let rows = reader.has_headers(false).flexible(true).from_reader(record.as_bytes());
+    let files = rows.into_records().filter_map(|row| {
+        let row = row.ok()?;
+        // Installers for Windows write `\`.
+        Some((recorded_path(&row)?.replace('\\', "/"), RecordedContent::of_row(&row).sha256))
+    });
+    let files: Vec<(String, Option<Sha256>)> = files.collect();
+    let files = files.iter().map(|(path, sha256)| (path.as_str(), *sha256));
+    BundledRocm::read(tie_record.as_bytes(), files)
 }
 
 /// Whether a package is one of ROCm, or has device code.

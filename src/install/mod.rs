@@ -27,7 +27,7 @@ mod tests;
 
 pub use self::{
     act::Report,
-    diagnosis::{Diagnosis, broken, diagnose},
+    diagnosis::{Diagnosis, broken, diagnose, ensure_no_other_rocm},
     emit::Emit,
     environment::{Action, Environment},
     installer::{Installer, command, ensure_pip, ensure_python, run},

@@ -16,7 +16,7 @@ use crate::{
     error::{Error, Hint as _, No, Result, anyhow},
     index::{
         package_file::{PackageFile, is_ours},
-        pages::pages,
+        pages::{Phase, pages},
         set_json::{Identity, SetJson},
     },
     quantity::many,
@@ -160,9 +160,20 @@ pub(super) fn leftovers(
     let views = earlier.views();
     let packages = packages_of(known, listing)
         .flat_map(|package| [package.path.clone(), package.sidecar_path()]);
-    let pages = pages(&earlier, &views, None).into_iter().map(|page| page.path);
     let goes = |path: &String| listing.objects.contains_key(path) && !stay.contains(path.as_str());
-    let mut removals = listing.removals_of_pages(pages.filter(goes).collect(), world)?;
+    let mut leftover_pages = Vec::new();
+    for page in pages(&earlier, &views, None).into_iter().filter(|page| goes(&page.path)) {
+        // It has no mark of this program: only its bytes say who wrote it.
+        let is_of_another_program =
+            page.phase == Phase::Variants && listing.page(&page.path)? != Some(page.body());
+        if is_of_another_program {
+            let shown = listing.place.shown_in_full(&page.path);
+            world.console.warn(format!("`{shown}` stays, because another program wrote it"));
+        } else {
+            leftover_pages.push(page.path);
+        }
+    }
+    let mut removals = listing.removals_of_pages(leftover_pages, world)?;
     removals.extend(packages.filter(goes).map(|path| listing.removal(path)));
     removals.sort_by(|one, other| one.path.cmp(&other.path));
     Ok(removals)

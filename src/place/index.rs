@@ -12,6 +12,7 @@ use super::{
     read_packages::{KnownFacts, KnownPackages, ReadFacts, ReadPackages, Reading, remember},
     set_place::{PackageDirectories, SetPlace},
     sync::{Changes, Item, Listing, Plan, Sync},
+    variants_of_others::keep_variants_of_others,
 };
 use crate::{
     console::World,
@@ -107,6 +108,7 @@ fn decide(
     };
     let ReadPackages { files, facts, orphans } = reading.run(listed)?;
     let mut set = SetJson::new(known.identity.clone(), files)?;
+    keep_variants_of_others(&mut set, &known, listing, world)?;
     remember_sidecars(&mut set.files, &facts);
     let sidecars = facts.iter().filter_map(|(path, facts)| {
         let bytes = facts.sidecar()?.clone();

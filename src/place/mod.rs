@@ -26,6 +26,7 @@ mod set_place;
 mod stored_package;
 mod sync;
 mod upload;
+mod variants_of_others;
 
 pub use self::{
     directory_url::urls_of_directory,

@@ -265,6 +265,10 @@ impl Reading<'_> {
                     None => self.object(listed, sidecar.as_ref())?,
                 };
                 self.add_variant(&mut file, listed)?;
+                // `set.json` of a bucket has it, for a file whose text was not read again.
+                if facts.text.is_some() && facts.is_wheel && !is_ours(&file.project) {
+                    file.has_rocm = self.has_rocm(listed)?;
+                }
                 Ok((file, facts))
             };
             read().with_context(|| {
@@ -462,6 +466,16 @@ impl Reading<'_> {
             )),
         }
         Ok(())
+    }
+
+    /// Whether a wheel of others has ROCm in it. A wheel that cannot be read does not say so.
+    fn has_rocm(&self, listed: &ListedPackage) -> Result<bool> {
+        let key = self.place.key(&listed.path)?;
+        let name = listed.name.clone();
+        let package = StoredPackage::new(name, &self.place.store, key, listed.stamp.size);
+        let bundled = package.bundled_rocm();
+        package.outcome()?;
+        Ok(bundled.is_ok_and(|bundled| bundled.is_some()))
     }
 
     /// All bytes of a small package.

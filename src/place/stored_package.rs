@@ -24,7 +24,7 @@ use crate::{
     digest::Sha256,
     error::{Context as _, Error, Hint as _, Result, anyhow},
     index::{
-        Layout,
+        BundledRocm, Layout, TIE_RECORD,
         package_file::{SIDECAR, SetStamp, is_package, is_variants_json, is_wheel},
         pages::content_type,
         parse::Address,
@@ -34,7 +34,7 @@ use crate::{
     location::Key,
     run::ArtifactGroup,
     store::{CopySource, Depth, Object, Ranged, Span, Store, StoreError, StoreFailureKind},
-    wheel::{VariantDocument, VariantLabel, read_variant},
+    wheel::{VariantDocument, VariantLabel, read_variant, read_with_record},
 };
 
 /// A package or sidecar in the directory of packages, or in the directory of a family.
@@ -310,6 +310,9 @@ pub(super) fn is_family(name: &str, layout: Layout) -> bool {
     is_likely && !name.is_empty() && ArtifactGroup::of_directory(name).is_ok()
 }
 
+/// The longest `rocm_tie.json` that is read. It has a line for each binary that was tied.
+const LONGEST_TIE_RECORD: u64 = 16 << 20;
+
 /// One wheel or sdist.
 #[derive(Debug)]
 pub struct StoredPackage {
@@ -415,6 +418,16 @@ impl StoredPackage {
     /// What the label of a variant wheel means.
     pub(super) fn variant(&self, label: &VariantLabel) -> Result<VariantDocument> {
         read_variant(self.reader(), label).context("failed to read `variant.json`")
+    }
+
+    /// The ROCm packages that a wheel of others has in it.
+    pub(super) fn bundled_rocm(&self) -> Result<Option<BundledRocm>> {
+        let read = read_with_record(self.reader(), TIE_RECORD, LONGEST_TIE_RECORD)
+            .with_context(|| format!("failed to read `{TIE_RECORD}`"))?;
+        Ok(read.and_then(|(tie_record, record)| {
+            let files = record.rows().iter().map(|row| (row.path.as_str(), row.digest));
+            BundledRocm::read(&tie_record, files)
+        }))
     }
 
     fn reader(&self) -> impl Read + Seek {

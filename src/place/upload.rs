@@ -15,11 +15,12 @@ use super::{
     set_place::SetPlace,
     stored_package::each_once,
     sync::{Changes, Existing, Guard, Item, Listing, Plan, Sync},
+    variants_of_others::keep_variants_of_others,
 };
 use crate::{
     console::World,
     digest::Sha256,
-    error::{Context as _, Result},
+    error::{Context as _, Hint as _, No, Result, anyhow},
     index::{
         Addresses, Layout, Urls,
         package_file::{PackageFile, SIDECAR, is_of_others, is_ours, is_package},
@@ -131,7 +132,9 @@ impl Upload<'_> {
             // The same set again, from a process that is no part of the run.
             set.identity.run_attempt = set.identity.run_attempt.or(known.identity.run_attempt);
         }
-        let set = set.with(others.files)?;
+        let mut set = set.with(others.files)?;
+        ensure_one_rocm(&set, self.place)?;
+        keep_variants_of_others(&mut set, &known, listing, self.world)?;
         if !options.is_part {
             let address = self.place.public_urls();
             items.extend(Item::pages(&set, address, World::jobs(), &self.world.stop)?);
@@ -312,6 +315,25 @@ impl Others {
         let of = (file.below().to_owned(), file.sha256);
         file.yanked.clone().or_else(|| self.yanks.get(&of).cloned())
     }
+}
+
+/// Fails if a package of others has ROCm in it, and another project at the place brings ROCm too: each one would overwrite
+/// the files of the other in an environment.
+fn ensure_one_rocm(set: &SetJson, place: &SetPlace) -> Result<()> {
+    let Some(bundling) = set.files.iter().find(|file| file.has_rocm) else {
+        return Ok(());
+    };
+    let brings_rocm = |file: &&PackageFile| is_ours(&file.project) || file.has_rocm;
+    let mut others = set.files.iter().filter(|file| file.project != bundling.project);
+    let Some(other) = others.find(brings_rocm) else {
+        return Ok(());
+    };
+    let (bundling, other) = (bundling.name(), other.name());
+    let refusal = format!(
+        "`{bundling}` has ROCm in it, and `{place}` would have `{other}` beside it, with the same files"
+    );
+    Err(anyhow!(No(refusal)))
+        .hint(format!("publish `{bundling}` at a place without other packages of ROCm"))
 }
 
 /// The family in whose directory a package is; empty for a package of all families.

@@ -2,6 +2,8 @@
 
 mod accepted;
 mod bundled;
+mod bundled_places;
+mod bundled_refusals;
 pub(crate) mod guide;
 mod installed;
 mod products;

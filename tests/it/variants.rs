@@ -2,6 +2,7 @@
 
 mod index;
 mod judges;
+mod others;
 mod removed;
 
 use crate::support::{prelude::*, published::VERSION};

@@ -69,8 +69,24 @@ pub fn read_variant(wheel: impl Read + Seek, label: &VariantLabel) -> Result<Var
     VariantDocument::of_wheel(&read_dist_info(wheel, VARIANT_JSON, VARIANT_LIMIT)?, label)
 }
 
+/// Reads a file of the metadata, and RECORD, and of the rest only the directory of the archive. `None` if there is no such
+/// file.
+pub fn read_with_record(
+    mut wheel: impl Read + Seek,
+    name: &str,
+    limit: u64,
+) -> Result<Option<(Vec<u8>, Record)>> {
+    let directory = directory(&mut wheel)?;
+    let (files, dist_info) = files(&directory)?;
+    if !files.contains_key(&dist_info.join(&name.parse()?)) {
+        return Ok(None);
+    }
+    let bytes = read_dist_info(&mut wheel, name, limit)?;
+    Ok(Some((bytes, read_record(wheel)?)))
+}
+
 /// The longest `variant.json` that is read. It has one label.
-const VARIANT_LIMIT: u64 = 1 << 20;
+pub const VARIANT_LIMIT: u64 = 1 << 20;
 
 /// The longest RECORD that is read. It has about 150 bytes for each file.
 const RECORD_LIMIT: u64 = 256 << 20;

@@ -5,7 +5,10 @@
 //! same: sorted, with the metadata behind everything else, RECORD last, and under its name once it is
 //! whole.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use fs_err::File;
 use serde::Serialize;
@@ -17,7 +20,7 @@ use super::{
 use rocwheel_base::{
     atomic::AtomicFile,
     digest::Sha256,
-    error::{Context as _, Result, Stop},
+    error::{Context as _, Result, Stop, ensure},
     relpath::RelPath,
 };
 
@@ -87,6 +90,9 @@ impl WheelEdit {
 
     /// Adds members of the wheel at a path, as they are compressed there. `new_path` says where a member goes; without
     /// a path it is left out. `digest` says what is known of a member.
+    ///
+    /// Fails if a path is taken, in any case: some file systems do not distinguish case, and an installer would write one
+    /// file over the other.
     pub fn join(
         &mut self,
         path: &Path,
@@ -95,8 +101,12 @@ impl WheelEdit {
     ) -> Result<()> {
         let keeper = MemberKeeper::new(path)?;
         let archive = Archive::read(File::open(path)?)?;
+        let mut taken: BTreeSet<String> =
+            self.members.keys().map(|path| path.as_str().to_lowercase()).collect();
         for (path, stored) in &archive.members {
             if let Some(new_path) = new_path(&archive, path)? {
+                let is_free = taken.insert(new_path.as_str().to_lowercase());
+                ensure!(is_free, "`{new_path}` is in the wheel already");
                 self.add(new_path, stored.executable, keeper.keep(stored, digest(path)));
             }
         }

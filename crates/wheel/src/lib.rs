@@ -17,7 +17,10 @@ pub mod tar;
 mod variant;
 pub mod writer;
 
-pub use archive::{Archive, StoredMember, read_metadata, read_record, read_variant};
+pub use archive::{
+    Archive, StoredMember, VARIANT_LIMIT, read_metadata, read_record, read_variant,
+    read_with_record,
+};
 pub use deflate::{Deflater, WheelCompression};
 pub use directory::{Directory, DirectoryEntry, LocalHeader, MemberKind, ReadRange};
 pub use dist_info::{Metadata, ensure_one_line, entry_point, top_level_text, wheel_text};

@@ -130,12 +130,19 @@ impl VariantDocument {
     /// Reads the document of a wheel with this label.
     pub fn of_wheel(text: &[u8], label: &VariantLabel) -> Result<Self> {
         let document = Self::parse(text)?;
-        let labels = document.variants.keys().map(|label| format!("`{label}`")).join(", ");
+        document.ensure_of_wheel(label)?;
+        Ok(document)
+    }
+
+    /// Fails unless it is a valid document of a wheel with this label.
+    pub fn ensure_of_wheel(&self, label: &VariantLabel) -> Result<()> {
+        self.ensure_valid()?;
+        let labels = self.variants.keys().map(|label| format!("`{label}`")).join(", ");
         ensure!(
-            document.variants.keys().eq([label]),
+            self.variants.keys().eq([label]),
             "the label of the wheel is `{label}`, and `variants` has {labels}"
         );
-        Ok(document)
+        Ok(())
     }
 
     /// The document of an index, from the documents of its wheels. `None` without any. Fails if they disagree.

@@ -64,7 +64,7 @@ impl CheckOptions {
     }
 }
 
-pub use others::{defects_beside_ours, is_directory_of_ours};
+pub use others::{conflicting_bundles, defects_beside_ours, others_with_rocm};
 
 /// The input of the rules about packages that are installed together.
 struct Observed<'a> {

@@ -15,7 +15,7 @@ use crate::{
         path_facts::has_extension,
         rule::{self, Finding, Findings, PackagePath},
     },
-    index::is_ours,
+    index::is_directory_of_ours,
     policy::catalog::CATALOG,
     version::Version,
     wheel::{
@@ -29,14 +29,23 @@ const KNOWN_PTH: &str = "distutils-precedence.pth";
 
 pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     let set = seen.all;
-    let is_without_ours = !set.packages().any(CheckedPackage::is_ours);
+    let bundling: Vec<&WheelFile> = others_with_rocm(set.wheels.iter().map(|it| &**it)).collect();
+    findings.extend(conflicting_bundles(&bundling));
+    let has_ours = set.packages().any(CheckedPackage::is_ours);
+    for wheel in bundling.iter().filter(|_| has_ours) {
+        let fact = "it has ROCm in it, and the set has packages of ROCm, which installers would write over it: publish \
+                    it in an index without them";
+        findings.of(rule::CONFLICTING_PATH, &wheel.package.file, fact);
+    }
+    let bundling: BTreeSet<&str> =
+        bundling.iter().map(|wheel| wheel.package.file.as_str()).collect();
     for wheel in set.wheels.iter().filter(|it| !it.package.is_ours()) {
         let mut defects = Findings::default();
         valid::archive(wheel, &mut defects);
         report_damage(defects, findings);
-        // Without packages of ROCm beside it, a wheel that has ROCm in it replaces no file.
-        let may_have_ours = is_without_ours && !wheel.bundled_packages().is_empty();
-        findings.extend(defects_beside_ours(wheel, &|_, _| may_have_ours));
+        // One finding says that a wheel has ROCm in it, and not one for each of its files.
+        let has_rocm = bundling.contains(wheel.package.file.as_str());
+        findings.extend(defects_beside_ours(wheel, &|_, _| has_rocm));
     }
     for sdist in set.sdists.iter().filter(|it| !it.package.is_ours()) {
         let mut defects = Findings::default();
@@ -47,6 +56,26 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
             requirements(PackagePath::new(&sdist.package, "PKG-INFO"), metadata, findings);
         }
     }
+}
+
+/// The wheels that have ROCm in them.
+pub fn others_with_rocm<'a>(
+    wheels: impl Iterator<Item = &'a WheelFile>,
+) -> impl Iterator<Item = &'a WheelFile> {
+    wheels.filter(|wheel| !wheel.package.is_ours() && wheel.bundled_rocm().is_some())
+}
+
+/// The wheels of several projects that have ROCm in them: each one would overwrite the files of the others.
+pub fn conflicting_bundles(bundling: &[&WheelFile]) -> Vec<Finding> {
+    let finding = |wheel: &&WheelFile| {
+        let other = bundling.iter().find(|other| other.project() != wheel.project())?;
+        let fact = format!(
+            "it has ROCm in it, and so has `{}`: let one of the two require the other (`framework tie --bundle`)",
+            other.package.file
+        );
+        Some(Finding::new(rule::CONFLICTING_PATH, fact).in_file(&wheel.package.file))
+    };
+    bundling.iter().filter_map(finding).collect()
 }
 
 /// Reports the defects of a package of another project that make installers fail.
@@ -98,16 +127,6 @@ pub fn defects_beside_ours(
         requirements(PackagePath::new(wheel, path), &metadata, &mut findings);
     }
     findings.into_vec()
-}
-
-/// Whether packages of ours are installed below this directory of `site-packages`, in any case: some file
-/// systems do not distinguish case.
-pub fn is_directory_of_ours(top: &str) -> bool {
-    let directory = top.to_ascii_lowercase();
-    let is_module = CATALOG.packages().iter().any(|package| package.python == directory);
-    // The files of `rocm-sdk-core` are in `_rocm_sdk_core`, and its Python module is `rocm_sdk_core`.
-    let project = directory.strip_prefix('_').and_then(|name| name.parse::<DistName>().ok());
-    is_module || project.is_some_and(|project| is_ours(&project))
 }
 
 /// The fact that a script has the name of a command of ours, if it has.

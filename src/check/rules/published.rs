@@ -11,7 +11,7 @@ use crate::{
     },
     digest::Sha256,
     index::{identity, is_of_others},
-    place::{ListingPlace, PageClaim, PublishedFacts},
+    place::{Listing, ListingPlace, PageClaim, PublishedFacts},
     quantity::many,
 };
 
@@ -156,10 +156,18 @@ fn disagreements(published: &PublishedFacts, files: &BTreeSet<&str>, findings: &
     }
     // The list of a directory that another program wrote has only the packages beside it.
     let is_whole = |it: &&(&ListingPlace, _)| !published.replaced_listings.contains(it.0);
+    // A find-links page leaves yanked files out: pip would take them from there.
+    let yanked: BTreeSet<&str> = published
+        .claims
+        .iter()
+        .filter(|claim| claim.claim.yanked.is_some())
+        .map(|claim| claim.file.as_str())
+        .collect();
     for file in files {
         let concerned = full.iter().filter(is_whole).filter(|(it, _)| it.concerns(file));
-        let (listing, lacking): (Vec<_>, Vec<_>) =
+        let (listing, mut lacking): (Vec<_>, Vec<_>) =
             concerned.partition(|(_, named)| named.contains(file));
+        lacking.retain(|(page, _)| page.listing != Listing::FindLinks || !yanked.contains(file));
         if !lacking.is_empty() {
             let names = |listings: Vec<&(&ListingPlace, _)>| {
                 format_list(listings.into_iter().map(|(it, _)| it.name()))

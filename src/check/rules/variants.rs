@@ -10,13 +10,14 @@ use crate::{
         rule::{self, Findings},
     },
     digest::Sha256,
-    index::identity,
+    index::{identity, is_ours},
     place::{Listing, ListingPlace, PageClaim, PublishedFacts},
     policy::DistNames,
+    target::Target,
     version::Version,
     wheel::{
-        DistName, Metadata, PackageFilename, Requirement, VARIANT_JSON, VariantDocument,
-        VariantLabel,
+        DistName, Metadata, PackageFilename, Requirement, VARIANT_JSON, VARIANT_LIMIT,
+        VariantDocument, VariantLabel,
     },
 };
 
@@ -79,6 +80,10 @@ fn document(wheel: &WheelFile, label: &VariantLabel) -> Result<VariantDocument, 
     let Some((path, bytes)) = wheel.dist_info(VARIANT_JSON) else {
         return Err(format!("no `*.dist-info/{VARIANT_JSON}`, which says what `{label}` means"));
     };
+    // `index` reads no more.
+    if bytes.len() as u64 > VARIANT_LIMIT {
+        return Err(format!("`{path}` has more than {VARIANT_LIMIT} bytes"));
+    }
     VariantDocument::of_wheel(bytes, label).map_err(|error| format!("`{path}`: {error:#}"))
 }
 
@@ -132,12 +137,18 @@ fn entry<'m, 'a>(
 /// Whether a project selects the device code for a machine when it is built: `rocm`, or `amd-torch-device`.
 fn is_selector(package: &CheckedPackage) -> bool {
     let project = package.filename().map(|name| name.name.normalized());
-    project.is_some_and(|it| it == DistNames::built_in().selector || it.ends_with("-device"))
+    project.is_some_and(|it| {
+        it == DistNames::built_in().selector || it.starts_with("amd-") && it.ends_with("-device")
+    })
 }
 
-/// Whether a package requires packages with device code, under an extra or without one.
+/// Whether a package requires packages with device code, under an extra or without one: `rocm-sdk-device-gfx942`,
+/// `amd-torch-device-gfx942`. Other projects have names such as `usb-device-tools`.
 fn requires_device_code(metadata: &Metadata) -> bool {
-    metadata.requirements().any(|it| it.name.normalized().contains("-device-"))
+    metadata.requirements().any(|requirement| {
+        let scope = requirement.name.normalized().rsplit_once("-device-").map(|(_, scope)| scope);
+        scope.is_some_and(|scope| scope.parse::<Target>().is_ok())
+    })
 }
 
 fn version(
@@ -152,7 +163,11 @@ fn version(
         let merged = VariantDocument::merge(read.iter().copied().chain([document]));
         match merged {
             Ok(_) => read.push(document),
-            Err(error) => findings.of(rule::VARIANTS_DISAGREE, file, error.to_string()),
+            // Wheels of others that disagree do not stop ours: no index says what their labels mean.
+            Err(error) if is_ours(project) => {
+                findings.of(rule::VARIANTS_DISAGREE, file, error.to_string());
+            }
+            Err(error) => findings.of(rule::ODD_FOREIGN_PACKAGE, file, error.to_string()),
         }
         if document.is_static(AMD) {
             let fact = format!("`static-properties` give `{AMD}` to every machine");
@@ -221,6 +236,8 @@ fn listed(
         }
     }
     for ((project, version), wheels) in by_version {
+        // Another rule says that the wheels disagree, and no index has a file for wheels of others that do.
+        let Ok(Some(wanted)) = VariantDocument::merge(wheels) else { continue };
         let name = variants_json(&project, &version);
         let claim = published.variant_claims.iter().find(|claim| {
             claim.listing == *listing && claim.file.rsplit('/').next() == Some(&*name)
@@ -232,13 +249,18 @@ fn listed(
             continue;
         };
         let Some(Some(bytes)) = published.variant_indexes.get(&claim.file) else { continue };
-        // RW217 says that the wheels disagree.
-        let Ok(Some(wanted)) = VariantDocument::merge(wheels) else { continue };
+        let has_all = |found: &VariantDocument| {
+            let merged = VariantDocument::merge([found, &wanted]);
+            merged.is_ok_and(|merged| merged.is_some_and(|merged| merged.says_the_same(found)))
+        };
+        // A find-links page leaves yanked wheels out, and a file of others may know more than the wheels here.
+        let may_say_more = listing.listing == Listing::FindLinks || !is_ours(&project);
         match VariantDocument::parse(bytes) {
             Err(error) => {
                 let fact = format!("installers cannot read it: {error:#}");
                 findings.of(rule::VARIANTS_JSON_DISAGREES, &claim.file, fact);
             }
+            Ok(found) if may_say_more && has_all(&found) => {}
             Ok(found) if !found.says_the_same(&wanted) => {
                 let fact = format!("it does not say what the wheels say that `{page}` lists");
                 findings.of(rule::VARIANTS_JSON_DISAGREES, &claim.file, fact);

@@ -155,6 +155,7 @@ impl Split<'_> {
             version: plan.host.version.clone(),
             license_files: Vec::new(),
             licenses: Vec::new(),
+            requires_python: Vec::new(),
         };
         *metadata = edit.apply(metadata)?;
         plan.removed = removed;

@@ -14,8 +14,9 @@ use serde::Serialize;
 use super::{Group, Tie};
 use crate::{
     check::{
-        SetFacts,
+        self, SetFacts,
         facts::{CheckedPackage, MemberFacts, SdistFile, WheelFile},
+        rule,
     },
     console::World,
     digest::Sha256,
@@ -26,7 +27,7 @@ use crate::{
         read::{ElfMember, FrameworkWheel, host_files, installed_members},
         rocm::RocmLibraries,
     },
-    index,
+    index::{self, BundledRocm},
     place::{OfferedFile, ServedDigests, SetPlace},
     policy::catalog::{CATALOG, PackageKind},
     quantity::{many, size},
@@ -65,6 +66,9 @@ pub struct RocmBundle {
     /// The license expressions of the packages.
     #[serde(skip)]
     pub(super) licenses: BTreeSet<String>,
+    /// What the packages say in `Requires-Python`: `>=3.10`.
+    #[serde(skip)]
+    pub(super) requires_python: BTreeSet<String>,
 }
 
 /// A package whose files join a wheel.
@@ -100,10 +104,13 @@ impl Group<'_> {
         let BundleRequest { set, .. } = request;
         let host = self.wheels.iter().find(|wheel| self.host_of(wheel).is_none());
         let host = host.context("no wheel to bundle ROCm with")?;
-        if set.packages().any(|package| package.is_ours() && package.family().is_some()) {
+        let ours = set.packages().filter(|package| package.is_ours());
+        let families: BTreeSet<&str> = ours.filter_map(CheckedPackage::family).collect();
+        if !families.is_empty() {
+            let listed = families.iter().map(|family| format!("`{family}`")).join(", ");
             return Err(no(
-                "the set has packages for each family, and a wheel can have one of them",
-                "pass the packages of one family as `--set`",
+                format!("the set has packages in the directories of families: {listed}"),
+                "copy the packages of one family and those beside its directory into one directory, and pass that as `--set`",
             ));
         }
         let selector = set.selector().ok_or_else(|| {
@@ -113,6 +120,8 @@ impl Group<'_> {
                 "pass the directory that `rocwheel build` wrote to, or an index of ROCm packages",
             )
         })?;
+        let metadata = selector.metadata.as_ref().map_err(|why| anyhow!("{why}"))?;
+        self.ensure_known_extras(metadata)?;
         let targets = self.bundled_targets(request.targets)?;
         let mut extras = BTreeSet::new();
         for wheel in self.wheels {
@@ -128,15 +137,37 @@ impl Group<'_> {
             modules: modules(selector)?,
             requires: Vec::new(),
             licenses: BTreeSet::new(),
+            requires_python: metadata.requires_python.iter().cloned().collect(),
         };
         let pkg_info = selector.contents.files.get("PKG-INFO");
         bundle.licenses.extend(license(pkg_info.and_then(|file| file.kept.as_deref())));
-        let metadata = selector.metadata.as_ref().map_err(|why| anyhow!("{why}"))?;
         let extras: Vec<&str> = extras.iter().map(String::as_str).collect();
         bundle.add_required(set, self.rocm, metadata, &extras)?;
         bundle.packages.sort_by(|one, other| one.file.cmp(&other.file));
         bundle.ensure_one_file_for_each_path()?;
         Ok(bundle)
+    }
+
+    /// Fails unless each extra of `--extras` joins packages.
+    fn ensure_known_extras(&self, metadata: &Metadata) -> Result<()> {
+        let is_device = |extra: &str| extra == "device" || extra.starts_with("device-");
+        let offered = &metadata.provides_extra;
+        for extra in &self.options.extras {
+            if is_device(extra) {
+                return Err(no(
+                    format!("`--extras {extra}` names device code, which joins a wheel by target"),
+                    "name the targets with `--target`, and leave the extra out",
+                ));
+            }
+            if !offered.contains(extra) {
+                let listed = offered.iter().filter(|it| !is_device(it)).join(",");
+                return Err(no(
+                    format!("`{}` of the set has no extra `{extra}`", self.rocm.names.selector),
+                    format!("name extras that it has: `--extras {listed}`"),
+                ));
+            }
+        }
+        Ok(())
     }
 
     fn bundled_targets(&self, pattern: Option<&TargetPattern>) -> Result<Vec<Target>> {
@@ -231,7 +262,7 @@ impl RocmBundle {
         for requirement in required {
             let name = &requirement.name;
             if !index::is_ours(name) {
-                self.requires.push(without_extra_in_marker(&requirement));
+                self.requires.push(without_extra_in_marker(&requirement)?);
                 continue;
             }
             if name.normalized() == rocm.names.devel {
@@ -241,13 +272,19 @@ impl RocmBundle {
                 ));
             }
             let wheel = set.wheels.iter().find(|wheel| is_wanted(wheel, &requirement, platform));
-            let wheel = wheel.with_context(|| format!("no `{requirement}` in the set"))?;
+            let Some(wheel) = wheel else {
+                return Err(no(
+                    format!("the set has no wheel for {platform} of `{requirement}`"),
+                    "run `rocwheel check` on the set, which says what it lacks",
+                ));
+            };
             if self.packages.iter().any(|package| package.file == wheel.package.file) {
                 continue;
             }
             self.packages.push(BundledPackage::new(&wheel.package, Some(wheel)));
             self.licenses.extend(license(wheel.dist_info("METADATA").map(|(_, bytes)| bytes)));
             let of_wheel = wheel.metadata().context("a package without METADATA")?;
+            self.requires_python.extend(of_wheel.requires_python.clone());
             self.add_required(set, rocm, &of_wheel, &[])?;
         }
         Ok(())
@@ -280,11 +317,27 @@ impl RocmBundle {
         Ok(())
     }
 
-    /// A path that a wheel and the packages both have.
-    pub(super) fn common_path(&self, wheel: &FrameworkWheel) -> Option<&str> {
-        let paths: BTreeSet<&str> = wheel.installed().map(|(path, _)| path).collect();
-        let modules = self.modules.keys().map(RelPath::as_str);
-        self.files().map(|(path, _)| path).chain(modules).find(|path| paths.contains(path))
+    /// Why a wheel cannot be installed beside the files, if so: it has files where they go. This is the rule of `check`
+    /// for a wheel beside ROCm packages.
+    pub(super) fn conflict(&self, wheel: &FrameworkWheel) -> Option<String> {
+        let defects = check::defects_beside_ours(&wheel.facts, &|_, _| false);
+        let mut conflicts = defects.iter().filter(|it| it.rule == rule::CONFLICTING_PATH);
+        if let Some(conflict) = conflicts.next() {
+            let path = conflict.member.as_deref().unwrap_or_default();
+            return Some(format!("it has `{path}`, and {}", conflict.text()));
+        }
+        if self.project != wheel.name.name {
+            return None;
+        }
+        let licenses: BTreeSet<String> =
+            self.license_files().iter().map(|path| path.to_lowercase()).collect();
+        let mut members = wheel.facts.members.iter().map(|member| member.path.as_str());
+        let is_license = |path: &&str| {
+            let license = dist_info_rest(path).and_then(|rest| rest.strip_prefix("licenses/"));
+            license.is_some_and(|license| licenses.contains(&license.to_lowercase()))
+        };
+        let path = members.find(is_license)?;
+        Some(format!("it has `{path}`, and a license of ROCm's packages goes there"))
     }
 
     /// How many bytes the files have.
@@ -348,14 +401,17 @@ impl RocmBundle {
         paths: &BTreeMap<String, PathBuf>,
     ) -> Result<()> {
         let dist_info: RelPath = dist_info.parse()?;
+        // Two packages may have the same file, with the same bytes.
+        let mut earlier: BTreeSet<&str> = BTreeSet::new();
         for package in &self.packages {
             let Some(wheel) = &package.wheel else {
                 continue;
             };
             let path = paths.get(&package.file).context("a package that was not obtained")?;
-            add_package(edit, wheel, &dist_info, path)
+            add_package(edit, wheel, &dist_info, path, &earlier)
                 .with_context(|| format!("failed to read `{}`", path.display()))
                 .hint("the set has changed meanwhile: run the command again")?;
+            earlier.extend(wheel.members.iter().map(|member| member.path.as_str()));
         }
         for (path, bytes) in &self.modules {
             edit.add(path.clone(), false, Source::Bytes(bytes.as_slice().into()));
@@ -363,13 +419,41 @@ impl RocmBundle {
         Ok(())
     }
 
-    /// Fails unless a written wheel has each file as the set has it.
+    /// The digests of the files that join, by the paths in `site-packages`.
+    fn digests(&self) -> BTreeMap<&str, Option<Sha256>> {
+        let digest = |member: &MemberFacts| member.content.as_ref().ok().and_then(|it| it.sha256);
+        let files = self.files().map(|(path, member)| (path, digest(member)));
+        let modules =
+            self.modules.iter().map(|(path, bytes)| (path.as_str(), Some(Sha256::of(bytes))));
+        files.chain(modules).collect()
+    }
+
+    /// What `rocm_tie.json` says of the files.
+    pub(super) fn digest(&self) -> Result<Sha256> {
+        let digest = BundledRocm::digest_of(self.digests());
+        digest.context("a file of the set whose digest is not known")
+    }
+
+    /// Fails unless a written wheel has each file as the set has it, and no other file where ROCm packages have theirs.
     pub(super) fn verify(&self, wheel: &FrameworkWheel) -> Result<()> {
         let written: BTreeMap<&str, &MemberFacts> = wheel.installed().collect();
         let digest = |member: &MemberFacts| member.content.as_ref().ok().and_then(|it| it.sha256);
-        for (path, member) in self.files() {
+        let joined = self.digests();
+        for (path, wanted) in &joined {
             let in_wheel = written.get(path).with_context(|| format!("no `{path}`"))?;
-            ensure!(digest(in_wheel) == digest(member), "`{path}` is not the file of the set");
+            let is_same = wanted.is_some() && digest(in_wheel) == *wanted;
+            ensure!(is_same, "`{path}` is not the file of the set");
+        }
+        for license in self.license_files() {
+            let path = format!("{}/licenses/{license}", wheel.archive.dist_info);
+            let mut members = wheel.facts.members.iter();
+            ensure!(members.any(|member| member.path == path), "no `{path}`");
+        }
+        ensure!(!wheel.bundles.is_empty(), "its files are not those of `rocm_tie.json`");
+        let defects =
+            check::defects_beside_ours(&wheel.facts, &|path, _| joined.contains_key(path));
+        if let Some(defect) = defects.iter().find(|it| it.rule == rule::CONFLICTING_PATH) {
+            bail!("`{}`: {}", defect.member.as_deref().unwrap_or_default(), defect.text());
         }
         let ours = wheel.requirements().find(|requirement| index::is_ours(&requirement.name));
         match ours {
@@ -385,6 +469,7 @@ fn add_package(
     package: &WheelFile,
     dist_info: &RelPath,
     path: &Path,
+    earlier: &BTreeSet<&str>,
 ) -> Result<()> {
     let name = &package.package.filename().context("a package without a name")?.name;
     let digests: BTreeMap<&str, Sha256> = package
@@ -395,6 +480,7 @@ fn add_package(
         |archive: &Archive, path: &RelPath| match license_file(name.normalized(), path.as_str()) {
             Some(license) => Ok(Some(format!("{dist_info}/licenses/{license}").parse()?)),
             None if dist_info_rest(path.as_str()).is_some() => Ok(None),
+            None if earlier.contains(path.as_str()) => Ok(None),
             None => archive.renamed(path, dist_info).map(Some),
         };
     edit.join(path, new_path, |path| digests.get(path.as_str()).copied())
@@ -412,27 +498,40 @@ fn license_file(package: &str, path: &str) -> Option<String> {
     Some(format!("{package}/{license}"))
 }
 
+/// Whether an installer would take a wheel for a requirement. No released installer takes a variant wheel of AMD's GPUs.
 fn is_wanted(wheel: &WheelFile, requirement: &Requirement, platform: Platform) -> bool {
-    let package = &wheel.package;
-    let is_for_platform = package.platform().is_some_and(|tag| match platform {
-        _ if tag == "any" => true,
-        Platform::Linux => tag.contains("linux"),
-        Platform::Windows => tag.starts_with("win"),
+    let Some(identity) = wheel.package.filename() else {
+        return false;
+    };
+    let is_for_platform = identity.tag.as_ref().is_some_and(|tag| {
+        tag.platform().split('.').any(|platform_tag| match platform {
+            _ if platform_tag == "any" => true,
+            Platform::Linux => platform_tag.contains("linux") && platform_tag.ends_with("_x86_64"),
+            Platform::Windows => platform_tag == "win_amd64",
+        })
     });
-    let identity = package.filename();
-    let is_required = identity.is_some_and(|identity| {
-        identity.name == requirement.name && requirement.allows(&identity.version) != Some(false)
-    });
-    is_for_platform && is_required
+    is_for_platform
+        && identity.label.is_none()
+        && identity.name == requirement.name
+        && requirement.allows(&identity.version) != Some(false)
 }
 
 /// A requirement of another project as a package without extras has it.
-fn without_extra_in_marker(requirement: &Requirement) -> String {
-    if requirement.marker.needs_extra() {
-        format!("{}{}", requirement.name, requirement.specifier())
-    } else {
-        requirement.to_string()
+fn without_extra_in_marker(requirement: &Requirement) -> Result<String> {
+    let marker = &requirement.marker;
+    if !marker.needs_extra() {
+        return Ok(requirement.to_string());
     }
+    let text = marker.to_string();
+    // What else a marker says would be lost with it.
+    let is_plain = !text.contains(" and ") && text.split(" or ").all(|it| it.starts_with("extra"));
+    ensure!(
+        is_plain && requirement.extras.is_empty(),
+        No(format!(
+            "`{requirement}`, which a ROCm package requires, cannot be taken over by a wheel"
+        ))
+    );
+    Ok(format!("{}{}", requirement.name, requirement.specifier()))
 }
 
 /// What to know about a wheel of this size.
@@ -454,6 +553,9 @@ impl fmt::Display for RocmBundle {
         writeln!(f, "  bundles   {files} of ROCm for {target}")?;
         for package in &self.packages {
             writeln!(f, "  + package {package}")?;
+        }
+        for specifiers in &self.requires_python {
+            writeln!(f, "  + python   {specifiers} (ROCm needs it)")?;
         }
         Ok(())
     }

@@ -200,6 +200,11 @@ pub fn decide(
         };
         let (plan, mut refused) =
             planned.with_context(|| format!("failed to plan `{}`", wheel.name))?;
+        // Each wheel of the group is installed beside the files, not only the wheel that they join.
+        if let Some(conflict) = group.bundle.as_ref().and_then(|bundle| bundle.conflict(wheel)) {
+            let hint = "build the wheel without files of ROCm";
+            refused.push(WheelRefusal::new(RefusalKind::Grafted, conflict, hint));
+        }
         if plans.values().any(|other| other.result == plan.result) {
             refused.push(WheelRefusal::new(
                 RefusalKind::NameClash,
@@ -216,17 +221,21 @@ pub fn decide(
 
 /// Refuses wheels that have ROCm in them already. What they were made from can be tied.
 fn ensure_without_rocm(wheels: &[FrameworkWheel]) -> Result<()> {
-    let bundling = wheels.iter().filter(|wheel| !wheel.bundles.is_empty());
-    let refusals = bundling.map(|wheel| {
-        let packages = many(wheel.bundles.len(), "package");
-        WheelRefusal::new(
+    let mut refusals = Vec::new();
+    for wheel in wheels {
+        let bundles = TieRecord::read(wheel)?.map(|record| record.bundles).unwrap_or_default();
+        if bundles.is_empty() {
+            continue;
+        }
+        let packages = many(bundles.len(), "package");
+        let refusal = WheelRefusal::new(
             RefusalKind::Bundled,
             format!("it has {packages} of ROCm in it already"),
             "name the wheel that it was made from",
-        )
-        .in_wheel(wheel)
-    });
-    WheelRefusal::ensure_none("tied", &refusals.collect_vec())
+        );
+        refusals.push(refusal.in_wheel(wheel));
+    }
+    WheelRefusal::ensure_none("tied", &refusals)
 }
 
 impl<'a> Tie<'a> {
@@ -269,7 +278,7 @@ impl<'a> Tie<'a> {
         }
         self.plan_requirements()?;
         self.plan_init_module()?;
-        self.plan_bundle();
+        self.plan_bundle()?;
         let rocm_version = &self.group.rocm.version;
         let (version, suffix) = version_of(wheel, row, &options.suffix, Some(rocm_version))?;
         let files = version_files(wheel, row, &version, &mut self.refusals)?;
@@ -286,21 +295,16 @@ impl<'a> Tie<'a> {
     }
 
     /// Plans that the files of ROCm join the wheel.
-    fn plan_bundle(&mut self) {
+    fn plan_bundle(&mut self) -> Result<()> {
         let Some(bundle) = self.group.bundle_of(self.wheel) else {
-            return;
+            return Ok(());
         };
-        if let Some(path) = bundle.common_path(self.wheel) {
-            self.refuse(
-                RefusalKind::Grafted,
-                format!("it has `{path}`, which is a file of ROCm's packages"),
-                "build the wheel without files of ROCm",
-            );
-        }
         let packages = bundle.packages.iter().map(|package| package.file.clone());
         self.plan.record.bundles = packages.collect();
+        self.plan.record.bundled_files = Some(bundle.digest()?);
         self.plan.notes.extend(bundle.note_for_pypi(self.wheel));
         self.plan.bundle = Some(bundle.clone());
+        Ok(())
     }
 
     fn refuse(&mut self, kind: RefusalKind, message: String, hint: &'static str) {

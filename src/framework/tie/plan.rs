@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::RocmBundle;
 use crate::{
-    check::facts::TIE_RECORD,
+    digest::Sha256,
     elf::Rpath,
     error::{Context as _, Result, ensure},
     framework::{
@@ -20,6 +20,7 @@ use crate::{
         read::FrameworkWheel,
         rocm::RocmLibraries,
     },
+    index::{TIE_RECORD, TIE_SCHEMA},
     quantity::many,
     version::Version,
     wheel::{PackageFilename, Tag},
@@ -88,6 +89,9 @@ pub struct TieRecord {
     /// The file names of the ROCm packages whose files the wheel has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bundles: Vec<String>,
+    /// The digest of these files (see [`crate::index::BundledRocm`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bundled_files: Option<Sha256>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -124,7 +128,7 @@ pub struct PlannedTag {
 impl TieRecord {
     /// The name of the file in `.dist-info`.
     pub const FILE: &str = TIE_RECORD;
-    const SCHEMA: &str = "rocwheel-tie-v1";
+    const SCHEMA: &str = TIE_SCHEMA;
 
     pub fn new(rocm: &Version) -> Self {
         Self { schema: Self::SCHEMA.to_owned(), rocm: rocm.to_string(), ..Self::default() }
@@ -196,6 +200,11 @@ impl TiePlan {
             version: self.result.version.clone(),
             license_files: self.bundle.iter().flat_map(RocmBundle::license_files).collect(),
             licenses: self.bundle.iter().flat_map(|it| it.licenses.iter().cloned()).collect(),
+            requires_python: self
+                .bundle
+                .iter()
+                .flat_map(|bundle| bundle.requires_python.iter().cloned())
+                .collect(),
         };
         let top = self.dist_info(wheel);
         let metadata = edit.apply(&wheel.metadata_text)?;

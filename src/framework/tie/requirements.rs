@@ -276,6 +276,24 @@ impl<'a> Tie<'a> {
         Ok(())
     }
 
+    /// Refuses a requirement of another version of a framework than the version in the group: no installer could meet both.
+    fn refuse_other_pins(&mut self, name: &DistName, version: &Version) {
+        let platform = self.group.rocm.platform.sys_platform();
+        let others = self.wheel.requirements().filter(|requirement| {
+            requirement.name == *name
+                && requirement.marker.may_hold_with(platform, &[])
+                && requirement.allows(version) == Some(false)
+        });
+        let lines = others.map(|it| it.to_string()).filter(|line| !self.is_removed(line));
+        for line in lines.collect_vec() {
+            self.refuse(
+                RefusalKind::TiedOtherwise,
+                format!("it requires `{line}`, and {name} {version} is in the group"),
+                "name the wheel of the version that it requires, or build it against the wheel of the group",
+            );
+        }
+    }
+
     /// Requires one version of each framework whose libraries the wheel needs, if the framework is in the group.
     fn require_neighbours(&mut self) {
         let by_policy = self.row.iter().flat_map(|row| row.needs.iter().cloned());
@@ -292,6 +310,9 @@ impl<'a> Tie<'a> {
                     && !self.is_removed(&requirement.to_string())
                     && has_pin(&requirement)
             });
+            if let Some(version) = version {
+                self.refuse_other_pins(&name, version);
+            }
             match version {
                 _ if is_pinned => {}
                 Some(version) => {

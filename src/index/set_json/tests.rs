@@ -156,13 +156,13 @@ fn another_schema_and_other_texts_are_refused_in_words() {
     error: failed to read a set
       caused by: a family with other characters than letters, digits and `-`: "`" at line 1 column 27
 
-    error: failed to read the path of a file in a set: "../a.whl"
+    error: failed to read a file of a set: "../a.whl"
       caused by: a key with `.` or `..`: "../a.whl"
 
-    error: failed to read the path of a file in a set: "dist/../../a.whl"
+    error: failed to read a file of a set: "dist/../../a.whl"
       caused by: a key with `.` or `..`: "dist/../../a.whl"
 
-    error: failed to read the path of a file in a set: "dist/\n"
+    error: failed to read a file of a set: "dist/\n"
       caused by: a key with a control character: "dist/\n"
 
     error: failed to read a set

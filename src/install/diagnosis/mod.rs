@@ -12,11 +12,20 @@ use std::collections::BTreeSet;
 
 use self::repair::Repair;
 use super::{
+    environment::Environment,
     installed_package::InstalledPackage,
+    installer::Installer,
     runtime::RuntimeFacts,
     site_packages::{DevelFiles, SitePackages},
 };
-use crate::{index::is_ours, policy::DistNames, quantity::few, target::Target, wheel::DistName};
+use crate::{
+    error::{Hint as _, No, Result, anyhow},
+    index::is_ours,
+    policy::DistNames,
+    quantity::{few, shell_word},
+    target::Target,
+    wheel::DistName,
+};
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +54,11 @@ pub fn diagnose(
     let mut diagnoses = Vec::new();
     diagnoses.extend(runtime::interpreter(site, &repair));
     diagnoses.extend(runtime::moved(site, &repair));
+    if let Some(two) = packages::two_rocms(site, &repair) {
+        // Files that are changed or missing, and packages that do not fit, follow from it.
+        diagnoses.push(two);
+        return diagnoses;
+    }
     diagnoses.extend(packages::remains(site, &repair));
     diagnoses.extend(packages::twice(site, &repair));
     diagnoses.extend(packages::lost_selector(site, &repair));
@@ -106,6 +120,30 @@ pub fn broken(site: &SitePackages) -> Vec<DistName> {
         packages::is_stub(package) || package.is_damaged() || lacks_files
     };
     site.packages.iter().filter(is_broken).map(|package| package.name.clone()).collect()
+}
+
+/// Fails if a package of an environment has ROCm in it: packages of ROCm would be written over its files.
+pub fn ensure_no_other_rocm(
+    site: &SitePackages,
+    environment: &Environment,
+    installer: Installer,
+) -> Result<()> {
+    let is_beside = |package: &&InstalledPackage| package.site() == site.root;
+    let mut bundling = site.packages.iter().filter(|package| package.bundled.is_some());
+    let Some(InstalledPackage { name, version, .. }) = bundling.find(is_beside) else {
+        return Ok(());
+    };
+    let python = shell_word(&environment.python().to_string_lossy());
+    let uninstall = match installer {
+        Installer::Uv => format!("uv pip uninstall --python {python} {name}"),
+        Installer::Pip => format!("{python} -m pip uninstall {name}"),
+    };
+    let refusal = format!(
+        "`{name}` {version} in `{}` has ROCm in it, and packages of ROCm would overwrite its files",
+        environment.root().display()
+    );
+    Err(anyhow!(No(refusal)))
+        .hint(format!("name another environment with `--venv`, or first run `{uninstall}`"))
 }
 
 /// `` `a`, `b` and 3 more``

@@ -70,6 +70,43 @@ pub(super) fn lost_selector(site: &SitePackages, repair: &Repair<'_>) -> Option<
     ))
 }
 
+/// A package that has ROCm in it, and another one that brings the same files: the package that was installed last has written
+/// over the other one, and to uninstall one of them breaks the other.
+pub(super) fn two_rocms(site: &SitePackages, repair: &Repair<'_>) -> Option<Diagnosis> {
+    let (bundling, others): (Vec<_>, Vec<_>) =
+        site.packages.iter().partition(|package| package.bundled.is_some());
+    let ours = others.into_iter().filter(|package| is_ours(&package.name)).collect_vec();
+    let first = bundling.first()?;
+    let has = format!("`{}` {} has ROCm in it", first.name, first.version);
+    if let Some(second) = bundling.iter().find(|package| package.name != first.name) {
+        return Some(Diagnosis::new(
+            format!(
+                "{has}, and so has `{}` {}: the files of one are written over the files of the other",
+                second.name, second.version
+            ),
+            format!(
+                "uninstall `{}` and `{}`, and install one of them again",
+                first.name, second.name
+            ),
+        ));
+    }
+    if ours.is_empty() {
+        return None;
+    }
+    let names = quoted(ours.iter().map(|package| package.name.normalized()));
+    Some(Diagnosis::new(
+        format!(
+            "{has}, and {names} are installed over it or under it, with files at the same paths"
+        ),
+        format!(
+            "uninstall `{}`, and then: {}; or uninstall {names}, and install `{}` again",
+            first.name,
+            repair.install("all packages of ROCm again", None),
+            first.name
+        ),
+    ))
+}
+
 /// Whether a package is there more than once.
 pub(super) fn is_twice(site: &SitePackages, name: &DistName) -> bool {
     site.packages.iter().filter(|package| package.name == *name).count() > 1

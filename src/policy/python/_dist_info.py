@@ -324,6 +324,10 @@ def install_command(*extras: str) -> str:
     install` writes the source into the environment. Otherwise a package does not know which index
     it came from: the reader has to fill that in.
     """
+    package = _bundling_package()
+    if package is not None:
+        # An install here would write over files of that package.
+        return f"pip in another environment, since the files of ROCm here belong to {package}"
     command = _command_of_origin(extras)
     if command is not None:
         return command
@@ -331,6 +335,18 @@ def install_command(*extras: str) -> str:
     names = f"[{','.join(extras)}]" if extras else ""
     command = f'pip install --index-url INDEX_URL "{name}{names}=={__version__}"'
     return f"{command} (INDEX_URL is the index that this ROCm came from)"
+
+
+def _bundling_package() -> str | None:
+    """The package that has the files of ROCm in it, if no package of ROCm is installed here."""
+    for record in sorted(Path(__file__).parent.parent.glob("*.dist-info/rocm_tie.json")):
+        try:
+            bundles = json.loads(record.read_text("utf-8")).get("bundles")
+        except (OSError, ValueError, AttributeError):
+            continue
+        if bundles:
+            return record.parent.name.partition("-")[0]
+    return None
 
 
 def _command_of_origin(extras: tuple[str, ...]) -> str | None:

@@ -77,13 +77,13 @@ fn no_command_selects_a_variant_wheel() {
     insta::assert_snapshot!(listed.ok(), @"
     ROCm 0.99.1.dev0 for linux: whole
     Python >=3.10
-      rocm-0.99.1.dev0.tar.gz                                        35.53 KiB
-      rocm_profiler-0.99.1.dev0-py3-none-linux_x86_64.whl            19.84 KiB
+      rocm-0.99.1.dev0.tar.gz                                        35.68 KiB
+      rocm_profiler-0.99.1.dev0-py3-none-linux_x86_64.whl            20.02 KiB
       rocm_sdk_core-0.99.1.dev0-py3-none-linux_x86_64.whl            1.37 MiB
-      rocm_sdk_devel-0.99.1.dev0-py3-none-linux_x86_64.whl           14.23 KiB
+      rocm_sdk_devel-0.99.1.dev0-py3-none-linux_x86_64.whl           14.40 KiB
       rocm_sdk_device_gfx1100-0.99.1.dev0-py3-none-linux_x86_64.whl  164.42 KiB
       rocm_sdk_device_gfx942-0.99.1.dev0-py3-none-linux_x86_64.whl   294.10 KiB
-      rocm_sdk_libraries-0.99.1.dev0-py3-none-linux_x86_64.whl       544.98 KiB
+      rocm_sdk_libraries-0.99.1.dev0-py3-none-linux_x86_64.whl       545.16 KiB
       7 packages                                                     2.42 MiB
       rocm-0.99.1.dev0-py3-none-any-gfx1100.whl                      1.32 KiB
       rocm-0.99.1.dev0-py3-none-any-gfx942.whl                       1.32 KiB
