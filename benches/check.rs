@@ -18,7 +18,7 @@ use std::{
 
 use flate2::read::DeflateDecoder;
 use libdeflater::Decompressor;
-use rocwheel::{
+use rocwheel_base::{
     digest::Sha256,
     error::{Context as _, Result, ensure},
 };

@@ -23,13 +23,11 @@ use std::{
 
 use flate2::{Compress, FlushCompress};
 use libdeflater::{CompressionLvl, Compressor};
-use rocwheel::{
-    error::{Context as _, Result, Stop},
-    wheel::{
-        Deflater, PackSettings, WheelCompression, WheelMember,
-        deflate::BlockPosition,
-        pack::{WheelWork, write_wheel},
-    },
+use rocwheel_base::error::{Context as _, Result, Stop};
+use rocwheel_wheel::{
+    Deflater, PackSettings, WheelCompression, WheelMember,
+    deflate::BlockPosition,
+    pack::{WheelWork, write_wheel},
 };
 
 const MIB: usize = 1 << 20;

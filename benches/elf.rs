@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rocwheel::elf::{self, PatchedReader, ReadAt, Rpath, plan_rpath};
+use rocwheel_elf::{PatchedReader, ReadAt, Rpath, plan_rpath};
 use rocwheel_test_files::linker::SharedObject;
 
 const GOAL: &str = "$ORIGIN:$ORIGIN/../../_rocm_sdk_core/lib:\
@@ -61,7 +61,7 @@ fn measure(path: &Path) -> Measured<'_> {
     let goal: Rpath = GOAL.parse().unwrap();
     let source = OnDisk(fs_err::File::open(path).unwrap());
     let facts = median(200, || {
-        elf::read(&source).unwrap();
+        rocwheel_elf::read(&source).unwrap();
     });
     let plan = median(200, || {
         plan_rpath(&source, &goal).unwrap();

@@ -5,7 +5,7 @@
 use std::io::Cursor;
 
 use libfuzzer_sys::fuzz_target;
-use rocwheel::kpack::archive::{ArchiveWriter, KpackArchive, MAGIC, Packed};
+use rocwheel_kpack::archive::{ArchiveWriter, KpackArchive, MAGIC, Packed};
 
 fuzz_target!(|data: &[u8]| {
     let Some((size, rest)) = data.split_first_chunk() else {

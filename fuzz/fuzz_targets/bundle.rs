@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rocwheel::kpack::{ByteRegion, bundle};
+use rocwheel_kpack::{ByteRegion, bundle};
 use rocwheel_test_files::bundles;
 
 fuzz_target!(|data: &[u8]| {

@@ -7,7 +7,7 @@
 use std::{io::Read as _, sync::LazyLock};
 
 use libfuzzer_sys::fuzz_target;
-use rocwheel::elf::{self, PatchedReader, plan_rpath};
+use rocwheel_elf::{PatchedReader, plan_rpath};
 use rocwheel_test_files::linker::{Executable, SharedObject, TableAt};
 
 static SEEDS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {

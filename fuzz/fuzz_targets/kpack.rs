@@ -10,13 +10,8 @@ use std::{
 };
 
 use libfuzzer_sys::fuzz_target;
-use rocwheel::elf::PatchedReader;
-use rocwheel::kpack::{
-    Marker,
-    archive::{ArchiveWriter, Packed},
-    contents,
-    host::{self, FatFileKind},
-};
+use rocwheel_elf::PatchedReader;
+use rocwheel_kpack::{Marker, archive::{ArchiveWriter, Packed}, contents, host::{self, FatFileKind}};
 use rocwheel_test_files::{
     bundles,
     linker::{DeviceRelocations, Executable, SharedObject},

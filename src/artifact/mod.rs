@@ -19,4 +19,4 @@ pub use tree::{
     Artifact, ArtifactTree, Collision, FileFacts, FileKind, LinkEnd, Merged, Owned, TreeContent,
     TreeFile, TreeForm, merge, same_content, same_entry,
 };
-pub use unpack::{Staged, UnpackLimits, Unpacked, stage};
+pub use unpack::{Staged, UnpackLimits, stage};

@@ -1,7 +1,7 @@
 //! The built-in sample: the artifacts of a small run, with every kind of package, symlink and name
 //! that real runs have.
 //!
-//! `sample.tar.zst` contains the archives, which are made from `tests/it/support/sample`. It compresses
+//! `sample.tar.zst` contains the archives, which are made from `crates/test-sets/src/sample`. It compresses
 //! them once more, because many of their bytes are the same in several archives.
 
 use std::io::Read;

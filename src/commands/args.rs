@@ -121,9 +121,8 @@ pub struct StepOutputs {
 }
 
 impl StepOutputs {
-    pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+    pub fn read_variables(&mut self, variables: &Variables<'_>) {
         variables.fill_path(&mut self.github_output, "GITHUB_OUTPUT");
-        Ok(())
     }
 
     pub fn are_wanted(&self) -> bool {

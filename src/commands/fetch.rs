@@ -170,7 +170,7 @@ pub fn run(args: &FetchArgs, world: &World) -> Result<()> {
 
 impl FetchArgs {
     pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
-        self.outputs.read_variables(variables)?;
+        self.outputs.read_variables(variables);
         self.choice.read_variables(variables)?;
         self.settings.read_variables(variables)
     }

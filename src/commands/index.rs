@@ -106,7 +106,7 @@ impl IndexArgs {
     pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
         self.pages.read_variables(variables)?;
         self.jobs.read_variables(variables)?;
-        self.gate.read_variables(variables)?;
+        self.gate.read_variables(variables);
         self.access.read_variables(variables)
     }
 

@@ -219,11 +219,12 @@ impl InstallArgs {
         variables.fill_path(&mut self.venv, "VIRTUAL_ENV");
         self.venv = self.venv.take().or_else(|| variables.conda_environment());
         self.served_digests = variables.cache_file("served-digests.json");
-        self.outputs.read_variables(variables)?;
+        self.outputs.read_variables(variables);
         self.run.read_variables(variables)?;
         self.machine.read_variables(variables)?;
         self.settings.read_variables(variables)?;
-        self.accept.read_variables(variables)
+        self.accept.read_variables(variables);
+        Ok(())
     }
 
     /// What the user asks for besides `rocm`.

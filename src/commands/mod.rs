@@ -238,7 +238,7 @@ pub fn main() -> ExitCode {
 
 fn obey(mut cli: Cli, line: &[OsString]) -> Exit {
     let read = cli.read_variables(&Variables::of_this_process());
-    let console = Console::of_this_process(&cli.global);
+    let console = Console::of_this_process(cli.global);
     retry::announce_by(console.notes());
     let stop = Stop::default();
     let world = World { console, stop };
@@ -288,7 +288,7 @@ fn refuse(refusal: clap::Error, line: &[OsString]) -> Exit {
 
 /// The console for messages about a command line that clap has rejected.
 fn console(line: &[OsString]) -> Console {
-    Console::of_this_process(&args::options_of_rejected(line, &Variables::of_this_process()))
+    Console::of_this_process(args::options_of_rejected(line, &Variables::of_this_process()))
 }
 
 fn end(result: Result<()>, tell: impl FnOnce(&Error)) -> Exit {

@@ -152,7 +152,8 @@ impl PipelineArgs {
         self.origin.read_variables(variables)?;
         self.what.read_variables(variables)?;
         self.settings.read_variables(variables)?;
-        self.policy.read_variables(variables)
+        self.policy.read_variables(variables);
+        Ok(())
     }
 
     fn packages(&self) -> PathBuf {

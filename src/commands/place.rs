@@ -119,7 +119,7 @@ impl UploadCredentials {
 impl PlaceCommandArgs {
     pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
         variables.fill(&mut self.artifact_group, "ARTIFACT_GROUP")?;
-        self.outputs.read_variables(variables)?;
+        self.outputs.read_variables(variables);
         self.run.read_variables(variables)?;
         self.access.read_variables(variables)?;
         self.github.read_variables(variables)

@@ -188,7 +188,7 @@ impl PromoteArgs {
         self.pages.read_variables(variables)?;
         self.summary.read_variables(variables)?;
         self.jobs.read_variables(variables)?;
-        self.gate.read_variables(variables)?;
+        self.gate.read_variables(variables);
         self.access.read_variables(variables)
     }
 

@@ -1,4 +1,13 @@
-//! Tests of rules that hold for all commands.
+//! Tests of rules that hold for all commands, and of what one command hands to another one.
+
+#[cfg(target_os = "linux")]
+mod built;
+#[cfg(target_os = "linux")]
+mod mutation;
+#[cfg(target_os = "linux")]
+mod of_build;
+#[cfg(target_os = "linux")]
+mod sets;
 
 use std::{
     cell::RefCell,

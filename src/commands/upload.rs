@@ -162,7 +162,7 @@ impl UploadArgs {
         variables.fill(&mut self.artifact_group, "ARTIFACT_GROUP")?;
         self.pages.read_variables(variables)?;
         self.summary.read_variables(variables)?;
-        self.gate.read_variables(variables)?;
+        self.gate.read_variables(variables);
         self.run.read_variables(variables)?;
         self.access.read_variables(variables)?;
         self.github.read_variables(variables)

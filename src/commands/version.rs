@@ -114,7 +114,8 @@ impl VersionArgs {
         variables.fill(&mut self.own_release_type, "RELEASE_TYPE")?;
         variables.fill(&mut self.git_sha, "GITHUB_SHA")?;
         variables.fill(&mut self.source_date_epoch, "SOURCE_DATE_EPOCH")?;
-        self.outputs.read_variables(variables)
+        self.outputs.read_variables(variables);
+        Ok(())
     }
 
     fn scheme(&self) -> Result<VersionScheme> {

@@ -34,7 +34,6 @@ use self::settings::{LogReader, Show, Terminals, Verbosity};
 pub use self::{
     progress::{JoinedProgress, Progress},
     settings::{ConsoleSettings, Options, OutputFormat},
-    shown_program::ShownProgram,
     workflow::{Annotation, AnnotationLevel, one_line},
 };
 use crate::error::{self, Context, Error, Exit, Result, Stop};
@@ -60,7 +59,7 @@ impl World {
     /// A copy for a step that only looks something up. It prints errors only.
     #[must_use]
     pub fn quiet(&self) -> Self {
-        Self { console: Console::of_this_process(&Options::silent()), stop: self.stop.clone() }
+        Self { console: Console::of_this_process(Options::silent()), stop: self.stop.clone() }
     }
 
     /// The default number of threads: one for each processor.
@@ -80,7 +79,7 @@ pub struct Console {
 
 impl Console {
     /// A console for the streams of this process.
-    pub fn of_this_process(options: &Options) -> Self {
+    pub fn of_this_process(options: Options) -> Self {
         let stdout = io::stdout();
         let stderr = io::stderr();
         let terminals = Terminals { stdout: stdout.is_terminal(), stderr: stderr.is_terminal() };
@@ -205,11 +204,11 @@ impl Console {
         let style = match worst {
             Some(AnnotationLevel::Error) => ERROR,
             Some(AnnotationLevel::Warning) => WARNING,
-            Some(AnnotationLevel::Notice) | None => DONE,
+            None => DONE,
         };
         let least = match worst {
             Some(AnnotationLevel::Error | AnnotationLevel::Warning) => Verbosity::Warnings,
-            Some(AnnotationLevel::Notice) | None => Verbosity::Normal,
+            None => Verbosity::Normal,
         };
         if self.talk.settings.verbosity >= least {
             self.talk.status(style, verb, &facts.to_string());
@@ -345,7 +344,6 @@ impl Console {
         let (style, label, least) = match annotation.level {
             AnnotationLevel::Error => (ERROR, "error", Verbosity::Errors),
             AnnotationLevel::Warning => (WARNING, "warning", Verbosity::Warnings),
-            AnnotationLevel::Notice => (NOTE, "note", Verbosity::Normal),
         };
         if self.talk.settings.commands {
             self.talk.command(&annotation.command());

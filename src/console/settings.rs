@@ -105,7 +105,7 @@ pub struct Terminals {
 impl ConsoleSettings {
     /// Derives the settings from flags, environment variables and the streams.
     pub fn resolve(
-        options: &Options,
+        options: Options,
         variable: impl Fn(&str) -> Option<String>,
         terminals: Terminals,
     ) -> Self {
@@ -196,7 +196,7 @@ mod tests {
                 .map(|(_, value)| value.to_owned())
         };
         let terminals = Terminals { stdout: terminal, stderr: terminal };
-        ConsoleSettings::resolve(&options, variable, terminals)
+        ConsoleSettings::resolve(options, variable, terminals)
     }
 
     /// As many `-v`, or as many `-q` if the number is negative.

@@ -281,7 +281,7 @@ fn secrets_are_masked_in_all_talk() {
         console.warn(secret);
         console.debug(secret);
         console.error(&anyhow!(secret));
-        console.annotate(&Annotation::new(AnnotationLevel::Notice, secret, secret));
+        console.annotate(&Annotation::new(AnnotationLevel::Warning, secret, secret));
         drop(console.group(secret));
     });
     assert!(stderr.contains("X-Amz-Signature=***"), "{stderr}");

@@ -15,7 +15,6 @@ use crate::quantity::is_hidden;
 pub enum AnnotationLevel {
     Error,
     Warning,
-    Notice,
 }
 
 /// A message that GitHub shows on the summary page of a run.
@@ -163,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_command_without_properties_has_no_space() {
-        let annotation = Annotation::new(AnnotationLevel::Notice, "", "done");
+        let annotation = Annotation::new(AnnotationLevel::Warning, "", "done");
         assert_eq!(annotation.command(), "::notice::done");
     }
 

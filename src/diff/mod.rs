@@ -14,7 +14,7 @@ use std::num::NonZeroUsize;
 
 use self::observe::ObservedSet;
 pub use self::{
-    difference::{ComparedSet, Difference, FileChange, FileFate, LineChange, PackageChange},
+    difference::{Difference, FileChange, LineChange, PackageChange},
     text::{changed_size, file_notes},
 };
 use crate::{

@@ -17,12 +17,13 @@ mod search;
 mod select;
 mod source;
 
+#[cfg(test)]
+pub use self::run_artifacts::{open_artifact, storage_client};
 pub use self::{
-    found::FoundRun,
     job::FetchJob,
     output::{OutputForm, fetched_for, provenance},
     query::{FetchRequest, SourceKind},
-    run_artifacts::{LazyGitHub, open_artifact, storage_client},
+    run_artifacts::LazyGitHub,
     search::Search,
     select::Wish,
 };

@@ -29,13 +29,15 @@ pub use self::{
     bundled_rocm::{BundledRocm, TIE_RECORD, TIE_SCHEMA, is_directory_of_ours},
     install::{Choice, Places},
     layout::Layout,
-    package_file::{
-        PackageFile, Remembered, SIDECAR, SetStamp, identity, is_of_others, is_ours,
-        is_variants_json,
-    },
-    pages::{IndexPage, Phase, pages, paths},
-    parse::{FileClaim, PageLink},
-    set_json::{Identity, IndexView, PART, SetJson, counted},
+    package_file::{PackageFile, SIDECAR, identity, is_of_others, is_ours},
+    pages::paths,
+    parse::PageLink,
+    set_json::{Identity, SetJson, counted},
     urls::{Addresses, Urls},
-    variants::{MergedVariants, VariantIndex, VariantsOfOthers},
+    variants::{MergedVariants, VariantsOfOthers},
+};
+#[cfg(test)]
+pub use self::{
+    package_file::{Remembered, SetStamp},
+    pages::pages,
 };

@@ -26,12 +26,11 @@ mod site_packages;
 mod tests;
 
 pub use self::{
-    act::Report,
-    diagnosis::{Diagnosis, broken, diagnose, ensure_no_other_rocm},
+    diagnosis::{broken, diagnose, ensure_no_other_rocm},
     emit::Emit,
     environment::{Action, Environment},
     installer::{Installer, command, ensure_pip, ensure_python, run},
-    into::{IntoPlan, IntoReport, plan_into},
+    into::plan_into,
     origin::InstallOrigin,
     plan::{Facts, Plan, plan},
     runtime::{RuntimeFacts, RuntimeVariables},

@@ -14,6 +14,6 @@ mod request;
 mod runtime;
 mod split_tree;
 
-pub use plan::{BuildPlan, SdkTreePacking};
-pub use request::{BuildOptions, Expected, OnCollision, Request};
+pub use plan::SdkTreePacking;
+pub use request::{BuildOptions, Expected, OnCollision};
 pub use split_tree::Kpack;

@@ -1,8 +1,6 @@
 //! [`BuildOptions`] and [`Request`]: how to build a set. From the names of the artifacts, a request
 //! predicts the packages before anything is unpacked. Reads and writes no files.
 
-use std::num::NonZeroUsize;
-
 use crate::{
     artifact::{ArtifactName, TherockManifest},
     error::Result,
@@ -20,7 +18,7 @@ use crate::{
     run::Platform,
     target::{Scope, Target},
     version::{ReleaseType, Version},
-    wheel::{PackSettings, PackageFilename, Tag, WheelCompression},
+    wheel::{PackSettings, PackageFilename, Tag},
 };
 
 /// How to build a set, independent of its artifacts.
@@ -68,8 +66,9 @@ pub enum OnCollision {
 }
 
 impl BuildOptions {
-    /// The defaults.
-    pub fn new(platform: Platform, jobs: NonZeroUsize) -> Result<Self> {
+    /// The defaults, for tests.
+    #[cfg(test)]
+    pub fn new(platform: Platform, jobs: std::num::NonZeroUsize) -> Result<Self> {
         Ok(Self {
             catalog: Catalog::built_in()?,
             version: None,
@@ -82,7 +81,7 @@ impl BuildOptions {
             on_collision: OnCollision::default(),
             kpack: Kpack::default(),
             devel_packing: SdkTreePacking::default(),
-            settings: PackSettings::new(WheelCompression::default(), jobs),
+            settings: PackSettings::new(crate::wheel::WheelCompression::default(), jobs),
         })
     }
 
@@ -201,7 +200,7 @@ mod tests {
 
     #[test]
     fn what_is_left_out_is_not_foretold() {
-        let mut options = BuildOptions::new(Platform::Linux, NonZeroUsize::MIN).unwrap();
+        let mut options = BuildOptions::new(Platform::Linux, std::num::NonZeroUsize::MIN).unwrap();
         let without = ["devel", "libraries"].map(str::to_owned);
         options.catalog = options.catalog.without(&without).unwrap();
         let request = Request {

@@ -42,9 +42,7 @@ pub use self::{
     products::{
         IndexedProducts, ProductDirectories, ProductUpload, index_products, plan_index_products,
     },
-    read_index::{
-        Listing, ListingPlace, PageClaim, PlaceDepth, PublishedFacts, PublishedSet, find,
-    },
+    read_index::{Listing, ListingPlace, PageClaim, PlaceDepth, PublishedFacts, find},
     read_packages::{KnownPackage, KnownPackages},
     set_place::{PackageDirectories, SetPlace},
     stored_package::{SetFiles, StoredPackage, one_of_each_store},

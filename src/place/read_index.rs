@@ -28,7 +28,6 @@ use crate::{
         set_json::SetJson,
     },
     quantity::few,
-    run::ArtifactGroup,
     store::Depth,
     version::Version,
 };
@@ -724,11 +723,6 @@ impl ListingPlace {
             Some(family) => format!("{family}/{name}"),
             None => name.to_owned(),
         }
-    }
-
-    /// The directory of its family in an index: a name that can be one of a group.
-    pub fn group(&self) -> Option<ArtifactGroup> {
-        ArtifactGroup::of_directory(self.family.as_deref()?).ok()
     }
 
     /// Whether the listing must name a file. `set.json` and SHA256SUMS name every file; the pages

@@ -22,7 +22,7 @@ const PLACE: &str = "42-linux/python/";
 /// A world that says nothing.
 fn quiet_world() -> World {
     let quiet = Options { quiet: 2, ..Options::default() };
-    World { console: Console::of_this_process(&quiet), stop: Stop::default() }
+    World { console: Console::of_this_process(quiet), stop: Stop::default() }
 }
 
 /// The place of run 42 in a bucket of Amazon.

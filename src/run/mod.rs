@@ -18,7 +18,7 @@ pub use foreign_code::{ForeignCode, Provenance};
 pub use github_names::{ApiUrl, Workflow};
 pub use group::ArtifactGroup;
 pub use place::{RunPlace, run_of_prefix};
-pub use resolve::{Assumption, BucketFacts, Buckets, Environment, Run, RunContext};
+pub use resolve::{Assumption, Buckets, Environment, Run, RunContext};
 pub use tarball::TarballName;
 
 use crate::error::{Context as _, Error, Hint as _, Result, anyhow, as_text, bail, ensure};

@@ -4,7 +4,6 @@ use crate::support::place;
 use crate::support::prelude::*;
 
 mod archives;
-pub(crate) mod built;
 mod complete;
 mod many;
 mod memory;

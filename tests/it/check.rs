@@ -1,6 +1,6 @@
 //! `check`: the sample has no finding, and a set with one thing broken has that one.
 
-use rocwheel::elf::launcher;
+use rocwheel_elf::launcher;
 
 use crate::support::prelude::*;
 use crate::support::program::{command as rocwheel, rocwheel as run};
@@ -16,8 +16,6 @@ mod fat;
 mod forms;
 mod frameworks;
 mod gate;
-mod mutation;
-mod of_build;
 mod others;
 mod pages;
 mod remote;

@@ -8,7 +8,7 @@ mod built;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod confined;
 
-use rocwheel::digest::Sha256;
+use rocwheel_base::digest::Sha256;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/launcher/source");
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/elf/src/launcher.elf");
@@ -55,7 +55,7 @@ fn the_checked_in_launcher_is_of_its_source() {
 
 #[test]
 fn every_build_embeds_the_launcher_that_is_checked_in() {
-    let launcher = rocwheel::elf::launcher(b"x").unwrap();
+    let launcher = rocwheel_elf::launcher(b"x").unwrap();
     let mut program = program();
     let mark = b"rocwheel launcher runs: ";
     let found = program.windows(mark.len()).position(|it| it == mark);

@@ -2,11 +2,10 @@
 
 use std::ffi::OsString;
 
+use rocwheel_test_sets::odd::ABSOLUTE;
+
 use crate::support::prelude::*;
-use crate::support::{
-    odd::{ABSOLUTE, write_foreign_wheels},
-    published::odd,
-};
+use crate::support::{odd::write_foreign_wheels, published::odd};
 
 #[test]
 #[ignore = "slow"]

@@ -1,7 +1,9 @@
 //! Every set, from artifacts to packages that real installers install and Python imports.
 
 use crate::support::prelude::*;
-use crate::support::{odd, place, program, published::sets_in_turn};
+use rocwheel_test_sets::odd::NAMES;
+
+use crate::support::{place, program, published::sets_in_turn};
 
 mod from_run;
 mod keys;
@@ -214,7 +216,7 @@ fn what_is_odd_works(set: &TestSet, python: &Path) {
     let root = root(python);
     for artifact in ["base_run_generic", "blas_lib_generic", "prim_dev_generic"] {
         for folder in ["", " (symlink)"].map(|end| format!("share/odd {artifact}{end}")) {
-            let names = odd::NAMES.iter().chain(&["hard link.txt", "symlink, 2.txt"]);
+            let names = NAMES.iter().chain(&["hard link.txt", "symlink, 2.txt"]);
             for name in names {
                 let file = root.join(&folder).join(name);
                 assert!(file.is_file(), "{}", file.display());

@@ -26,15 +26,15 @@ use std::{
 };
 
 use insta::assert_snapshot;
-use rocwheel::{
+use rocwheel_base::{
     error::{Error, Exit, Result, Stop, render},
-    location::{Bucket, Key},
     parallel,
-    store::{
-        Body, Condition, Depth, PutOptions, Span, Store, StoreError,
-        StoreFailureKind::{self, Denied, Differs, Exists, NotFound},
-        s3::{S3Store, Signing},
-    },
+};
+use rocwheel_store::{
+    Body, Condition, Depth, PutOptions, Span, Store, StoreError,
+    StoreFailureKind::{self, Denied, Differs, Exists, NotFound},
+    location::{Bucket, Key},
+    s3::{S3Store, Signing},
 };
 
 use self::{

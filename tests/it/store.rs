@@ -11,14 +11,13 @@ use std::{
     thread,
 };
 
-use rocwheel::{
+use rocwheel_base::{
     digest::Sha256,
     error::{Context as _, Result, anyhow, ensure, render},
-    location::Key,
-    store::{
-        Body, Condition, Depth, PutOptions, Span, Store, StoreError, StoreFailureKind,
-        local::LocalStore,
-    },
+};
+use rocwheel_store::{
+    Body, Condition, Depth, PutOptions, Span, Store, StoreError, StoreFailureKind,
+    local::LocalStore, location::Key,
 };
 
 use crate::support::memory::MemoryStore;

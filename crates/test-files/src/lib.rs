@@ -14,6 +14,7 @@ pub mod binaries;
 pub mod bundles;
 pub mod contents;
 pub mod linker;
+pub mod long;
 pub mod stored;
 #[cfg(feature = "tars")]
 pub mod tars;

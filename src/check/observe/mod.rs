@@ -14,7 +14,7 @@ use std::{
 
 pub use built::facts_of_built;
 pub use tarball::{is_devel, read_sdist};
-pub use wheel::{Outline, Portion, PortionFacts, is_kept};
+pub use wheel::{Outline, Portion, is_kept};
 
 use crate::{
     check::{

@@ -159,8 +159,8 @@ pub struct Checked {
 }
 
 impl GateArgs {
-    pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
-        self.policy.read_variables(variables)
+    pub fn read_variables(&mut self, variables: &Variables<'_>) {
+        self.policy.read_variables(variables);
     }
 
     /// Checks packages before they are published.
@@ -226,7 +226,7 @@ pub fn run(args: &CheckArgs, world: &World) -> Result<()> {
 
 impl CheckArgs {
     pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
-        self.policy.read_variables(variables)?;
+        self.policy.read_variables(variables);
         self.jobs.read_variables(variables)?;
         self.published.read_variables(variables)?;
         self.access.read_variables(variables)
@@ -328,8 +328,8 @@ pub fn ensure_undamaged(set: &SetFacts, place: &str) -> Result<()> {
 }
 
 impl Policy {
-    pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
-        self.accept.read_variables(variables)
+    pub fn read_variables(&mut self, variables: &Variables<'_>) {
+        self.accept.read_variables(variables);
     }
 
     /// The policy of a command that has no flags for it.
@@ -447,9 +447,8 @@ pub struct AcceptArgs {
 }
 
 impl AcceptArgs {
-    pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+    pub fn read_variables(&mut self, variables: &Variables<'_>) {
         variables.fill_path(&mut self.accept, "ROCWHEEL_ACCEPT");
-        Ok(())
     }
 
     fn list(&self) -> Result<AcceptList> {

@@ -86,7 +86,8 @@ impl FrameworkVersionArgs {
     pub(super) fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
         self.access.read_variables(variables)?;
         self.environment.read_variables(variables);
-        self.outputs.read_variables(variables)
+        self.outputs.read_variables(variables);
+        Ok(())
     }
 
     /// The version of a wheel that is built for a set.

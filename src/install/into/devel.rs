@@ -198,7 +198,7 @@ mod tests {
             let file = write_file(&root, &path, false, &mut packed.as_slice())?;
             tree.files.insert(path, file);
         }
-        let console = Console::of_this_process(&Options::silent());
+        let console = Console::of_this_process(Options::silent());
         expand_development_files(&mut tree, &root, &World { console, stop: Stop::default() })
     }
 

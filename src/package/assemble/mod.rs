@@ -37,7 +37,6 @@ use crate::{
 };
 
 pub use built::{BuiltMember, MadePackage, MadeSet, ReuseCount};
-pub use content::SdkArchive;
 
 use content::{PlannedMember, pack_xz};
 use destination::{ReplacedFiles, check_space, count_bytes};

@@ -151,7 +151,7 @@ fn set_of_one_wheel() -> (tempfile::TempDir, PathBuf) {
 fn a_package_that_cannot_be_linked_is_copied() {
     let (directory, wheel) = set_of_one_wheel();
     let world =
-        World { console: Console::of_this_process(&Options::silent()), stop: Stop::default() };
+        World { console: Console::of_this_process(Options::silent()), stop: Stop::default() };
     let [here, public] = ["packages", "public"].map(|name| directory.path().join(name));
     let place = SetPlace::directory(&public, &world.stop);
     let there = public.join("dist").join(wheel.file_name().unwrap());
@@ -203,7 +203,7 @@ fn a_package_that_cannot_be_linked_is_copied() {
 #[test]
 fn a_directory_gets_each_page_once() {
     let world =
-        World { console: Console::of_this_process(&Options::silent()), stop: Stop::default() };
+        World { console: Console::of_this_process(Options::silent()), stop: Stop::default() };
     let directory = tempfile::tempdir().unwrap();
     let place = SetPlace::directory(directory.path(), &world.stop);
     let sync = Sync::of_pages(&place, &world);

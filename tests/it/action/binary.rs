@@ -271,7 +271,7 @@ fn it_is_built_without_a_release_or_when_that_is_asked_for() {
         let log = text(&t, "log");
         let log = log.replace(t.path("").to_str().unwrap().trim_end_matches('/'), "HERE");
         // In the directory of the action, and not in that of the job.
-        let built = "HERE: build --locked --release --bin rocwheel --target-dir HERE/temp/rocwheel";
+        let built = "HERE: build --locked --release --package rocwheel --bin rocwheel --target-dir HERE/temp/rocwheel";
         assert_eq!(log.lines().last(), Some(built));
     }
     let released = runner(&release());

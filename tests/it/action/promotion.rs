@@ -1,6 +1,6 @@
 //! The workflow that promotes a set.
 
-use rocwheel::store::{Depth, Store as _};
+use rocwheel_store::{Depth, Store as _};
 
 use super::{
     frameworks::{CHECKED_OUT, CHECKOUT},

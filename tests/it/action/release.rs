@@ -269,8 +269,11 @@ fn the_list_of_crates_has_what_is_inside_and_nothing_of_the_tests() {
         let name = field(component, "name");
         let expression = field(&component["licenses"][0], "expression");
         assert!(!expression.contains('/'), "{name}: {expression}");
-        let digest = field(&component["hashes"][0], "content");
-        assert_eq!(digest.len(), 64, "{name}");
+        // Our own crates are no files of a registry.
+        if !name.starts_with("rocwheel-") {
+            let digest = field(&component["hashes"][0], "content");
+            assert_eq!(digest.len(), 64, "{name}");
+        }
     }
     let names: Vec<&str> = components.iter().map(|it| field(it, "name")).collect();
     // The allocator is only in programs for musl.

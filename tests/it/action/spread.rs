@@ -3,7 +3,7 @@
 use super::workflows::{CREDENTIALS, Stage, dispatched, outcomes, published, role};
 use crate::s3::server::Server;
 use crate::support::published::{TestSet, odd, sample};
-use rocwheel::store::{Span, Store as _};
+use rocwheel_store::{Span, Store as _};
 use serde_json::{Value, json};
 
 pub(super) const ROLE: &str = "arn:aws:iam::692859939525:role/therock-ci";

@@ -2,10 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rocwheel::{
-    location::Bucket,
-    store::{Condition, Depth, Store as _},
-};
+use rocwheel_store::{Condition, Depth, Store as _, location::Bucket};
 
 use super::{
     runner::{Repository, Run, address},

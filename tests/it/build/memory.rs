@@ -6,12 +6,10 @@ use std::{
     slice,
 };
 
-use rocwheel::{
-    error::Stop,
-    wheel::{
-        PackSettings, WheelCompression, WheelMember,
-        pack::{WheelWork, write_wheel},
-    },
+use rocwheel_base::error::Stop;
+use rocwheel_wheel::{
+    PackSettings, WheelCompression, WheelMember,
+    pack::{WheelWork, write_wheel},
 };
 
 use crate::support::prelude::*;

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use rocwheel::atomic::lock::{Lock, LockPurpose};
+use rocwheel_base::atomic::lock::{Lock, LockPurpose};
 
 use super::{build, files, place, place_of, refusal, succeed};
 use crate::support::namespace;

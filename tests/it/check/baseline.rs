@@ -49,7 +49,7 @@ fn files_that_are_gone_are_found() {
 fn packages_that_grew_are_found() {
     let change = |set: &Set| {
         set.edit(CORE, |members| {
-            let hash = |at: u32| *rocwheel::digest::Sha256::of(&at.to_le_bytes()).bytes();
+            let hash = |at: u32| *rocwheel_base::digest::Sha256::of(&at.to_le_bytes()).bytes();
             let noise: Vec<u8> = (0..100_000).flat_map(hash).collect();
             add(members, "_rocm_sdk_core/share/noise", noise);
         });

@@ -1,6 +1,6 @@
 //! Device code: what libraries lead to, what archives hold, and for whom.
 
-use rocwheel::kpack::{
+use rocwheel_kpack::{
     CodeTarget,
     archive::{ArchiveWriter, KpackArchive, Packed},
 };

@@ -1,6 +1,6 @@
 //! Sets for Windows, alone and beside those for Linux.
 
-use rocwheel::kpack::{Marker, archive::key};
+use rocwheel_kpack::{Marker, archive::key};
 use rocwheel_test_files::{
     bundles,
     stored::stored,

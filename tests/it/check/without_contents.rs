@@ -53,7 +53,7 @@ fn a_small_part_of_a_published_set_is_read_and_said() {
     // A check of everything says how much that is.
     let server = Server::of_directory(&place, Manner::Ranges);
     let said = run(&["check", &server.url, "--no-progress"]);
-    let size = rocwheel::quantity::size(whole);
+    let size = rocwheel_base::quantity::size(whole);
     assert_eq!(said.stdout, format!("OK, no problems in 7 packages\nread {size} of {size}\n"));
 }
 

@@ -152,8 +152,9 @@ const COMMANDS_OF_ROWS: [(&str, &str); 17] = [
     ("write_torch_versions.py", "framework version frameworks"),
     ("none", "check packages"),
 ];
-/// The rows whose commands need a network or binaries with device code; other tests run these.
-const ROWS_OF_OTHER_TESTS: [&str; 9] = [
+/// The rows whose commands need a network, a wheel that links ROCm, or binaries with device code; other tests run
+/// these.
+const ROWS_OF_OTHER_TESTS: [&str; 10] = [
     "find_latest_artifacts.py",
     "find_artifacts_for_commit.py",
     "packaging/python/generate_s3_index.py",
@@ -163,6 +164,7 @@ const ROWS_OF_OTHER_TESTS: [&str; 9] = [
     "split_artifacts.py",
     "kpack_tool.py list",
     "split_python_wheels.py",
+    "windows_patch_fat_wheel.py",
 ];
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, io, os::unix::fs::FileExt as _};
 
-use rocwheel::elf::{self, PatchedReader, ReadAt, plan_rpath};
+use rocwheel_elf::{PatchedReader, ReadAt, plan_rpath};
 
 use crate::elf::load::{Place, linked};
 use rocwheel_test_files::linker::SharedObject;
@@ -23,7 +23,7 @@ fn a_file_of_many_gigabytes_is_planned_from_a_few_reads() {
     file.set_len(LARGE).unwrap();
     drop(file);
     let source = Watched { file: fs_err::File::open(&path).unwrap(), read: Cell::new(0) };
-    let facts = elf::read(&source).unwrap().unwrap();
+    let facts = rocwheel_elf::read(&source).unwrap().unwrap();
     assert_eq!(facts.soname.as_deref(), Some("libx.so.1"));
     let plan = plan_rpath(&source, &GOAL.parse().unwrap()).unwrap();
     let read = source.read.get();

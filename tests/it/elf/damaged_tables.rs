@@ -159,12 +159,12 @@ fn a_damaged_table_is_found() {
     let flags = ["-shared", "-fPIC", "-Wl,--hash-style=gnu", "-Wl,-z,relro"];
     let file = Linker::Bfd.build(place.path(), LIBRARY, &flags, &dependency);
     let library = fs_err::read(file).unwrap();
-    assert_eq!(rocwheel::elf::faults(&library).unwrap(), [""; 0]);
+    assert_eq!(rocwheel_elf::faults(&library).unwrap(), [""; 0]);
     let mut shown = String::new();
     for (name, damage) in DAMAGES {
         let mut damaged = Library(library.clone());
         damage(&mut damaged);
-        let faults = rocwheel::elf::faults(&damaged.0).unwrap();
+        let faults = rocwheel_elf::faults(&damaged.0).unwrap();
         // Addresses and numbers differ between versions of the compiler.
         let fault = faults.first().map_or("nothing", |it| it.split(": 0x").next().unwrap());
         let words = fault.split(' ').map(|word| match word {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use goblin::elf::{Elf, ProgramHeader, program_header::PT_LOAD};
 
-use rocwheel::elf::Strategy;
+use rocwheel_elf::Strategy;
 
 use crate::elf::load::{Place, linked, run, with_rpath};
 use rocwheel_test_files::linker::{Executable, HashStyle, SharedObject, TableAt};
@@ -205,7 +205,7 @@ fn a_spare_slot_of_the_program_headers_is_used() {
 
 /// One `DT_RPATH`, a second pass that changes nothing, and five other goals one after the other.
 fn assert_end_state(file: &[u8], goal: &str, name: &str) {
-    let facts = rocwheel::elf::read(&file).unwrap().unwrap();
+    let facts = rocwheel_elf::read(&file).unwrap().unwrap();
     let paths = (facts.rpath.as_deref(), facts.runpath);
     assert_eq!(paths, (Some(goal), None), "{name}");
     let (again, same) = with_rpath(file, goal).unwrap();
@@ -224,7 +224,7 @@ fn assert_end_state(file: &[u8], goal: &str, name: &str) {
     }
     let (plan, removed) = with_rpath(&file, "").unwrap();
     assert_eq!(plan.strategy, Strategy::Retag, "{name}");
-    let facts = rocwheel::elf::read(&removed).unwrap().unwrap();
+    let facts = rocwheel_elf::read(&removed).unwrap().unwrap();
     assert_eq!(facts.run_path(), None, "{name}");
 }
 

@@ -194,7 +194,7 @@ impl Bench {
         assert_eq!(answer(&changed, "x"), Ok(ANSWER), "{what}");
         // `check` says nothing of what a linker made.
         for file in [&before, &after] {
-            assert_eq!(rocwheel::elf::faults(file).unwrap(), [""; 0], "{what}");
+            assert_eq!(rocwheel_elf::faults(file).unwrap(), [""; 0], "{what}");
         }
         self.assert_stable(what, &after, answer);
         format!("{} +{}", plan.strategy, after.len() - before.len())
@@ -252,7 +252,7 @@ impl Bench {
             return;
         }
         assert_eq!(answer(&theirs, "x"), Ok(ANSWER), "{what}");
-        let facts = |path: &Path| rocwheel::elf::read(&fs_err::read(path).unwrap()).unwrap();
+        let facts = |path: &Path| rocwheel_elf::read(&fs_err::read(path).unwrap()).unwrap();
         assert_eq!(facts(changed), facts(&theirs), "{what}");
     }
 }

@@ -2,10 +2,8 @@
 
 use std::io::{self, Read as _};
 
-use rocwheel::{
-    elf::{EditPlan, PatchedReader, plan_rpath},
-    error::Result,
-};
+use rocwheel_base::error::Result;
+use rocwheel_elf::{EditPlan, PatchedReader, plan_rpath};
 
 use crate::support::prelude::*;
 

@@ -1,7 +1,6 @@
 //! Damaged headers: an answer or an error, never a panic, and never a file that is worse.
 
 use goblin::elf::{Elf, section_header::SHT_DYNSYM};
-use rocwheel::elf;
 
 use crate::elf::load::with_rpath;
 use crate::support::prelude::*;
@@ -22,8 +21,8 @@ fn damaged_headers_give_an_answer_or_an_error() {
         for _ in 0..=random.below(4) {
             mutate(&mut file, &mut random);
         }
-        let _ = elf::read(&file);
-        let _ = elf::faults(&file);
+        let _ = rocwheel_elf::read(&file);
+        let _ = rocwheel_elf::faults(&file);
         match with_rpath(&file, GOAL) {
             Ok((plan, _)) if plan.patch.is_nothing() => {}
             Ok((_, after)) => {
@@ -41,10 +40,10 @@ fn damaged_headers_give_an_answer_or_an_error() {
 /// What a parser that shares nothing with ours says of the file afterwards.
 fn assert_sound(round: u64, before: &[u8], after: &[u8]) {
     // A name that is no text keeps facts from being read, before as after.
-    if elf::read(&before).is_err() {
+    if rocwheel_elf::read(&before).is_err() {
         return;
     }
-    let facts = elf::read(&after).unwrap().unwrap();
+    let facts = rocwheel_elf::read(&after).unwrap().unwrap();
     assert_eq!(facts.rpath.as_deref(), Some(GOAL), "round {round}");
     assert_eq!(facts.runpath, None, "round {round}");
     let (again, same) = with_rpath(after, GOAL).unwrap();

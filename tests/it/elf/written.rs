@@ -1,6 +1,6 @@
 //! The fixture writer: the kernel takes what it writes, and we read it. `layouts` has the layouts that glibc loads.
 
-use rocwheel::elf::{ElfKind, Machine};
+use rocwheel_elf::{ElfKind, Machine};
 
 use crate::elf::load::{Place, run};
 use rocwheel_test_files::linker::{Executable, SharedObject};
@@ -28,10 +28,10 @@ fn what_is_written_is_what_is_read() {
     let library = library.needs_version("libc.so.6", "GLIBC_2.2.5");
     let library = library.needs_version("libc.so.6", "GLIBC_2.34");
     let library = library.section(".rocm_kpack_ref", b"\x80").build();
-    let facts = rocwheel::elf::read(&library).unwrap().unwrap();
+    let facts = rocwheel_elf::read(&library).unwrap().unwrap();
     insta::assert_snapshot!(format!("{facts:?}"), @r#"ElfFacts { kind: SharedObject, machine: X86_64, soname: Some("libx.so.1"), needed: ["liby.so.2", "libc.so.6"], rpath: Some("$ORIGIN"), runpath: None, interpreter: None, versions: [NeededVersions { library: "libc.so.6", versions: ["GLIBC_2.2.5", "GLIBC_2.34"] }], kpack_ref: true }"#);
     let program = Executable::new().calls("y").needs("liby.so").build();
-    let facts = rocwheel::elf::read(&program).unwrap().unwrap();
+    let facts = rocwheel_elf::read(&program).unwrap().unwrap();
     assert_eq!(facts.kind, ElfKind::Executable);
     assert_eq!(facts.machine, Machine::X86_64);
     let loader = "/lib64/ld-linux-x86-64.so.2";

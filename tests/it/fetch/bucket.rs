@@ -2,7 +2,8 @@
 
 use std::{process::Stdio, thread};
 
-use rocwheel::{error::Stop, location::Bucket, parallel};
+use rocwheel_base::{error::Stop, parallel};
+use rocwheel_store::location::Bucket;
 
 use super::{
     Fixture, count, refusal,

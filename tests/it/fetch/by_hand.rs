@@ -2,13 +2,14 @@
 
 use std::process::Stdio;
 
-use rocwheel::archive::ArchiveFormat;
+use rocwheel_wheel::tar::ArchiveFormat;
 
 use super::{
     Fixture,
     tree::{difference, seen},
 };
-use crate::support::{prelude::*, sample::sketch::compress};
+use crate::support::prelude::*;
+use rocwheel_test_sets::sample::sketch::compress;
 
 /// Makes every archive of the run again from what the fixture has fetched.
 fn by_hand(fixture: &Fixture) {

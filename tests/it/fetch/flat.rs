@@ -1,12 +1,14 @@
 //! Many artifacts as one install tree: all of it, or nothing where two of them differ.
 
-use rocwheel::archive::ArchiveFormat;
+use rocwheel_wheel::tar::ArchiveFormat;
 
 use super::{
     Fixture, count, refusal,
     tree::{Tree, difference, seen, tree},
 };
-use crate::support::{odd::ABSOLUTE, prelude::*, sample::sketch::compress};
+use rocwheel_test_sets::{odd::ABSOLUTE, sample::sketch::compress};
+
+use crate::support::prelude::*;
 
 /// An archive of `a_lib_generic`, of files in its `stage`: `lib/x=content`, `lib/y->x`.
 pub(super) fn archive(entries: &[&str]) -> Vec<u8> {

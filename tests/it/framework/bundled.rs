@@ -168,7 +168,7 @@ fn members_are_not_packed_again() {
     place.tie(&[wheel], &set(), &flags).ok();
     let packed = |wheel: &Path| -> BTreeMap<String, Vec<u8>> {
         let bytes = fs_err::read(wheel).unwrap();
-        let archive = rocwheel::wheel::Archive::read(Cursor::new(&bytes)).unwrap();
+        let archive = rocwheel_wheel::Archive::read(Cursor::new(&bytes)).unwrap();
         let members = archive.members.into_iter().map(|(path, member)| {
             let [start, end] =
                 [member.bytes.start, member.bytes.end].map(|it| usize::try_from(it).unwrap());

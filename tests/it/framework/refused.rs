@@ -4,7 +4,8 @@ use std::slice::from_ref;
 
 use super::{Place, damaged, set};
 use crate::check::windows::dll;
-use crate::support::{demo::HOOK, prelude::*, sample::object};
+use crate::support::{demo::HOOK, prelude::*};
+use rocwheel_test_sets::sample::object;
 
 /// What is said about a wheel after a change, by `--plan`.
 fn refusal(change: impl FnOnce(&mut DemoWheel)) -> String {

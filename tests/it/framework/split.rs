@@ -2,7 +2,7 @@
 
 use std::slice::from_ref;
 
-use rocwheel::kpack::contents;
+use rocwheel_kpack::contents;
 
 use super::{
     Place, damaged, member, members,

@@ -143,7 +143,7 @@ fn wheels_of_a_group_find_and_require_each_other() {
 
 /// The run path of a file for the loader.
 fn run_path(bytes: &[u8]) -> Option<String> {
-    let facts = rocwheel::elf::read(&bytes.to_vec()).unwrap().unwrap();
+    let facts = rocwheel_elf::read(&bytes.to_vec()).unwrap().unwrap();
     facts.run_path().map(str::to_owned)
 }
 

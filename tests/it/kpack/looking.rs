@@ -1,6 +1,6 @@
 //! `kpack ls`.
 
-use rocwheel::kpack::archive::{ArchiveWriter, Packed, key};
+use rocwheel_kpack::archive::{ArchiveWriter, Packed, key};
 
 use super::binaries::{code_object, library};
 use crate::support::{prelude::*, run_with_peak};

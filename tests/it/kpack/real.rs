@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rocwheel::kpack::host::{self, FatFileKind};
+use rocwheel_kpack::host::{self, FatFileKind};
 
 use super::{
     runtime::compare,

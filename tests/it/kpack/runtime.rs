@@ -2,15 +2,13 @@
 
 use std::{collections::BTreeSet, path::Path};
 
-use rocwheel::{
-    kpack::{
-        CodeTarget,
-        archive::KpackArchive,
-        bundle::{self, BundleEntry, OpenedBundle},
-        host::{self, FatFileKind},
-        loader::{self, CodePlace, Generation, wanted},
-    },
-    relpath::RelPath,
+use rocwheel_base::relpath::RelPath;
+use rocwheel_kpack::{
+    CodeTarget,
+    archive::KpackArchive,
+    bundle::{self, BundleEntry, OpenedBundle},
+    host::{self, FatFileKind},
+    loader::{self, CodePlace, Generation, wanted},
 };
 
 /// Checks that each device gets for each wrapper of a split binary what it got from the fat one,

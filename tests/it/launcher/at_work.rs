@@ -33,7 +33,7 @@ impl Stage {
     }
 
     pub(super) fn launcher(&self, path: impl AsRef<OsStr>, target: impl AsRef<[u8]>) -> PathBuf {
-        self.program(path, &rocwheel::elf::launcher(target.as_ref()).unwrap())
+        self.program(path, &rocwheel_elf::launcher(target.as_ref()).unwrap())
     }
 
     /// A launcher of the shell, which can tell what it was started with.

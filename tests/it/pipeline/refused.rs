@@ -1,12 +1,10 @@
 //! Artifacts that cannot be used: each is named, and nothing is left under a final name.
 
-use rocwheel::{
-    archive::ArchiveFormat,
-    atomic::lock::{Lock, LockPurpose},
-};
+use rocwheel_base::atomic::lock::{Lock, LockPurpose};
+use rocwheel_wheel::tar::ArchiveFormat;
 
 use crate::support::prelude::*;
-use crate::support::sample::sketch::compress;
+use rocwheel_test_sets::sample::sketch::compress;
 
 /// An archive that ends early.
 fn truncated(archives: &Path) {

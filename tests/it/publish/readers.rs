@@ -201,7 +201,7 @@ fn long_poetry_locks_from_an_index_that_knows_exact_keys_only() {
     let lock = fs_err::read_to_string(bench.path("user/poetry.lock")).unwrap();
     for wheel in install::EXPECTED {
         let bytes = fs_err::read(bench.path(&format!("dist/{wheel}"))).unwrap();
-        let sha256 = rocwheel::digest::Sha256::of(&bytes);
+        let sha256 = rocwheel_base::digest::Sha256::of(&bytes);
         let line = format!("{{file = \"{wheel}\", hash = \"sha256:{sha256}\"}}");
         assert!(lock.contains(&line), "{line}\n{lock}");
     }

@@ -1,7 +1,7 @@
 //! A place that upstream's programs and ours fill in turns, with the bucket's indexer after each.
 
 use itertools::Itertools as _;
-use rocwheel::store::{Condition, Store as _, local::LocalStore};
+use rocwheel_store::{Condition, Store as _, local::LocalStore};
 
 use super::{
     Bench, downloads,
@@ -188,7 +188,7 @@ impl Turns {
         });
         let said = self.ask("check --select RW7").stdout;
         let (_, counted) = said.trim_end().rsplit_once(" in ").unwrap();
-        findings.collect::<String>() + counted
+        findings.collect::<String>() + counted.lines().next().unwrap()
     }
 
     /// Runs one of our commands with the place in the bucket.

@@ -3,14 +3,11 @@
 use std::thread;
 
 use insta::assert_snapshot;
-use rocwheel::{
-    error::Stop,
-    parallel,
-    store::{
-        Condition, Depth, Span, Store as _,
-        StoreFailureKind::{self, Exists},
-        s3::{S3Limits, S3Store},
-    },
+use rocwheel_base::{error::Stop, parallel};
+use rocwheel_store::{
+    Condition, Depth, Span, Store as _,
+    StoreFailureKind::{self, Exists},
+    s3::{S3Limits, S3Store},
 };
 
 use super::{

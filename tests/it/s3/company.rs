@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use rocwheel::store::{Condition, Span, Store as _};
+use rocwheel_store::{Condition, Span, Store as _};
 
 use super::{
     fault::{Fault, Proxy},

@@ -3,10 +3,9 @@
 use std::time::Instant;
 
 use insta::assert_snapshot;
-use rocwheel::{
-    error::Stop,
-    location::Bucket,
-    store::{Condition, Depth, Store as _, StoreFailureKind, http::HttpStore},
+use rocwheel_base::error::Stop;
+use rocwheel_store::{
+    Condition, Depth, Store as _, StoreFailureKind, http::HttpStore, location::Bucket,
 };
 
 use super::{

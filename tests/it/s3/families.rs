@@ -26,7 +26,8 @@ fn every_family_is_as_its_pages_promise_wherever_it_lies() {
     let check = |more: &str| desk.run(&format!("check --ignore RW303,RW316 {more}"));
     let is_sound = |place: &str| {
         let found = check(place).ok();
-        assert_eq!(found, "OK, no problems, 3 findings skipped in 8 packages\n");
+        let verdict = found.lines().next();
+        assert_eq!(verdict, Some("OK, no problems, 3 findings skipped in 8 packages"), "{found}");
     };
     is_sound("packages");
     desk.run("index --no-check packages").done();

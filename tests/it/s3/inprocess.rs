@@ -1,11 +1,8 @@
 //! A second server, of another make and in this process: `s3s`, which keeps objects in a directory,
 //! and lets two writers of one key at one time write into each other's bytes.
 
-use rocwheel::{
-    error::{Stop, render},
-    location::Bucket,
-    store::{Depth, Store as _, StoreFailureKind, s3::Signing},
-};
+use rocwheel_base::error::{Stop, render};
+use rocwheel_store::{Depth, Store as _, StoreFailureKind, location::Bucket, s3::Signing};
 use rocwheel_test_servers::S3Server;
 
 use super::{

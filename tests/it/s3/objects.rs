@@ -1,6 +1,6 @@
 //! Single objects of a bucket: written and read by tests.
 
-use rocwheel::store::{Depth, Span, Store, s3::S3Store};
+use rocwheel_store::{Depth, Span, Store, s3::S3Store};
 
 use super::read;
 use crate::support::memory::put;

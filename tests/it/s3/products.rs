@@ -3,10 +3,8 @@
 use std::cell::RefCell;
 
 use insta::assert_snapshot;
-use rocwheel::{
-    error::Stop,
-    store::{Condition, Depth, Span, Store as _, s3::S3Store},
-};
+use rocwheel_base::error::Stop;
+use rocwheel_store::{Condition, Depth, Span, Store as _, s3::S3Store};
 
 use super::{
     add,

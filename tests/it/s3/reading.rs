@@ -2,12 +2,10 @@
 
 use std::{io::Read as _, thread, time::Instant};
 
-use rocwheel::{
-    error::{Result, Stop},
-    store::{
-        Span, Store as _, StoreFailureKind,
-        s3::{S3Limits, S3Store},
-    },
+use rocwheel_base::error::{Result, Stop};
+use rocwheel_store::{
+    Span, Store as _, StoreFailureKind,
+    s3::{S3Limits, S3Store},
 };
 
 use super::{

@@ -13,14 +13,14 @@ use aws_sdk_s3::{
     config::{BehaviorVersion, Credentials, Region},
     primitives::ByteStream,
 };
-use rocwheel::{
+use rocwheel_base::{
     error::{Secret, Stop},
-    location::Bucket,
     retry::Backoff,
-    store::{
-        Endpoint,
-        s3::{Access, Keys, S3Limits, S3Store, Signing},
-    },
+};
+use rocwheel_store::{
+    Endpoint,
+    location::Bucket,
+    s3::{Access, Keys, S3Limits, S3Store, Signing},
 };
 use tokio::runtime::Runtime;
 

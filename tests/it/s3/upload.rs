@@ -9,10 +9,7 @@ use std::{
 
 use aws_sdk_s3::types::MetadataDirective;
 use insta::assert_snapshot;
-use rocwheel::{
-    location::Bucket,
-    store::{Depth, Span, Store},
-};
+use rocwheel_store::{Depth, Span, Store, location::Bucket};
 
 use super::{
     fault::Proxy,

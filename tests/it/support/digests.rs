@@ -7,8 +7,7 @@ use std::fmt::Write as _;
 
 use crate::support::prelude::*;
 
-const BLESSED: &str =
-    concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/sample/packages.sha256");
+const BLESSED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/packages.sha256");
 
 #[test]
 fn the_packages_of_the_sample_are_the_same_bytes() {

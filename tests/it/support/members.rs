@@ -1,7 +1,8 @@
 //! The members of wheels, to change and to pack again.
 
-use rocwheel::{digest::Sha256, wheel::Record};
+use rocwheel_base::digest::Sha256;
 pub(crate) use rocwheel_test_files::wheels::{Members, unzip, zipped};
+use rocwheel_wheel::Record;
 
 /// RECORD as it has to be.
 pub(crate) fn record(members: &mut Members) {

@@ -8,13 +8,11 @@
 //! | `place` | directories to work in, and copies of them |
 //! | `digests` | the digests of the packages of the sample |
 //! | `killed` | commands that are stopped at any moment |
-//! | `sample` | makes the artifacts of the built-in sample |
 //! | `long` | which tests are short for each change and long at night |
 //! | `memory` | a store in memory that is like S3 |
 //! | `memory_server` | an S3 server of it, to which the program publishes |
 //! | `namespace` | commands with mounts or process ids of their own |
-//! | `odd` | makes the artifacts of a set that is legal and unlike the sample |
-//! | `families` | its device code, of families that were split one by one |
+//! | `odd` | wheels of others beside the odd set |
 //! | `members` | the members of a wheel, to change and to pack again |
 //! | `demo` | wheels of a framework that links the libraries of the sample |
 //! | `parts` | packages of the sample for some of its targets, and the Python in them |
@@ -31,7 +29,6 @@ pub(crate) use rocwheel_test_files::noise;
 pub(crate) mod bare_index;
 pub(crate) mod demo;
 mod digests;
-mod families;
 pub(crate) mod killed;
 pub(crate) mod long;
 pub(crate) mod members;
@@ -44,7 +41,6 @@ pub(crate) mod place;
 pub(crate) mod program;
 pub(crate) mod published;
 pub(crate) mod pythons;
-pub(crate) mod sample;
 pub(crate) mod sandbox;
 pub(crate) mod screen;
 pub(crate) mod upstream;
@@ -64,7 +60,7 @@ pub(crate) mod prelude {
     };
 
     pub(crate) use regex::{Captures, Regex};
-    pub(crate) use rocwheel::digest::Sha256;
+    pub(crate) use rocwheel_base::digest::Sha256;
     pub(crate) use rocwheel_test_files::{
         bundles,
         linker::{DeviceRelocations, Executable, SharedObject},

@@ -5,7 +5,9 @@
 
 use std::{sync::OnceLock, time::UNIX_EPOCH};
 
-use super::{odd, place::TEMPORARY, sample as built_in};
+use rocwheel_test_sets::{odd, sample as built_in};
+
+use super::place::TEMPORARY;
 use crate::support::prelude::*;
 
 /// The version of every set.
@@ -48,13 +50,20 @@ pub(crate) fn odd() -> &'static TestSet {
     &ODD
 }
 
+/// Splits the artifacts of a directory into another one.
+fn split(fat: &Path, split: &Path) {
+    let mut program = command();
+    program.arg("split").arg("--artifact-dir").arg(fat);
+    succeed(program.arg("--output-dir").arg(split));
+}
+
 impl TestSet {
     /// The archives of the artifacts, by file name.
     pub(crate) fn archives(&self) -> Vec<(String, Vec<u8>)> {
         if self.name == SAMPLE.name {
             return built_in::archives();
         }
-        let place = once("odd-archives", odd::write_archives);
+        let place = once("odd-archives", |place| odd::write_archives(place, &split));
         let paths = fs_err::read_dir(place).unwrap();
         let paths = paths.map(|entry| entry.unwrap().path());
         let mut archives: Vec<_> = paths

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use rocwheel::store::{Depth, Store};
+use rocwheel_store::{Depth, Store};
 
 use crate::support::memory::put;
 use crate::support::prelude::*;

@@ -1,6 +1,6 @@
 //! What AMD's `rocm-bootstrap` says of targets, as frameworks ask it, compared with `target.toml`.
 
-use rocwheel::target::{Target, TargetTable, generic};
+use rocwheel_base::target::{Target, TargetTable, generic};
 
 use crate::support::prelude::*;
 

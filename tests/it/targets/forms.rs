@@ -1,6 +1,6 @@
 //! The forms of targets, and the build systems that read them.
 
-use rocwheel::target::{Target, TargetTable};
+use rocwheel_base::target::{Target, TargetTable};
 
 use crate::support::prelude::*;
 

@@ -3,7 +3,7 @@
 use std::io::Read as _;
 
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
-use rocwheel::archive::{TarEntry, TarKind, TarPlan, TarReader};
+use rocwheel_wheel::tar::{TarEntry, TarKind, TarPlan, TarReader};
 
 use crate::check::{Members, Set, add, member, replace};
 use rocwheel_test_files::linker::SharedObject;

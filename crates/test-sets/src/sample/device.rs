@@ -3,14 +3,12 @@
 
 use std::io::{Cursor, Read as _};
 
-use rocwheel::{
-    elf::PatchedReader,
-    error::{Context as _, Result, bail},
-    kpack::{
-        Marker,
-        archive::{ArchiveWriter, Packed, key},
-        host::{self, FatFileKind},
-    },
+use rocwheel_base::error::{Context as _, Result, bail};
+use rocwheel_elf::PatchedReader;
+use rocwheel_kpack::{
+    Marker,
+    archive::{ArchiveWriter, Packed, key},
+    host::{self, FatFileKind},
 };
 
 use rocwheel_test_files::bundles;
@@ -18,20 +16,20 @@ use rocwheel_test_files::linker::{DeviceRelocations, SharedObject};
 
 /// The device code of a library.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Kernels {
+pub struct Kernels {
     /// `blas_lib` for `.kpack/blas_lib_gfx942.kpack`.
-    pub(super) archive: &'static str,
+    pub(crate) archive: &'static str,
     /// What its keys begin with: the path of the library in the build tree.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// The size of a code object, for each translation unit.
-    pub(super) units: &'static [usize],
-    pub(super) targets: &'static [&'static str],
+    pub(crate) units: &'static [usize],
+    pub(crate) targets: &'static [&'static str],
 }
 
 const POSSIBLE: &str = "the sample's own device code is well formed, which a test sees";
 
 /// A library without its code.
-pub(super) fn split(library: SharedObject, kernels: &Kernels) -> Vec<u8> {
+pub(crate) fn split(library: SharedObject, kernels: &Kernels) -> Vec<u8> {
     try_split(library, kernels).expect(POSSIBLE)
 }
 
@@ -58,12 +56,12 @@ fn try_split(library: SharedObject, kernels: &Kernels) -> Result<Vec<u8>> {
 }
 
 /// What the archives of some libraries are called, apart from the target.
-pub(super) fn group(libraries: &[Kernels]) -> &'static str {
+pub(crate) fn group(libraries: &[Kernels]) -> &'static str {
     libraries.first().map_or("", |kernels| kernels.archive)
 }
 
 /// The archive of some libraries for a target.
-pub(super) fn archive(libraries: &[Kernels], target: &str) -> Vec<u8> {
+pub(crate) fn archive(libraries: &[Kernels], target: &str) -> Vec<u8> {
     try_archive(libraries, target).expect(POSSIBLE)
 }
 
@@ -80,14 +78,14 @@ fn try_archive(libraries: &[Kernels], target: &str) -> Result<Vec<u8>> {
 }
 
 /// A bundle with code for a target alone, compressed.
-pub(super) fn bundled(name: &str, target: &str, len: usize) -> Vec<u8> {
+pub(crate) fn bundled(name: &str, target: &str, len: usize) -> Vec<u8> {
     let raw = bundles::raw(&[(target, object(name, target, len))]);
     bundles::compress(&raw, 3, "zstd").expect(POSSIBLE)
 }
 
 /// A code object: the header of an AMD GPU ELF file, and then bytes that do not compress, as code
 /// mostly is by then.
-pub(crate) fn object(name: &str, target: &str, len: usize) -> Vec<u8> {
+pub fn object(name: &str, target: &str, len: usize) -> Vec<u8> {
     const SHARED_OBJECT: u16 = 3;
     const AMDGPU: u16 = 224;
     const HSA: u8 = 64;
@@ -146,12 +144,10 @@ impl Kernels {
 
 #[cfg(test)]
 mod tests {
-    use rocwheel::{
-        kpack::{
-            archive::KpackArchive,
-            loader::{self, CodePlace, Generation},
-        },
-        relpath::RelPath,
+    use rocwheel_base::relpath::RelPath;
+    use rocwheel_kpack::{
+        archive::KpackArchive,
+        loader::{self, CodePlace, Generation},
     };
 
     use super::*;

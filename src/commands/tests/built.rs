@@ -1,47 +1,27 @@
 //! What a build hands on of its packages is what their files have, read by others.
 
-use std::io::Read;
+use std::{
+    io::{Cursor, Read},
+    path::Path,
+};
 
 use flate2::read::GzDecoder;
-use rocwheel::{
+use zip::ZipArchive;
+
+use super::sets::{make, options, sample, sets, world};
+use crate::{
     artifact::ArtifactTree,
-    console::{Console, Options, World},
+    digest::Sha256,
     elf::ReadAt,
-    error::Stop,
     package::{
-        BuildOptions, SdkTreePacking,
+        SdkTreePacking,
         assemble::{BuiltMember, MadePackage, MadeSet, Reuse},
         build::{Build, BuildSelection},
     },
     place::{KnownPackage, KnownPackages, LocalSet},
-    run::Platform,
     run::Provenance,
     wheel::{Source, WheelCompression},
 };
-use zip::ZipArchive;
-
-use crate::support::prelude::*;
-
-pub(crate) fn world() -> World {
-    let options = Options { quiet: 2, ..Options::default() };
-    World { console: Console::of_this_process(&options), stop: Stop::default() }
-}
-
-pub(crate) fn options() -> BuildOptions {
-    BuildOptions::new(Platform::Linux, NonZeroUsize::new(2).unwrap()).unwrap()
-}
-
-pub(crate) fn make(
-    artifacts: &Path,
-    dest: &Path,
-    reuse: &Reuse,
-    options: &BuildOptions,
-) -> MadeSet {
-    let (world, jobs) = (world(), options.settings.jobs);
-    let tree = ArtifactTree::scan(artifacts, jobs, &world.stop).unwrap();
-    let build = Build::plan(&tree, options, &BuildSelection::All, dest, &world).unwrap();
-    build.make(dest, reuse, &world).unwrap()
-}
 
 fn whole(source: &dyn ReadAt) -> Vec<u8> {
     let len = usize::try_from(source.len()).unwrap();
@@ -51,6 +31,10 @@ fn whole(source: &dyn ReadAt) -> Vec<u8> {
         at += source.read_at(at as u64, &mut whole[at..]).unwrap();
     }
     whole
+}
+
+fn is_wheel(path: &str) -> bool {
+    Path::new(path).extension().is_some_and(|extension| extension == "whl")
 }
 
 fn wheel_has(file: &[u8], made: &MadePackage) {
@@ -76,7 +60,7 @@ fn wheel_has(file: &[u8], made: &MadePackage) {
 
 fn tree_has(bytes: &[u8], member: &BuiltMember) {
     let tree = member.tree.as_ref().unwrap();
-    let plain: Box<dyn Read> = if member.path.as_str().ends_with(".xz") {
+    let plain: Box<dyn Read> = if member.path.as_str().ends_with(".tar.xz") {
         Box::new(xz2::read::XzDecoder::new(bytes))
     } else {
         Box::new(bytes)
@@ -122,7 +106,7 @@ fn matches_its_files(dest: &Path, made: &MadeSet) {
         assert_eq!(found, (package.file.sha256, package.file.size));
         let metadata = String::from_utf8_lossy(package.metadata().unwrap());
         assert!(metadata.starts_with("Metadata-Version: "), "{metadata}");
-        if package.file.below().ends_with(".whl") {
+        if is_wheel(package.file.below()) {
             wheel_has(&file, package);
         } else {
             sdist_has(&file, package);
@@ -133,7 +117,8 @@ fn matches_its_files(dest: &Path, made: &MadeSet) {
 #[test]
 #[ignore = "slow"]
 fn what_is_handed_on_is_what_the_files_have() {
-    for set in sets() {
+    let artifacts = tempfile::tempdir().unwrap();
+    for set in sets(artifacts.path()) {
         let place = tempfile::tempdir().unwrap();
         let dest = place.path().join("out");
         let mut other = options();
@@ -142,7 +127,7 @@ fn what_is_handed_on_is_what_the_files_have() {
         for options in [options(), other] {
             let mut reuse = Reuse::default();
             for _ in 0..2 {
-                let made = make(&set.artifacts(), &dest, &reuse, &options);
+                let made = make(&set, &dest, &reuse, &options);
                 matches_its_files(&dest, &made);
                 reuse.from = Some(dest.clone());
                 reuse.program = Some(std::env::current_exe().unwrap());
@@ -156,7 +141,9 @@ fn a_package_that_changed_since_it_was_packed_is_refused() {
     let place = tempfile::tempdir().unwrap();
     let (world, options) = (world(), options());
     let jobs = options.settings.jobs;
-    let tree = ArtifactTree::scan(&sets()[0].artifacts(), jobs, &world.stop).unwrap();
+    let artifacts = tempfile::tempdir().unwrap();
+    sample(artifacts.path());
+    let tree = ArtifactTree::scan(artifacts.path(), jobs, &world.stop).unwrap();
     let build = Build::plan(&tree, &options, &BuildSelection::All, place.path(), &world).unwrap();
     let made = build.make(place.path(), &Reuse::default(), &world).unwrap();
     let packages = &made.packages;
@@ -173,7 +160,7 @@ fn a_package_that_changed_since_it_was_packed_is_refused() {
     };
     assert_eq!(describe().unwrap().document.files.len(), packages.len());
     // It keeps its length and the time of its last write.
-    let wheel = packages.iter().find(|it| it.file.path.ends_with(".whl"));
+    let wheel = packages.iter().find(|it| is_wheel(&it.file.path));
     let file = place.path().join(&wheel.unwrap().file.path);
     let time = fs_err::metadata(&file).unwrap().modified().unwrap();
     let mut bytes = fs_err::read(&file).unwrap();
@@ -191,7 +178,7 @@ fn a_package_that_changed_since_it_was_packed_is_refused() {
 fn a_source_that_changed_since_it_was_packed_is_refused() {
     let place = tempfile::tempdir().unwrap();
     let [artifacts, dest] = ["in", "out"].map(|name| place.path().join(name));
-    copy_tree(&sets()[0].artifacts(), &artifacts);
+    sample(&artifacts);
     let made = make(&artifacts, &dest, &Reuse::default(), &options());
     let members = made.packages.iter().flat_map(|package| &package.members);
     let mut files = members.filter_map(|member| match &member.source {

@@ -2,8 +2,7 @@
 
 use std::io::{self, Cursor, Read};
 
-use rocwheel::{
-    archive::{ArchiveFormat, TarEntry, TarKind, TarPlan},
+use rocwheel_base::{
     error::{Context as _, Result},
     relpath::RelPath,
 };
@@ -11,13 +10,14 @@ use rocwheel_test_files::{
     linker::{Executable, SharedObject},
     tars,
 };
+use rocwheel_wheel::tar::{ArchiveFormat, TarEntry, TarKind, TarPlan};
 
 use super::device::{self, Kernels};
 
 /// Every member's time: 2020-01-01.
 const TIME: u64 = 1_577_836_800;
 
-pub(crate) struct Sketch {
+pub struct Sketch {
     name: String,
     format: ArchiveFormat,
     stages: Vec<&'static str>,
@@ -33,11 +33,11 @@ enum Content {
 }
 
 impl Sketch {
-    pub(crate) fn zst(name: &str) -> Self {
+    pub fn zst(name: &str) -> Self {
         Self::new(name, ArchiveFormat::TarZst)
     }
 
-    pub(crate) fn xz(name: &str) -> Self {
+    pub fn xz(name: &str) -> Self {
         Self::new(name, ArchiveFormat::TarXz)
     }
 
@@ -45,58 +45,58 @@ impl Sketch {
         Self { name: name.to_owned(), format, stages: Vec::new(), members: Vec::new() }
     }
 
-    pub(crate) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         &self.name
     }
 
     /// `blas_lib_generic.tar.zst`.
-    pub(crate) fn file_name(&self) -> String {
+    pub fn file_name(&self) -> String {
         format!("{}{}", self.name, self.format.extension())
     }
 
     /// What follows lies in this directory of the build tree.
-    pub(crate) fn stage(mut self, stage: &'static str) -> Self {
+    pub fn stage(mut self, stage: &'static str) -> Self {
         self.stages.push(stage);
         self
     }
 
-    pub(crate) fn directory(self, path: &str) -> Self {
+    pub fn directory(self, path: &str) -> Self {
         self.with(path, Content::Directory)
     }
 
-    pub(crate) fn text(self, path: &str, text: &str) -> Self {
+    pub fn text(self, path: &str, text: &str) -> Self {
         self.with(path, Content::Bytes(text.as_bytes().to_vec()))
     }
 
-    pub(crate) fn bytes(self, path: &str, bytes: Vec<u8>) -> Self {
+    pub fn bytes(self, path: &str, bytes: Vec<u8>) -> Self {
         self.with(path, Content::Bytes(bytes))
     }
 
-    pub(crate) fn script(self, path: &str, text: &str) -> Self {
+    pub fn script(self, path: &str, text: &str) -> Self {
         self.with(path, Content::Program(text.as_bytes().to_vec()))
     }
 
     /// An executable that prints a text.
-    pub(crate) fn tool(self, path: &str, says: &str) -> Self {
+    pub fn tool(self, path: &str, says: &str) -> Self {
         let program = Executable::new().prints(says).build();
         self.with(path, Content::Program(program))
     }
 
-    pub(crate) fn program(self, path: &str, program: Vec<u8>) -> Self {
+    pub fn program(self, path: &str, program: Vec<u8>) -> Self {
         self.with(path, Content::Program(program))
     }
 
-    pub(crate) fn link(self, path: &str, text: &str) -> Self {
+    pub fn link(self, path: &str, text: &str) -> Self {
         self.with(path, Content::Link(text.to_owned()))
     }
 
-    pub(crate) fn hard_link(self, path: &str, to: &str) -> Self {
+    pub fn hard_link(self, path: &str, to: &str) -> Self {
         let to = self.staged(to);
         self.with(path, Content::HardLink(to))
     }
 
     /// A library whose device code was taken out of it: `Kernels` says what that was.
-    pub(crate) fn split_library(
+    pub fn split_library(
         self,
         directory: &str,
         soname: &str,
@@ -109,7 +109,7 @@ impl Sketch {
     }
 
     /// The archive with the device code of some libraries for a target.
-    pub(crate) fn archive(self, libraries: &[Kernels], target: &str) -> Self {
+    pub fn archive(self, libraries: &[Kernels], target: &str) -> Self {
         let path = format!(".kpack/{}_{target}.kpack", device::group(libraries));
         self.bytes(&path, device::archive(libraries, target))
     }
@@ -118,7 +118,7 @@ impl Sketch {
     ///
     /// `library("lib", "librocblas.so.5", ".1", …)` gives `librocblas.so.5.1`, which calls itself
     /// `librocblas.so.5`, and the links `librocblas.so.5` and `librocblas.so`.
-    pub(crate) fn library(
+    pub fn library(
         self,
         directory: &str,
         soname: &str,
@@ -148,7 +148,7 @@ impl Sketch {
         format!("{}/{path}", self.stages.last().copied().unwrap_or("stage"))
     }
 
-    pub(crate) fn pack(&self) -> Result<Vec<u8>> {
+    pub fn pack(&self) -> Result<Vec<u8>> {
         let manifest = self.stages.join("\n") + "\n";
         let mut entries = vec![file("artifact_manifest.txt".parse()?, manifest.len(), false)];
         for (path, content) in &self.members {
@@ -168,7 +168,7 @@ impl Sketch {
 }
 
 /// Compresses a tar as CI does.
-pub(crate) fn compress(format: ArchiveFormat, tar: impl Read) -> io::Result<Vec<u8>> {
+pub fn compress(format: ArchiveFormat, tar: impl Read) -> io::Result<Vec<u8>> {
     let mut packed = Vec::new();
     tars::compress(format.extension(), tar, &mut packed)?;
     Ok(packed)

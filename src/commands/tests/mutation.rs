@@ -1,22 +1,25 @@
 //! Wheels of the sample, each damaged once at random, and how many of them were found.
 //!
-//! `cargo test --test it check::mutation -- --nocapture` tells of each that was not.
+//! `cargo test --bin rocwheel mutation -- --nocapture` tells of each that was not.
 
 use std::{
+    collections::BTreeMap,
     io::{self, Read},
     ops::Range,
+    sync::Arc,
 };
 
-use rocwheel::{
+use rocwheel_test_files::long;
+
+use super::sets::{make, options, sample};
+use crate::{
     check::{
         self, CheckOptions, SetFacts,
         observe::{Outline, PackageReader, ReadWatch, read_sdist},
     },
     error::Stop,
+    package::assemble::Reuse,
 };
-
-use super::sample;
-use crate::support::prelude::*;
 
 /// In short and in long.
 const DAMAGES: [usize; 2] = [40, 200];
@@ -88,7 +91,11 @@ fn of_many_damaged_wheels_nearly_all_are_found() {
     let watch = ReadWatch { binaries: None, stop: &stop, progress: &|_| () };
     let mut set = SetFacts::default();
     let mut wheels: BTreeMap<String, Vec<u8>> = BTreeMap::new();
-    for entry in fs_err::read_dir(sample()).unwrap() {
+    let place = tempfile::tempdir().unwrap();
+    let [artifacts, packages] = ["artifacts", "packages"].map(|name| place.path().join(name));
+    sample(&artifacts);
+    make(&artifacts, &packages, &Reuse::default(), &options());
+    for entry in fs_err::read_dir(packages.join("dist")).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
         let bytes = fs_err::read(&path).unwrap();

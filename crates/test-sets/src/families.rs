@@ -1,7 +1,13 @@
 //! Device code of the odd set: three families that were split one by one, and share a generic part.
 
-use super::sample::{self, sketch::Sketch};
-use crate::support::prelude::*;
+use std::path::Path;
+
+use rocwheel_test_files::{
+    bundles,
+    linker::{DeviceRelocations, SharedObject},
+};
+
+use crate::sample::{self, sketch::Sketch};
 
 const STAGE: &str = "comm-libs/rccl/stage";
 const LIBRARY: &str = "librccl.so.1";
@@ -21,7 +27,7 @@ const FAMILIES: [(&str, Units); 3] = [
 ];
 
 /// The generic part that the first family left, and the device parts of every family.
-pub(super) fn sketches() -> Vec<Sketch> {
+pub(crate) fn sketches(split_artifacts: &dyn Fn(&Path, &Path)) -> Vec<Sketch> {
     let place = tempfile::tempdir().unwrap();
     let mut sketches = Vec::new();
     for (family, units) in FAMILIES {
@@ -31,9 +37,7 @@ pub(super) fn sketches() -> Vec<Sketch> {
         fs_err::create_dir_all(&directory).unwrap();
         fs_err::write(artifact.join("artifact_manifest.txt"), STAGE).unwrap();
         fs_err::write(directory.join(format!("{LIBRARY}.0")), library(units)).unwrap();
-        let mut program = command();
-        program.arg("split").arg("--artifact-dir").arg(&fat);
-        succeed(program.arg("--output-dir").arg(&split));
+        split_artifacts(&fat, &split);
         for entry in fs_err::read_dir(&split).unwrap() {
             let entry = entry.unwrap();
             let name = entry.file_name().into_string().unwrap();

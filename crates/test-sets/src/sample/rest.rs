@@ -2,7 +2,7 @@
 
 use super::sketch::Sketch;
 
-pub(super) fn sketches() -> Vec<Sketch> {
+pub(crate) fn sketches() -> Vec<Sketch> {
     vec![systems_profiler(), compute_profiler(), headers(), documentation()]
 }
 

@@ -12,7 +12,7 @@ case "$1" in
 esac
 "#;
 
-pub(super) fn sketches() -> Vec<Sketch> {
+pub(crate) fn sketches() -> Vec<Sketch> {
     vec![
         base(&TARGETS),
         base_tools(),
@@ -36,7 +36,7 @@ pub(super) fn sketches() -> Vec<Sketch> {
 }
 
 /// The manifest of a run with these targets, among others.
-pub(crate) fn base(targets: &[&str]) -> Sketch {
+pub fn base(targets: &[&str]) -> Sketch {
     let manifest = format!(
         r#"{{
   "the_rock_commit": "{COMMIT}",

@@ -1,6 +1,8 @@
 //! The facts that `pipeline` takes from what `build` has just packed are those of the packages.
 
-use rocwheel::{
+use std::{num::NonZeroUsize, path::Path, sync::Arc};
+
+use crate::{
     check::{self, SetFacts},
     error::Stop,
     package::{SdkTreePacking, assemble::Reuse},
@@ -8,8 +10,7 @@ use rocwheel::{
     wheel::WheelCompression,
 };
 
-use crate::build::built::{make, options, world};
-use crate::support::prelude::*;
+use super::sets::{make, options, sets, world};
 
 /// Without what a build does not know: the digests of single files in the development files. And
 /// without the digests of packages, which are read only if pages name them.
@@ -46,17 +47,18 @@ fn read(dest: &Path) -> SetFacts {
 #[test]
 fn the_facts_of_what_was_built_are_those_of_its_bytes() {
     let (jobs, stop) = (NonZeroUsize::new(2).unwrap(), Stop::default());
-    for set in sets() {
+    let artifacts = tempfile::tempdir().unwrap();
+    for set in sets(artifacts.path()) {
         let place = tempfile::tempdir().unwrap();
         let mut other = options();
         other.devel_packing = SdkTreePacking::TarXz;
         other.settings.compression = WheelCompression::Store;
         for (name, options) in [("tar", options()), ("xz", other)] {
             let dest = place.path().join(name);
-            let made = make(&set.artifacts(), &dest, &Reuse::default(), &options);
+            let made = make(&set, &dest, &Reuse::default(), &options);
             let bytes = comparable(read(&dest));
             let seen = check::facts_of_built(&made.packages, jobs, &stop).unwrap();
-            assert_eq!(comparable(seen), bytes, "{} as {name}", set.name);
+            assert_eq!(comparable(seen), bytes, "{} as {name}", set.display());
         }
     }
 }

@@ -32,7 +32,7 @@ const COLLECTIVE: Kernels = Kernels {
     targets: RCCL_TARGETS,
 };
 
-pub(super) fn sketches() -> Vec<Sketch> {
+pub(crate) fn sketches() -> Vec<Sketch> {
     let mut sketches = vec![blas(), blas_headers(), blas_tests(), solver(), random(), rpp()];
     sketches.extend([
         simple("fft_lib_generic", "libhipfft.so.0", "hipfft_answer"),
@@ -141,7 +141,7 @@ fn rpp() -> Sketch {
 }
 
 /// Device code of one target: an archive of kernels, and files named for the target.
-pub(crate) fn blas_code(artifact: &str, target: &str) -> Sketch {
+pub fn blas_code(artifact: &str, target: &str) -> Sketch {
     let spelled = target.replace(':', "-");
     Sketch::zst(artifact)
         .stage(BLAS)
