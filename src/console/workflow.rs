@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn a_command_without_properties_has_no_space() {
         let annotation = Annotation::new(AnnotationLevel::Warning, "", "done");
-        assert_eq!(annotation.command(), "::notice::done");
+        assert_eq!(annotation.command(), "::warning::done");
     }
 
     #[test]
