@@ -36,7 +36,7 @@ fuzz_target!(|data: &[u8]| {
         return;
     };
     let file = if *first >= 0xf0 { rest.to_vec() } else { damaged(*first, rest) };
-    let facts = elf::read(&file);
+    let facts = rocwheel_elf::read(&file);
     let goal = "$ORIGIN/../lib:/opt/rocm/lib".parse().expect("a run path");
     let Ok(plan) = plan_rpath(&file, &goal) else {
         return;
@@ -49,7 +49,8 @@ fuzz_target!(|data: &[u8]| {
     PatchedReader::new(file, plan).read_to_end(&mut after).expect("a stream of bytes in memory");
     assert_eq!(after.len() as u64, total);
     if facts.is_ok() {
-        let facts = elf::read(&after).expect("facts as before").expect("an ELF file as before");
+        let facts =
+            rocwheel_elf::read(&after).expect("facts as before").expect("an ELF file as before");
         assert_eq!(facts.rpath, Some(goal.to_string()));
         assert_eq!(facts.runpath, None);
     }

@@ -11,7 +11,12 @@ use std::{
 
 use libfuzzer_sys::fuzz_target;
 use rocwheel_elf::PatchedReader;
-use rocwheel_kpack::{Marker, archive::{ArchiveWriter, Packed}, contents, host::{self, FatFileKind}};
+use rocwheel_kpack::{
+    Marker,
+    archive::{ArchiveWriter, Packed},
+    contents,
+    host::{self, FatFileKind},
+};
 use rocwheel_test_files::{
     bundles,
     linker::{DeviceRelocations, Executable, SharedObject},
