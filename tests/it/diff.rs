@@ -94,10 +94,10 @@ fn each_change_is_a_line() {
     before: BEFORE: 0.99.1.dev0
     after:  AFTER: 0.99.1.dev0
 
-    Packages: 2.42 MiB in 7 before, 2.32 MiB in 7 after: −99.31 KiB, −4.0 %
+    Packages: 2.42 MiB in 7 before, 2.32 MiB in 7 after: −99.30 KiB, −4.0 %
       changed   −97.02 KiB  rocm-sdk-device-gfx942: 197.08 KiB, −33.0 %
-      changed    −2.38 KiB  rocm-sdk-core: 1.37 MiB, −0.2 %
-      changed        +89 B  rocm-profiler: 19.93 KiB, +0.4 %
+      changed    −2.37 KiB  rocm-sdk-core: 1.37 MiB, −0.2 %
+      changed        +93 B  rocm-profiler: 20.11 KiB, +0.5 %
 
     Files: 4 gone, 2 new, 2 changed
       gone      −96.55 KiB  rocm-sdk-device-gfx942: _rocm_sdk_libraries/.kpack/blas_lib_gfx942.kpack
