@@ -66,9 +66,11 @@ impl BundledRocm {
     pub fn digest_of<'a>(
         files: impl IntoIterator<Item = (&'a str, Option<Sha256>)>,
     ) -> Option<Sha256> {
-        let files = files.into_iter().filter(|(path, _)| is_path_of_ours(path));
-        let lines = files.map(|(path, sha256)| Some((path, sha256?)));
-        let lines: BTreeSet<(&str, Sha256)> = lines.collect::<Option<_>>()?;
+        let lines: BTreeSet<(&str, Sha256)> = files
+            .into_iter()
+            .filter(|(path, _)| is_path_of_ours(path))
+            .map(|(path, sha256)| Some((path, sha256?)))
+            .collect::<Option<_>>()?;
         let text = lines.iter().map(|(path, sha256)| format!("{sha256}  {path}")).join("\n");
         (!text.is_empty()).then(|| Sha256::of(text.as_bytes()))
     }

@@ -300,9 +300,11 @@ fn bundled_rocm(info: &Path, record: &str) -> Option<BundledRocm> {
         // Installers for Windows write `\`.
         Some((recorded_path(&row)?.replace('\\', "/"), RecordedContent::of_row(&row).sha256))
     });
-    let files: Vec<(String, Option<Sha256>)> = files.collect();
-    let files = files.iter().map(|(path, sha256)| (path.as_str(), *sha256));
-    BundledRocm::read(tie_record.as_bytes(), files)
+    let digests: Vec<(String, Option<Sha256>)> = files.collect();
+    BundledRocm::read(
+        tie_record.as_bytes(),
+        digests.iter().map(|(path, sha256)| (path.as_str(), *sha256)),
+    )
 }
 
 /// Whether a package is one of ROCm, or has device code.

@@ -53,7 +53,8 @@ fn shared_files(packages: &[InstalledPackage]) -> BTreeMap<(usize, usize), Vec<S
     let mut shared: BTreeMap<(usize, usize), Vec<String>> = BTreeMap::new();
     for ((path, _), indexes) in holders {
         for pair in indexes.into_iter().permutations(2) {
-            let (package, other) = (pair[0], pair[1]);
+            let package = pair[0];
+            let other = pair[1];
             if is_defect(&packages[package], &packages[other]) {
                 shared.entry((package, other)).or_default().push(path.to_owned());
             }

@@ -328,7 +328,8 @@ fn ensure_one_rocm(set: &SetJson, place: &SetPlace) -> Result<()> {
     let Some(other) = others.find(brings_rocm) else {
         return Ok(());
     };
-    let (bundling, other) = (bundling.name(), other.name());
+    let bundling = bundling.name();
+    let other = other.name();
     let refusal = format!(
         "`{bundling}` has ROCm in it, and `{place}` would have `{other}` beside it, with the same files"
     );

@@ -29,8 +29,11 @@ fn few_modules_reach_out_of_the_process_and_the_page_names_them() {
         let named = modules_of_row(&page, row);
         let is_in =
             |module: &str, place: &String| format!("{module}/").starts_with(&format!("{place}/"));
-        let reach = sources.iter().filter(|(_, code)| way.is_match(code));
-        let reach: Vec<&str> = reach.map(|(module, _)| module.as_str()).collect();
+        let reach: Vec<&str> = sources
+            .iter()
+            .filter(|(_, code)| way.is_match(code))
+            .map(|(module, _)| module.as_str())
+            .collect();
         for module in reach.iter().filter(|module| !named.iter().any(|place| is_in(module, place)))
         {
             wrong.push(format!(
@@ -57,8 +60,12 @@ fn sources() -> BTreeMap<String, String> {
         if !path.ends_with(".rs") || is_for_tests.iter().any(|part| path.contains(part)) {
             continue;
         }
-        let module = path.trim_start_matches("crates/").trim_start_matches("src/");
-        let module = module.replace("/src/", "/").replace("/mod.rs", "").replace(".rs", "");
+        let module = path
+            .trim_start_matches("crates/")
+            .trim_start_matches("src/")
+            .replace("/src/", "/")
+            .replace("/mod.rs", "")
+            .replace(".rs", "");
         let text = fs_err::read_to_string(&path).unwrap();
         let shipped = &text[..tests.find(&text).map_or(text.len(), |tests| tests.start())];
         sources.insert(module, comment.replace_all(shipped, "").into_owned());

@@ -15,7 +15,7 @@ mod s3;
 
 use sha2::{Digest as _, Sha256};
 
-pub use s3::S3Server;
+pub use s3::{S3Server, ServedS3};
 
 /// The SHA-256 of bytes, in hexadecimal digits.
 fn sha256(bytes: &[u8]) -> String {

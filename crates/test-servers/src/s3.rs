@@ -9,7 +9,10 @@ use hyper_util::{
     rt::{TokioExecutor, TokioIo},
     server::conn::auto::Builder,
 };
-use s3s::{auth::SimpleAuth, service::S3ServiceBuilder};
+use s3s::{
+    auth::SimpleAuth,
+    service::{S3Service, S3ServiceBuilder},
+};
 use s3s_fs::FileSystem;
 use tempfile::TempDir;
 use tokio::{net::TcpListener, runtime::Runtime};
@@ -18,9 +21,8 @@ use tokio::{net::TcpListener, runtime::Runtime};
 /// write into each other's bytes. It ends when it is dropped.
 #[derive(Debug)]
 pub struct S3Server {
-    port: u16,
+    served: ServedS3,
     directory: TempDir,
-    _runtime: Runtime,
 }
 
 impl S3Server {
@@ -30,24 +32,12 @@ impl S3Server {
         fs_err::create_dir(directory.path().join("bucket")).unwrap();
         let mut service = S3ServiceBuilder::new(FileSystem::new(directory.path()).unwrap());
         service.set_auth(SimpleAuth::from_single(access_key, secret));
-        let service = service.build();
-        let runtime = Runtime::new().unwrap();
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-        let listener = runtime.block_on(listener).unwrap();
-        let port = listener.local_addr().unwrap().port();
-        runtime.spawn(async move {
-            while let Ok((socket, _)) = listener.accept().await {
-                let http = Builder::new(TokioExecutor::new());
-                let connection = http.serve_connection(TokioIo::new(socket), service.clone());
-                tokio::spawn(connection.into_owned());
-            }
-        });
-        Self { port, directory, _runtime: runtime }
+        Self { served: ServedS3::start(service.build()), directory }
     }
 
     /// The port on the loopback address.
     pub fn port(&self) -> u16 {
-        self.port
+        self.served.port()
     }
 
     /// Where the objects of a bucket are files; it need not be there. What is written to it has no checksum in
@@ -58,5 +48,33 @@ impl S3Server {
 
     fn root(&self) -> &Path {
         self.directory.path()
+    }
+}
+
+/// A service of S3, of any kind, that is reached on a port of this machine. It ends when it is dropped.
+#[derive(Debug)]
+pub struct ServedS3 {
+    port: u16,
+    _runtime: Runtime,
+}
+
+impl ServedS3 {
+    pub fn start(service: S3Service) -> Self {
+        let runtime = Runtime::new().unwrap();
+        let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        runtime.spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                let http = Builder::new(TokioExecutor::new());
+                let connection = http.serve_connection(TokioIo::new(socket), service.clone());
+                tokio::spawn(connection.into_owned());
+            }
+        });
+        Self { port, _runtime: runtime }
+    }
+
+    /// The port on the loopback address.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 }

@@ -35,8 +35,10 @@ pub const ABSOLUTE: &str = "share/doc/odd/absolute";
 /// of one directory into another one, as rocwheel does.
 pub fn write_archives(directory: &Path, split: &dyn Fn(&Path, &Path)) {
     fs_err::create_dir_all(directory).unwrap();
-    let sketches = sample::sketches().into_iter();
-    let sketches = sketches.filter(|sketch| !sketch.name().starts_with("rccl_")).map(changed);
+    let sketches = sample::sketches()
+        .into_iter()
+        .filter(|sketch| !sketch.name().starts_with("rccl_"))
+        .map(changed);
     for sketch in sketches.chain(families::sketches(split)).chain(more_targets()) {
         fs_err::write(directory.join(sketch.file_name()), sketch.pack().unwrap()).unwrap();
     }

@@ -199,8 +199,10 @@ impl VariantDocument {
     }
 
     fn ensure_valid(&self) -> Result<()> {
-        let schema = SCHEMAS.iter().find(|it| it.url == self.schema);
-        let schema = schema.with_context(|| format!("unknown `$schema`: {:?}", self.schema))?;
+        let schema = SCHEMAS
+            .iter()
+            .find(|schema| schema.url == self.schema)
+            .with_context(|| format!("unknown `$schema`: {:?}", self.schema))?;
         let namespaces = &self.default_priorities.namespace;
         ensure!(!namespaces.is_empty(), "`default-priorities` has no namespace");
         ensure!(namespaces.iter().all_unique(), "a namespace twice in `default-priorities`");

@@ -35,7 +35,8 @@ pub(super) fn make(
     reuse: &Reuse,
     options: &BuildOptions,
 ) -> MadeSet {
-    let (world, jobs) = (world(), options.settings.jobs);
+    let world = world();
+    let jobs = options.settings.jobs;
     let tree = ArtifactTree::scan(artifacts, jobs, &world.stop).unwrap();
     let build = Build::plan(&tree, options, &BuildSelection::All, dest, &world).unwrap();
     build.make(dest, reuse, &world).unwrap()

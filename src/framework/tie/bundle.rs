@@ -102,8 +102,11 @@ impl Group<'_> {
     /// require, with the device code of the targets.
     pub(super) fn choose_bundle(&self, request: BundleRequest<'_>) -> Result<RocmBundle> {
         let BundleRequest { set, .. } = request;
-        let host = self.wheels.iter().find(|wheel| self.host_of(wheel).is_none());
-        let host = host.context("no wheel to bundle ROCm with")?;
+        let host = self
+            .wheels
+            .iter()
+            .find(|wheel| self.host_of(wheel).is_none())
+            .context("no wheel to bundle ROCm with")?;
         let ours = set.packages().filter(|package| package.is_ours());
         let families: BTreeSet<&str> = ours.filter_map(CheckedPackage::family).collect();
         if !families.is_empty() {
@@ -375,8 +378,9 @@ impl RocmBundle {
         directory: &Path,
         world: &World,
     ) -> Result<BTreeMap<String, PathBuf>> {
-        let offered = place.offered_to_us(Some(platform))?;
-        let mut offered = offered.with_context(|| format!("no packages in `{place}`"))?;
+        let mut offered = place
+            .offered_to_us(Some(platform))?
+            .with_context(|| format!("no packages in `{place}`"))?;
         for wheel in self.wheels() {
             if let Some(identity) = wheel.package.filename() {
                 place.offer_project(&mut offered, identity.name.normalized())?;

@@ -186,8 +186,12 @@ pub(super) fn ensure_no_shared_code(tree: &ArtifactTree, scopes: &BTreeSet<Scope
     let Some((scope, kind)) = scopes.iter().find_map(|scope| Some((scope, kind_of(scope)?))) else {
         return Ok(());
     };
-    let artifacts = tree.artifacts.iter().map(|artifact| &artifact.name);
-    let artifacts: Vec<_> = artifacts.filter(|name| name.scope == *scope).collect();
+    let artifacts: Vec<_> = tree
+        .artifacts
+        .iter()
+        .map(|artifact| &artifact.name)
+        .filter(|name| name.scope == *scope)
+        .collect();
     Err(hinted(
         anyhow!("no package can have the code of {}: `{scope}` is {kind}", list_quoted(&artifacts)),
         format!("remove {} from the artifact directory", list_quoted(&artifacts)),

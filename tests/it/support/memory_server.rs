@@ -1,17 +1,14 @@
 //! An S3 server in this process that keeps its objects in memory, under exact keys. The program publishes to it,
 //! and tests look at what came of that, or change it.
 
-use std::{io::Read as _, net::Ipv4Addr};
+use std::io::Read as _;
 
 use http_body_util::BodyExt as _;
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo},
-    server::conn::auto::Builder,
-};
 use rocwheel_store::{
     Condition, Depth, Object, PutOptions, Span, Store as _, StoreError, StoreFailureKind,
     location::Key,
 };
+use rocwheel_test_servers::ServedS3;
 use s3s::{
     Body, S3, S3Error, S3Request, S3Response, S3Result,
     access::{S3Access, S3AccessContext},
@@ -24,7 +21,6 @@ use s3s::{
     s3_error,
     service::S3ServiceBuilder,
 };
-use tokio::{net::TcpListener, runtime::Runtime};
 
 use super::{memory::MemoryStore, sandbox::words};
 use crate::support::prelude::*;
@@ -38,9 +34,8 @@ pub(crate) struct MemoryServer {
     pub(crate) store: MemoryStore,
     /// The address of the bucket, which everybody may read. It ends in `/`.
     pub(crate) url: String,
-    port: u16,
+    served: ServedS3,
     home: TempDir,
-    _runtime: Runtime,
 }
 
 impl MemoryServer {
@@ -50,21 +45,10 @@ impl MemoryServer {
         let mut service = S3ServiceBuilder::new(Objects(store.clone()));
         service.set_auth(SimpleAuth::from_single(ID, SECRET));
         service.set_access(Everybody);
-        let service = service.build();
-        let runtime = Runtime::new().unwrap();
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-        let listener = runtime.block_on(listener).unwrap();
-        let port = listener.local_addr().unwrap().port();
-        runtime.spawn(async move {
-            while let Ok((socket, _)) = listener.accept().await {
-                let http = Builder::new(TokioExecutor::new());
-                let connection = http.serve_connection(TokioIo::new(socket), service.clone());
-                tokio::spawn(connection.into_owned());
-            }
-        });
+        let served = ServedS3::start(service.build());
         let home = tempfile::tempdir().unwrap();
-        let url = format!("http://127.0.0.1:{port}/{BUCKET}/");
-        Self { store, url, port, home, _runtime: runtime }
+        let url = format!("http://127.0.0.1:{}/{BUCKET}/", served.port());
+        Self { store, url, served, home }
     }
 
     /// Runs `rocwheel` in a directory with the words of a line. `s3://bucket/` is this store.
@@ -74,7 +58,7 @@ impl MemoryServer {
             .args(words(line))
             .current_dir(directory)
             .env("HOME", self.home.path())
-            .env("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{}", self.port))
+            .env("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{}", self.served.port()))
             .env("AWS_REGION", "us-east-2")
             .env("AWS_ACCESS_KEY_ID", ID)
             .env("AWS_SECRET_ACCESS_KEY", SECRET);

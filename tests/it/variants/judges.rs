@@ -84,7 +84,7 @@ fn long_uv_with_its_preview_of_variants_takes_the_sdist() {
     assert!(
         line.contains(&format!("rocm-{VERSION}.tar.gz")),
         "uv took another file than the sdist, so it answers for the namespace `amd` now. Variant wheels would help \
-         users from here on: decide anew whether `build` writes them. It said: {line}"
+         users from here on: decide again whether `build` writes them. It said: {line}"
     );
     let asked = server.requests();
     assert!(asked.iter().any(|path| path.ends_with("-variants.json")), "{asked:#?}");

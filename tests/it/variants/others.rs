@@ -58,7 +58,7 @@ fn a_document_that_says_more_than_the_wheels_stays_and_is_listed() {
     assert_lacks!(said.all(), "RW707");
 }
 
-/// A wheel that nobody can read yet does not take its label out of their document.
+/// A wheel that cannot be read yet does not take its label out of their document.
 #[test]
 fn a_wheel_with_a_later_schema_keeps_its_label() {
     let mut theirs = document("gfx942");
