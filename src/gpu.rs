@@ -14,7 +14,7 @@ use std::{
 use fs_err as fs;
 use itertools::Itertools as _;
 
-use crate::{
+use rocwheel_base::{
     io::read_text,
     target::{Target, TargetTable},
 };

@@ -6,14 +6,6 @@
 
 use std::process::ExitCode;
 
-use rocwheel_base::{
-    atomic, digest, error, glob, io, parallel, quantity, relpath, retry, spool, target, version,
-};
-use rocwheel_elf::{self as elf, loader};
-use rocwheel_kpack as kpack;
-use rocwheel_store::{self as store, location};
-use rocwheel_wheel::{self as wheel, tar as archive};
-
 // Messages to the terminal and to GitHub's log.
 mod console;
 

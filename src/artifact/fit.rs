@@ -4,17 +4,17 @@ use std::{collections::BTreeMap, num::NonZeroUsize};
 
 use itertools::Itertools as _;
 
-use crate::{
-    artifact::{Artifact, Component, TreeContent, TreeFile, TreeForm},
+use crate::artifact::{Artifact, Component, TreeContent, TreeFile, TreeForm};
+use rocwheel_base::{
     error::{Context as _, Hint as _, Result, Stop, anyhow},
     io::FileAt,
-    kpack::{
-        archive::KpackArchive,
-        host::{self, FatFileKind},
-        loader::{SplitBinary, lost_code},
-    },
     parallel,
     relpath::RelPath,
+};
+use rocwheel_kpack::{
+    archive::KpackArchive,
+    host::{self, FatFileKind},
+    loader::{SplitBinary, lost_code},
 };
 
 /// Fails if a split binary would not find its code in the archives beside it, because the parts

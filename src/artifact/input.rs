@@ -16,6 +16,8 @@ use crate::{
         name::ensure_readable, stage, tree::Skipped,
     },
     console::World,
+};
+use rocwheel_base::{
     error::{Hint as _, Result, one_line},
     io::FileIdentity,
     parallel,

@@ -7,10 +7,10 @@ use std::{collections::BTreeSet, ops::Bound, str::FromStr};
 use serde::{Deserialize, Deserializer, de};
 use serde_json::{Map, Value};
 
-use crate::{
+use crate::run::RunId;
+use rocwheel_base::{
     error::{Error, Invalid, Result, anyhow, bail, ensure, one_line},
     relpath::RelPath,
-    run::RunId,
     version::GitSha,
 };
 
@@ -79,7 +79,7 @@ pub struct TherockManifest {
     pub commit: Option<GitSha>,
     pub run_id: Option<RunId>,
     pub package_version: Option<String>,
-    /// The text of [`BaseVersion::FILE`](crate::version::BaseVersion::FILE), which is beside the
+    /// The text of [`BaseVersion::FILE`](rocwheel_base::version::BaseVersion::FILE), which is beside the
     /// manifest in the same artifact.
     pub base_version: Option<String>,
     /// Whether device code is in separate `.kpack` archives, with one artifact per target.
@@ -171,7 +171,7 @@ fn is_truthy(value: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::render;
+    use rocwheel_base::error::render;
 
     fn path(text: &str) -> RelPath {
         text.parse().unwrap()

@@ -9,12 +9,12 @@ use std::{
 
 use strum::VariantArray;
 
-use crate::{
-    archive::ArchiveFormat,
+use rocwheel_base::{
     error::{Context as _, Hint as _, Invalid, Result},
     relpath::RelPath,
     target::Scope,
 };
+use rocwheel_wheel::tar::ArchiveFormat;
 
 /// The name of an artifact: `{name}_{component}_{scope}`. Names are sorted as this text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, derive_more::Display)]

@@ -7,11 +7,11 @@ use std::{
 
 use fs_err as fs;
 
-use crate::{
-    artifact::{
-        ArtifactManifest, ArtifactName, FileFacts, TreeContent, TreeFile, input::digest_directory,
-        local_path, name::encode_colons,
-    },
+use crate::artifact::{
+    ArtifactManifest, ArtifactName, FileFacts, TreeContent, TreeFile, input::digest_directory,
+    local_path, name::encode_colons,
+};
+use rocwheel_base::{
     atomic::{self, StagedDir},
     error::{Hint as _, Result, anyhow},
     io::read_text,
@@ -120,7 +120,10 @@ fn symlink(text: &str, place: &Path) -> Result<()> {
 
 #[cfg(not(unix))]
 fn symlink(text: &str, place: &Path) -> Result<()> {
-    crate::error::bail!("symlinks cannot be written here: `{}` to `{text}`", place.display())
+    rocwheel_base::error::bail!(
+        "symlinks cannot be written here: `{}` to `{text}`",
+        place.display()
+    )
 }
 
 /// Fails if a split into this directory was killed before all of its artifacts had their names.

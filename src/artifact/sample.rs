@@ -6,8 +6,8 @@
 
 use std::io::Read;
 
-use crate::archive::{ArchiveFormat, Decompressor};
-use crate::error::{Context as _, Result};
+use rocwheel_base::error::{Context as _, Result};
+use rocwheel_wheel::tar::{ArchiveFormat, Decompressor};
 
 const EMBEDDED: &[u8] = include_bytes!("sample.tar.zst");
 

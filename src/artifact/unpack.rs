@@ -14,9 +14,8 @@ use std::{
 use fs_err::OpenOptions;
 
 use self::system::{fold, mode_of, set_mode, symlink, windows_allows};
-use crate::{
-    archive::{Decompressor, TarEntry, TarKind, TarReader},
-    artifact::{ArchiveName, ArtifactManifest, local_path},
+use crate::artifact::{ArchiveName, ArtifactManifest, local_path};
+use rocwheel_base::{
     atomic::StagedDir,
     error::{Context as _, Error, Hint as _, Result, Stop, anyhow, bail, ensure},
     io::Tap,
@@ -26,6 +25,7 @@ use crate::{
         links::{Node, ResolvedLink, resolve},
     },
 };
+use rocwheel_wheel::tar::{Decompressor, TarEntry, TarKind, TarReader};
 
 /// The size of the buffer for writing a file.
 const STEP: usize = 64 << 10;

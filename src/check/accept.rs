@@ -17,9 +17,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     check::{Finding, RULES, Rule, RulePattern},
+    index::identity,
+};
+use rocwheel_base::{
     error::{Hint as _, No, Result, anyhow, ensure},
     glob::Glob,
-    index::identity,
 };
 
 /// The entries of a file, each of which accepts any number of findings.
@@ -223,7 +225,8 @@ fn package_of(finding: &Finding) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{check::rule, error::render};
+    use crate::check::rule;
+    use rocwheel_base::error::render;
 
     fn found() -> Vec<Finding> {
         let wheel = "rocm_sdk_core-7.13.0-py3-none-linux_x86_64.whl";

@@ -7,15 +7,13 @@ use itertools::Itertools as _;
 use serde::{Deserialize, Serialize};
 
 pub use crate::check::facts::Cell;
-use crate::{
-    check::{
-        facts::{ContentFacts, DeviceCodeFacts, MemberFacts, SetFacts, WheelFile},
-        path_facts::{self, file_name, has_extension},
-        rule::one_line,
-    },
-    kpack::{CodeTarget, databases, loader::wanted},
-    target::{Target, TargetTable},
+use crate::check::{
+    facts::{ContentFacts, DeviceCodeFacts, MemberFacts, SetFacts, WheelFile},
+    path_facts::{self, file_name, has_extension},
+    rule::one_line,
 };
+use rocwheel_base::target::{Target, TargetTable};
+use rocwheel_kpack::{CodeTarget, databases, loader::wanted};
 
 /// Libraries by name, each with the targets for which it has code.
 ///

@@ -11,19 +11,17 @@ use itertools::Itertools as _;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    archive::TarEntry,
     check::sparse::SparseFile,
-    digest::Sha256,
-    elf,
-    error::Result,
     index::{BundledRocm, PackageFile, TIE_RECORD, is_of_others, is_ours},
-    io::FileIdentity,
-    kpack::{CodeTarget, archive::KpackArchive, host::WrapperReference},
     place::{KnownPackage, KnownPackages, PublishedFacts},
     policy::{DistNames, dist_info},
-    quantity::size,
-    target::Target,
-    wheel::{Metadata, PackageFilename, Record, dist_info::WheelFacts, installed_path},
+};
+use rocwheel_base::{
+    digest::Sha256, error::Result, io::FileIdentity, quantity::size, target::Target,
+};
+use rocwheel_kpack::{CodeTarget, archive::KpackArchive, host::WrapperReference};
+use rocwheel_wheel::{
+    Metadata, PackageFilename, Record, dist_info::WheelFacts, installed_path, tar::TarEntry,
 };
 
 /// All packages of a set, and what its pages say about them.
@@ -131,7 +129,7 @@ pub struct MemberFacts {
     pub content: Result<ContentFacts, String>,
 }
 
-pub use crate::wheel::MemberKind;
+pub use rocwheel_wheel::MemberKind;
 
 /// A file of a package.
 #[derive(Debug, Default)]
@@ -227,7 +225,7 @@ pub enum Elf {
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct ElfFile {
-    pub facts: elf::ElfFacts,
+    pub facts: rocwheel_elf::ElfFacts,
     /// Defects for which a loader refuses the file.
     pub faults: Vec<String>,
     /// The program that a launcher runs, relative to the directory of the launcher.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::target::{Target, TargetTable, generic};
+use rocwheel_base::target::{Target, TargetTable, generic};
 
 /// The known targets in a path, without features: `gfx942` in `Kernels_gfx942-xnack+.hsaco`.
 pub(super) fn targets(path: &str) -> BTreeSet<Target> {

@@ -20,13 +20,10 @@ use crate::{
         observe::{Outline, PackageReader, Portion, ReadWatch, read_sdist},
     },
     console::World,
-    error::Result,
     index::is_of_others,
-    io::FileIdentity,
-    parallel,
     place::{self, PlaceDepth, SetPlace, StoredPackage},
-    quantity::sum,
 };
+use rocwheel_base::{error::Result, io::FileIdentity, parallel, quantity::sum};
 
 impl PackageReader for StoredPackage {
     fn size(&self) -> u64 {

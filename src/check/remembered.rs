@@ -9,12 +9,8 @@
 use std::path::PathBuf;
 
 use super::{CheckOptions, Report};
-use crate::{
-    digest::Sha256,
-    error::Result,
-    io::FileCache,
-    place::{SetFiles, SetPlace},
-};
+use crate::place::{SetFiles, SetPlace};
+use rocwheel_base::{digest::Sha256, error::Result, io::FileCache};
 
 const FILE: &str = ".rocwheel-checked.json";
 const SCHEMA: &str = concat!("rocwheel-checked-v1 ", env!("CARGO_PKG_VERSION"));

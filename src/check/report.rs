@@ -12,8 +12,10 @@ use crate::{
         facts::{PackageCounts, ReadAmount},
     },
     console::{Annotation, AnnotationLevel},
-    error::{Context as _, Hint as _, Result, ensure},
     index::counted,
+};
+use rocwheel_base::{
+    error::{Context as _, Hint as _, Result, ensure},
     quantity::many,
 };
 

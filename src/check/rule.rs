@@ -8,11 +8,11 @@ use derive_more::Display;
 use itertools::Itertools as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser::SerializeStruct as _};
 
-use crate::{
+use rocwheel_base::{
     error::{Invalid, as_text},
     quantity::{is_hidden, many},
-    wheel::DistName,
 };
+use rocwheel_wheel::DistName;
 
 /// The page with a section about each rule.
 const PAGE: &str = include_str!("../../docs/checks.md");

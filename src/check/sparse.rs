@@ -3,13 +3,10 @@
 
 use std::io::{self, BufRead, Read};
 
-use crate::{
-    archive::read_full,
-    elf::{ReadAt, ReadFrom},
-    error::Error,
-    kpack::bundle,
-    spool::Spool,
-};
+use rocwheel_base::{error::Error, spool::Spool};
+use rocwheel_elf::{ReadAt, ReadFrom};
+use rocwheel_kpack::bundle;
+use rocwheel_wheel::tar::read_full;
 
 /// The longest table of contents that is kept. No archive of device code has a longer one.
 const LONGEST_CONTENTS: u64 = 64 << 20;
@@ -241,7 +238,7 @@ mod tests {
     use std::io::Cursor;
 
     use super::*;
-    use crate::kpack::archive::{ArchiveWriter, KpackArchive, Packed};
+    use rocwheel_kpack::archive::{ArchiveWriter, KpackArchive, Packed};
     use rocwheel_test_files::stored::stored;
 
     const KEYS: [(&str, u64); 3] = [("k#0", 5000), ("k#1", 70_000), ("k#2", 3)];

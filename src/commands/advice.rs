@@ -4,10 +4,8 @@
 use clap::{Arg, Command};
 
 use super::args::variable_of;
-use crate::{
-    error::{self, Error},
-    store::{StoreError, StoreFailureKind},
-};
+use rocwheel_base::error::{self, Error};
+use rocwheel_store::{StoreError, StoreFailureKind};
 
 /// What is behind each backtick that opens a flag.
 const FLAG: &str = "`--";
@@ -80,10 +78,8 @@ mod tests {
     use clap::CommandFactory as _;
 
     use super::*;
-    use crate::{
-        commands::Cli,
-        error::{Context as _, anyhow, hinted, render},
-    };
+    use crate::commands::Cli;
+    use rocwheel_base::error::{Context as _, anyhow, hinted, render};
 
     #[test]
     fn a_hint_names_what_the_command_takes() {

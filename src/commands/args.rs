@@ -30,21 +30,23 @@ pub(super) use self::variables::variable_of;
 pub use self::{machine::MachineArgs, selection::SelectionArgs, variables::Variables};
 use crate::{
     commands::{World, summary},
-    error::{Context as _, Error, Hint as _, Result, Secret, Stop, anyhow, ensure},
     github::{ApiSettings, GitHub, WaitPolicy},
-    io::read_text,
-    location::{Bucket, Location},
     place::{PlaceArg, SetPlace},
     report::outputs,
     run::{
         ApiUrl, ArtifactGroup, Buckets, Environment, Event, Platform, Repository, Run, RunContext,
         RunReference,
     },
-    store::{
-        Endpoint,
-        s3::{Access, Profile, S3Region, Signing},
-    },
+};
+use rocwheel_base::{
+    error::{Context as _, Error, Hint as _, Result, Secret, Stop, anyhow, ensure},
+    io::read_text,
     version::{GitSha, ReleaseType},
+};
+use rocwheel_store::{
+    Endpoint,
+    location::{Bucket, Location},
+    s3::{Access, Profile, S3Region, Signing},
 };
 
 /// How many things are done at once.

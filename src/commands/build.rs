@@ -11,10 +11,7 @@ use super::{
 };
 use crate::{
     artifact::input,
-    atomic::lock::{Lock, LockPurpose},
-    error::{Context as _, Hint as _, Result, anyhow},
     fetch,
-    io::{read_text, resolved_path},
     package::{
         BuildOptions, Kpack, OnCollision, SdkTreePacking,
         assemble::{MadePackage, MadeSet, Reuse},
@@ -23,12 +20,17 @@ use crate::{
     },
     place::{KnownPackage, KnownPackages, LocalSet},
     policy::{Catalog, ImportSuffix, Subset},
-    quantity::shell_word,
     run::Platform,
+};
+use rocwheel_base::{
+    atomic::lock::{Lock, LockPurpose},
+    error::{Context as _, Hint as _, Result, anyhow},
+    io::{read_text, resolved_path},
+    quantity::shell_word,
     target::{Scope, Target, TargetPattern, TargetTable},
     version::{ReleaseType, Version},
-    wheel::{FIRST_DAY, PackSettings, WheelCompression},
 };
+use rocwheel_wheel::{FIRST_DAY, PackSettings, WheelCompression};
 
 /// Flags that only `--help` lists.
 const UNUSUAL: [&str; 11] = [

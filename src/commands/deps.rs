@@ -10,10 +10,12 @@ use super::{
 };
 use crate::{
     deps::{self, Lock, Mirror, SetPackage, Wishes, open_requirements, packages_of},
-    error::{Context as _, Hint as _, Result},
     index::{Addresses, Urls},
-    io::read_text,
     place::{PlaceArg, refusal},
+};
+use rocwheel_base::{
+    error::{Context as _, Hint as _, Result},
+    io::read_text,
     quantity::{many, size},
 };
 

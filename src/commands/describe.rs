@@ -5,7 +5,7 @@ use clap_complete::Shell;
 use clap::CommandFactory as _;
 
 use super::{Cli, World};
-use crate::error::{Context as _, Hint as _, Result};
+use rocwheel_base::error::{Context as _, Hint as _, Result};
 
 /// Print a completion script for a shell
 #[derive(Debug, clap::Args)]

@@ -8,8 +8,10 @@ use super::{
 };
 use crate::{
     diff,
-    error::{Error, No, Result},
     place::{PlaceArg, SetPlace},
+};
+use rocwheel_base::{
+    error::{Error, No, Result},
     version::Version,
 };
 

@@ -15,22 +15,24 @@ use super::{
     args::{AccessArgs, GitHubArgs, Variables, seams},
 };
 use crate::{
-    atomic,
     console::one_line,
-    error::{self, Context as _, Error, No, Result, hints, last_cause},
     github::GitHub,
     gpu::{self, Gpu},
     install::{self, RuntimeFacts, SitePackages},
+    run::Buckets,
+};
+use rocwheel_base::{
+    atomic,
+    error::{self, Context as _, Error, No, Result, hints, last_cause},
     io::resolved_path,
-    location::Bucket,
     quantity::{many, size},
     retry::Backoff,
-    run::Buckets,
-    store::{
-        Depth, Store as _,
-        s3::{S3Limits, S3Store, Signing},
-    },
     target::{Target, TargetPattern, TargetTable},
+};
+use rocwheel_store::{
+    Depth, Store as _,
+    location::Bucket,
+    s3::{S3Limits, S3Store, Signing},
 };
 
 /// The longest wait for a server.

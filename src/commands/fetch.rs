@@ -17,10 +17,12 @@ use super::{
 };
 use crate::{
     artifact::Component,
-    error::{Hint as _, Result, ensure},
     fetch::{FetchRequest, LazyGitHub, OutputForm, Search, SourceKind, Wish},
-    quantity::shell_word,
     run::{Run, RunId, Workflow},
+};
+use rocwheel_base::{
+    error::{Hint as _, Result, ensure},
+    quantity::shell_word,
 };
 
 /// Flags that only `--help` lists.

@@ -10,13 +10,15 @@ use super::{
     check, publish,
 };
 use crate::{
-    atomic::lock::{Lock, LockPurpose},
-    error::{Hint as _, Result, anyhow},
     index::{Addresses, SetJson},
     place::{
         self, IndexOptions, Indexed, IndexedProducts, KnownPackages, PackageDirectories, PlaceArg,
         PlaceDepth, SetPlace,
     },
+};
+use rocwheel_base::{
+    atomic::lock::{Lock, LockPurpose},
+    error::{Hint as _, Result, anyhow},
     quantity::{many, shell_word, size},
 };
 

@@ -16,8 +16,6 @@ use super::{
     fetch::{FetchSettings, RunChoice},
 };
 use crate::{
-    atomic::StagedDir,
-    error::{Context as _, Hint as _, Invalid, No, Result, anyhow},
     index::Urls,
     install::{
         self, Action, Emit, Environment, InstallOrigin, Installer, RocmSelection, RuntimeVariables,
@@ -26,10 +24,14 @@ use crate::{
     place::{OfferedSet, PlaceArg, ServedDigests, SetPlace},
     policy::DistNames,
     run::ArtifactGroup,
+};
+use rocwheel_base::{
+    atomic::StagedDir,
+    error::{Context as _, Hint as _, Invalid, No, Result, anyhow},
     target::{Target, TargetPattern, split_list},
     version::{ReleaseStream, Version},
-    wheel::{Metadata, Requirement},
 };
+use rocwheel_wheel::{Metadata, Requirement};
 
 /// What few need, and `--help` has.
 const UNUSUAL: [&str; 12] = [

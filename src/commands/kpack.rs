@@ -13,19 +13,19 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::World;
-use crate::{
-    elf::ReadAt,
+use rocwheel_base::{
     error::{Context as _, Hint as _, Result, anyhow},
     io::FileAt,
-    kpack::{
-        CodeTarget,
-        contents::{self, CodeFile, FoundCode},
-    },
     quantity::{aligned, many, size},
     spool::Spool,
     target::{TargetPattern, TargetTable},
-    wheel::Archive,
 };
+use rocwheel_elf::ReadAt;
+use rocwheel_kpack::{
+    CodeTarget,
+    contents::{self, CodeFile, FoundCode},
+};
+use rocwheel_wheel::Archive;
 
 /// Inspect device code
 ///

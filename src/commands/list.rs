@@ -10,20 +10,22 @@ use super::{
     args::{AccessArgs, Variables},
 };
 use crate::{
-    error::{Context as _, Hint as _, No, Result, anyhow, one_line},
     framework::Frameworks,
     index::{Urls, is_ours},
-    parallel,
     place::{
         Completeness, OfferedFile, OfferedFramework, OfferedSet, OfferedVersion, PlaceArg,
         SetPlace, UnreadProject, VersionsOffered, selectors_of,
     },
-    quantity::{aligned, few, many, size, sum},
     run::Platform,
+};
+use rocwheel_base::{
+    error::{Context as _, Hint as _, No, Result, anyhow, one_line},
+    parallel,
+    quantity::{aligned, few, many, size, sum},
     target::{Target, TargetPattern, TargetTable},
     version::{ReleaseStream, Version},
-    wheel::{DistName, Metadata},
 };
+use rocwheel_wheel::{DistName, Metadata};
 
 /// How many rows are shown, if no flag says it.
 const ROWS: NonZeroUsize = NonZeroUsize::new(20).expect("20 is not zero");

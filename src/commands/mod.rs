@@ -41,8 +41,8 @@ use signal_hook::{
 
 use self::args::Variables;
 pub use crate::console::World;
-use crate::{
-    console::{Console, Options},
+use crate::console::{Console, Options};
+use rocwheel_base::{
     error::{Context, Error, Exit, Hint, Result, Stop, anyhow, bail},
     retry,
 };

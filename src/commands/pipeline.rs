@@ -16,22 +16,24 @@ use super::{
 };
 use crate::{
     artifact::{ArchiveName, ArtifactName, ArtifactTree, TherockManifest, input, sample},
-    atomic::lock::{Lock, LockPurpose},
     check::{Destination, Report, SetFacts, facts_of_built},
     diff::Difference,
-    error::{Hint as _, Result, anyhow},
     fetch::{self, FetchJob, OutputForm, Wish},
     index::Layout,
-    location::Location,
     package::{
         BuildOptions, Expected,
         build::{Build, BuildSelection},
     },
     place::{Existing, LocalSet, PlaceArg, PublishedUpload, SetPlace, Upload, UploadOptions},
-    quantity::shell_word,
     report::{Forecast, PipelineAnswer, SummaryPage},
     run::{Buckets, Platform, Provenance, Run},
 };
+use rocwheel_base::{
+    atomic::lock::{Lock, LockPurpose},
+    error::{Hint as _, Result, anyhow},
+    quantity::shell_word,
+};
+use rocwheel_store::location::Location;
 
 /// Flags that only `--help` lists.
 const UNUSUAL: [&str; 26] = [

@@ -10,12 +10,12 @@ use super::{
     args::{AccessArgs, GitHubArgs, RunArgs, StepOutputs, Variables, fork_of_event},
 };
 use crate::{
-    error::{Context as _, Hint as _, Result, one_line},
     index::{Layout, Urls},
     promote::{ProductName, ReleasePlaces},
     run::{ArtifactGroup, Buckets, Run},
-    store::{self, Origin, s3::Access},
 };
+use rocwheel_base::error::{Context as _, Hint as _, Result, one_line};
+use rocwheel_store::{Origin, s3::Access};
 
 /// Print where a run keeps its packages, and which role may write there
 ///
@@ -94,7 +94,7 @@ impl UploadCredentials {
     fn of(run: &Run, access: &Access, world: &World) -> Self {
         let has_some = || {
             let origin = Origin::Bucket(run.bucket.clone());
-            let store = store::open(&origin, access, &world.stop);
+            let store = rocwheel_store::open(&origin, access, &world.stop);
             store.map_or_else(
                 |error| {
                     // The packages then stay with the run, and this line says why.

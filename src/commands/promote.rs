@@ -16,11 +16,8 @@ use super::{
     summary::changes_since,
 };
 use crate::{
-    atomic::StagedDir,
     check::facts_of,
-    error::{Context as _, Hint as _, No, Result, anyhow},
     framework::tie::VersionPin,
-    glob::Glob,
     index::Layout,
     place::{
         self, Existing, LocalSet, PackageDirectories, PlaceArg, PlaceDepth, ProductUpload,
@@ -31,10 +28,15 @@ use crate::{
         ReleasePlaces,
     },
     report::SummaryPage,
-    store::CopySource,
+};
+use rocwheel_base::{
+    atomic::StagedDir,
+    error::{Context as _, Hint as _, No, Result, anyhow},
+    glob::Glob,
     target::{TargetPattern, TargetTable},
     version::{PromotionGoal, Version},
 };
+use rocwheel_store::CopySource;
 
 /// Promote a tested package set to another version or place
 ///

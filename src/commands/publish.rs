@@ -11,12 +11,12 @@ use super::{World, args::Variables, summary::SummaryInputs};
 use crate::{
     check::Report,
     diff::Difference,
-    error::Result,
     index::{Identity, Places, SetJson, Urls, install::ProductIndex},
     place::{ProductUpload, PublishedUpload, SetPlace, Upload},
     report::{LIMIT, SummaryPage, Whereabouts},
     run::{Run, RunId},
 };
+use rocwheel_base::error::Result;
 
 /// What a command that publishes says about the set: the same as `summary` says about it later.
 #[derive(Debug, clap::Args)]

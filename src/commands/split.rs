@@ -14,9 +14,11 @@ use crate::{
         ArtifactOutput, ArtifactTree, TreeContent,
         split::{self, SplitPlan, WrittenArtifact},
     },
+    fetch,
+};
+use rocwheel_base::{
     atomic::lock::{Lock, LockPurpose},
     error::{Context as _, Hint as _, Result},
-    fetch,
     quantity::{many, shell_word, size},
 };
 

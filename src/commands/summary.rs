@@ -18,12 +18,14 @@ use crate::{
     check::{Report, facts_of},
     console::OutputFormat,
     diff::{Baseline, Difference},
-    error::{Context as _, Hint as _, Result, anyhow},
     index::{Places, SetJson, Urls},
-    io::read_text,
     place::{self, KnownPackages, LocalSet, PackageDirectories, PlaceArg, PlaceDepth, SetPlace},
     report::{LIMIT, SummaryPage, Whereabouts, WorkflowArtifact, WorkflowArtifactName, outputs},
     run::ApiUrl,
+};
+use rocwheel_base::{
+    error::{Context as _, Hint as _, Result, anyhow},
+    io::read_text,
 };
 
 /// Flags that only `--help` lists.

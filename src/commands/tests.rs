@@ -151,7 +151,7 @@ fn the_defaults_are_those_of_an_empty_line() {
     compare::<fetch::FetchSettings>();
     compare::<check::AcceptArgs>();
     let help = build::BuildSettings::augment_args(clap::Command::new("rocwheel")).render_help();
-    assert!(help.to_string().contains(&format!("[default: {}]", crate::wheel::FIRST_DAY)));
+    assert!(help.to_string().contains(&format!("[default: {}]", rocwheel_wheel::FIRST_DAY)));
 }
 
 #[test]

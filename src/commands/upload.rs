@@ -14,9 +14,7 @@ use super::{
 use crate::{
     check::{Destination, Report},
     diff::Baseline,
-    error::{self, Context as _, Error, Hint as _, Result, anyhow},
     index::{Identity, Layout, install::ProductIndex},
-    location::Location,
     place::{
         Existing, LocalSet, PackageDirectories, PlaceArg, PlaceDepth, ProductUpload,
         PublishedUpload, SetPlace, Upload, UploadOptions,
@@ -24,8 +22,9 @@ use crate::{
     promote::{ProductName, ProductPlace, ReleasePlaces},
     report::SummaryPage,
     run::{ArtifactGroup, Run, RunId},
-    store::{StoreError, StoreFailureKind},
 };
+use rocwheel_base::error::{self, Context as _, Error, Hint as _, Result, anyhow};
+use rocwheel_store::{StoreError, StoreFailureKind, location::Location};
 
 /// Flags that only `--help` lists.
 const UNUSUAL: [&str; 7] =

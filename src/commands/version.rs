@@ -11,7 +11,7 @@ use super::{
     World,
     args::{StepOutputs, Variables, checked_out_commit},
 };
-use crate::{
+use rocwheel_base::{
     error::{Context as _, Hint as _, Result, anyhow},
     io::{read_text, resolved_path},
     version::{

@@ -36,7 +36,7 @@ pub use self::{
     settings::{ConsoleSettings, Options, OutputFormat},
     workflow::{Annotation, AnnotationLevel, one_line},
 };
-use crate::error::{self, Context, Error, Exit, Result, Stop};
+use rocwheel_base::error::{self, Context, Error, Exit, Result, Stop};
 
 /// How many things of one kind are shown without `-v`.
 const MOST_SHOWN: usize = 10;

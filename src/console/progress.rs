@@ -12,7 +12,7 @@ use std::{
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use super::{Talk, UNDER_WAY, one_line, settings::Show};
-use crate::quantity::{rate, size, took};
+use rocwheel_base::quantity::{rate, size, took};
 
 /// A handle that many threads can advance. Its bar disappears when it is dropped.
 #[derive(Debug)]

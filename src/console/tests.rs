@@ -4,7 +4,7 @@ use super::{
     captured::{GITHUB, JSON, PLAIN},
     *,
 };
-use crate::error::{Hint, No, anyhow};
+use rocwheel_base::error::{Hint, No, anyhow};
 
 /// A stream whose writes fail.
 struct Refusing(ErrorKind);

@@ -7,7 +7,7 @@ use std::{
     fmt::{self, Write as _},
 };
 
-use crate::quantity::is_hidden;
+use rocwheel_base::quantity::is_hidden;
 
 /// The severity of an annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display)]

@@ -16,11 +16,13 @@ use super::{
 };
 use crate::{
     console::World,
+    place::{OfferedFile, SetPlace},
+};
+use rocwheel_base::{
     error::{Hint as _, Result, anyhow},
     parallel,
-    place::{OfferedFile, SetPlace},
-    wheel::{DistName, PackageFilename, Requirement},
 };
+use rocwheel_wheel::{DistName, PackageFilename, Requirement};
 
 /// A wheel or sdist of a set, and what it needs.
 #[derive(Clone, Debug)]

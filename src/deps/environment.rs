@@ -5,11 +5,9 @@ use std::str::FromStr;
 
 use derive_more::Display;
 
-use crate::{
-    error::{Context as _, Error, Result, as_text},
-    run::Platform,
-    wheel::{MarkerVariable, MarkerVariables, PackageFilename, Tag},
-};
+use crate::run::Platform;
+use rocwheel_base::error::{Context as _, Error, Result, as_text};
+use rocwheel_wheel::{MarkerVariable, MarkerVariables, PackageFilename, Tag};
 
 as_text!(PythonMinor);
 

@@ -6,13 +6,13 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 
 use super::{environment::PythonPlatform, wishes::ensure_of_others};
-use crate::{
+use rocwheel_base::{
     digest::Sha256,
     error::{Context as _, Result, ensure},
-    location::percent_decode,
     version::Version,
-    wheel::{DistName, Marker, PackageFilename},
 };
+use rocwheel_store::location::percent_decode;
+use rocwheel_wheel::{DistName, Marker, PackageFilename};
 
 /// The version of the format.
 const FORMAT: &str = "1.0";
@@ -128,7 +128,8 @@ impl LockedWheel {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::{deps::wishes::Wishes, error::render};
+    use crate::deps::wishes::Wishes;
+    use rocwheel_base::error::render;
 
     /// A lock with one wheel for each package, as uv writes it.
     pub(in crate::deps) fn lock(packages: &[(&str, &str, &str)]) -> String {

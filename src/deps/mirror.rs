@@ -17,14 +17,16 @@ use super::{
 };
 use crate::{
     console::{Progress, World},
+    index::{Layout, PackageFile},
+    place::{self, IndexOptions, Indexed, KnownPackages, Plan, SetPlace},
+};
+use rocwheel_base::{
     digest::Sha256,
     error::{Context as _, Hint as _, No, Result, anyhow, bail},
-    index::{Layout, PackageFile},
     io::Tap,
     parallel,
-    place::{self, IndexOptions, Indexed, KnownPackages, Plan, SetPlace},
-    store::{Span, Store as _, http::HttpStore},
 };
+use rocwheel_store::{Span, Store as _, http::HttpStore};
 
 /// The files of a lock that the environments of `deps.toml` may install, and the place that gets them.
 pub struct Mirror<'a> {

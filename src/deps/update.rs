@@ -11,10 +11,9 @@ use super::{
     lock::Lock,
     wishes::{Wishes, is_of_runs},
 };
-use crate::{
-    console::World,
+use crate::{console::World, install};
+use rocwheel_base::{
     error::{Context as _, Hint as _, Result},
-    install,
     io::read_text,
 };
 
@@ -46,7 +45,7 @@ pub fn update(
         .hint("change `deps.toml`; for a registry that does not say how old its files are, pass `--min-age 0s`")?;
     let text = read_text(&lock_file)?;
     let lock = Lock::parse(&text).context("failed to read what uv has written")?;
-    crate::atomic::write(to, text)?;
+    rocwheel_base::atomic::write(to, text)?;
     Ok(lock)
 }
 

@@ -6,14 +6,12 @@ use itertools::Itertools as _;
 use serde::Deserialize;
 
 use super::environment::{PythonMinor, PythonPlatform};
-use crate::{
+use crate::{framework::Frameworks, index::is_ours, run::Platform};
+use rocwheel_base::{
     error::{Context as _, Hint as _, Result, anyhow, ensure},
-    framework::Frameworks,
-    index::is_ours,
-    run::Platform,
     version::Version,
-    wheel::DistName,
 };
+use rocwheel_wheel::DistName;
 
 /// Which projects a base index has, for which Pythons and platforms.
 #[derive(Clone, Debug, Deserialize)]
@@ -125,7 +123,7 @@ pub(super) fn ensure_of_others(name: &DistName) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::render;
+    use rocwheel_base::error::render;
 
     #[test]
     fn our_own_list_is_read() {

@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use itertools::Itertools as _;
 
 use crate::{
-    error::{Result, bail},
     index::{identity, is_ours},
     place::{PackageDirectories, PlaceDepth, SetPlace, StoredPackage, find},
-    version::Version,
-    wheel::PackageFilename,
 };
+use rocwheel_base::{
+    error::{Result, bail},
+    version::Version,
+};
+use rocwheel_wheel::PackageFilename;
 
 /// Chooses the packages of a place that are compared: the packages of the version that was asked for, or else
 /// the newest package of each project.

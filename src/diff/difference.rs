@@ -18,8 +18,8 @@ use crate::{
         rule::{self, some},
     },
     index::Identity,
-    wheel::{Headers, PackageFilename},
 };
+use rocwheel_wheel::{Headers, PackageFilename};
 
 /// What differs between two sets. Every list begins with what matters most.
 #[derive(Clone, Debug, Serialize)]

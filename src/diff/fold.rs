@@ -2,7 +2,7 @@
 
 use itertools::Itertools as _;
 
-use crate::version::Version;
+use rocwheel_base::version::Version;
 
 /// What stands for a version of the set.
 const WORD: &str = "{version}";

@@ -17,12 +17,8 @@ pub use self::{
     difference::{Difference, FileChange, LineChange, PackageChange},
     text::{changed_size, file_notes},
 };
-use crate::{
-    console::World,
-    error::{Result, one_line},
-    index::SetJson,
-    place::SetPlace,
-};
+use crate::{console::World, index::SetJson, place::SetPlace};
+use rocwheel_base::error::{Result, one_line};
 
 /// Compares two sets. The versions of the sets do not count as differences.
 pub fn compare(

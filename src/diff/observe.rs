@@ -19,11 +19,13 @@ use crate::{
         observe::{Outline, PackageReader, ReadWatch, is_kept, read_sdist},
     },
     console::World,
+    index::{Identity, PackageFile, SetJson, identity},
+    place::{SetPlace, StoredPackage},
+};
+use rocwheel_base::{
     digest::Sha256,
     error::{Context as _, Result, anyhow, bail},
-    index::{Identity, PackageFile, SetJson, identity},
     parallel,
-    place::{SetPlace, StoredPackage},
     version::Version,
 };
 

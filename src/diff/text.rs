@@ -5,10 +5,8 @@ use std::fmt::{self, Display};
 use itertools::Itertools as _;
 
 use super::difference::{ComparedSet, Difference, FileChange, FileFate, LineChange, PackageChange};
-use crate::{
-    index::Identity,
-    quantity::{few, growth, many, percent, size},
-};
+use crate::index::Identity;
+use rocwheel_base::quantity::{few, growth, many, percent, size};
 
 /// How many lines of each list are shown. The JSON document has all of them.
 const MOST_LINES: usize = 20;

@@ -14,8 +14,8 @@ use super::{
     output::{Fetched, OutputForm, PathExtent},
     source::{ArchiveSource, ArtifactArchive, Parcel},
 };
-use crate::{
-    artifact::{Staged, UnpackLimits, stage},
+use crate::artifact::{Staged, UnpackLimits, stage};
+use rocwheel_base::{
     atomic::AtomicFile,
     digest::{Checking, Hasher, Sha256},
     error::{Context as _, Hint as _, Result, Stop, anyhow},

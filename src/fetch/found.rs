@@ -10,8 +10,10 @@ use serde_json::{Map, Value, json};
 use super::query::Choice;
 use crate::{
     github::WorkflowRun,
-    quantity::size,
     run::{Buckets, ForeignCode, Run, RunOrigin},
+};
+use rocwheel_base::{
+    quantity::size,
     target::{Scope, TargetTable},
 };
 

@@ -22,13 +22,12 @@ use super::{
     query::FetchRequest,
     source::{ArchiveSource, ArtifactArchive, Parcel, list_parcels},
 };
-use crate::{
-    artifact::ArtifactName,
+use crate::{artifact::ArtifactName, console::World};
+use rocwheel_base::{
     atomic::{
         self,
         lock::{Lock, LockPurpose},
     },
-    console::World,
     error::{Error, Hint as _, No, Result, anyhow, hinted, hints, one_line},
     parallel,
     quantity::{few, many, rate, size, took},

@@ -13,8 +13,10 @@ use fs_err as fs;
 use super::output::{FetchState, OutputDir, TREE_RECORD, WORK};
 use crate::{
     artifact::{Artifact, ArtifactTree, LinkEnd, TreeContent, TreeFile, merge, same_content},
-    atomic::{self, StagedDir},
     console::World,
+};
+use rocwheel_base::{
+    atomic::{self, StagedDir},
     error::{Error, Hint as _, No, Result, anyhow, ensure, hinted},
     quantity::many,
 };

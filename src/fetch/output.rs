@@ -15,12 +15,14 @@ use walkdir::WalkDir;
 use super::{merge, source::ArtifactArchive};
 use crate::{
     artifact::ArtifactName,
+    run::{ForeignCode, Provenance, run_of_prefix},
+};
+use rocwheel_base::{
     atomic::{self, AtomicFile},
     digest::Sha256,
     error::{Context as _, Hint as _, No, Result, anyhow, ensure, hinted},
     io::read_text,
     quantity::{few, many},
-    run::{ForeignCode, Provenance, run_of_prefix},
 };
 
 /// The directory in an install tree where artifacts wait until they are merged into it.

@@ -19,17 +19,18 @@ use super::{
 };
 use crate::{
     console::World,
-    error::{Context as _, Error, Exit, Hint as _, No, Result, anyhow, hinted, message, one_line},
     github::WorkflowRun,
-    location::Key,
-    parallel,
     policy::catalog::Catalog,
-    quantity::{few, many, took},
     run::{
         Assumption, Platform, Run, RunContext, RunFacts, RunId, RunOrigin, RunReference, Workflow,
     },
-    store::{self, Depth, Origin, Store, s3::Access},
 };
+use rocwheel_base::{
+    error::{Context as _, Error, Exit, Hint as _, No, Result, anyhow, hinted, message, one_line},
+    parallel,
+    quantity::{few, many, took},
+};
+use rocwheel_store::{Depth, Origin, Store, location::Key, s3::Access};
 
 /// How many skipped runs an error lists.
 const MOST_LINES: usize = 10;
@@ -466,7 +467,7 @@ impl<'a> FetchRequest<'a> {
     ) -> Result<Vec<Arc<dyn ArchiveSource + 'a>>> {
         if let Some(directory) = &self.input_dir {
             let origin = Origin::Directory(directory.clone());
-            let store = store::open(&origin, &self.access, &world.stop)?;
+            let store = rocwheel_store::open(&origin, &self.access, &world.stop)?;
             return Ok(vec![Arc::new(StoreSource {
                 directory: self.find_directory(run, &*store)?,
                 store,
@@ -477,7 +478,7 @@ impl<'a> FetchRequest<'a> {
             let access = self.access.clone().in_known_region(run.region.as_deref())?;
             let origin = Origin::Bucket(run.bucket.clone());
             sources.push(Arc::new(StoreSource {
-                store: store::open(&origin, &access, &world.stop)?,
+                store: rocwheel_store::open(&origin, &access, &world.stop)?,
                 directory: Some(run.prefix.clone()),
             }));
         }

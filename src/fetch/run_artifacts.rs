@@ -22,13 +22,15 @@ use super::source::{
 use crate::{
     artifact::ArchiveName,
     console::World,
-    error::{Context as _, Exit, Hint as _, No, Result, Stop, hints, one_line},
     github::{ApiSettings, GitHub, RunArtifact},
+    run::{Platform, Repository, Run},
+};
+use rocwheel_base::{
+    error::{Context as _, Exit, Hint as _, No, Result, Stop, hints, one_line},
     parallel,
     relpath::RelPath,
-    run::{Platform, Repository, Run},
-    store::{FIRST_PIECE, Ranged, StoreError, http::HttpClient},
 };
+use rocwheel_store::{FIRST_PIECE, Ranged, StoreError, http::HttpClient};
 
 /// How many artifacts are inspected at once.
 const INSPECTIONS: NonZeroUsize = NonZeroUsize::new(8).unwrap();

@@ -1,10 +1,10 @@
 //! [`Search`]: finds runs by commit, branch or pull request, if no run is named.
 
 use crate::{
-    error::Result,
     github::{GitHub, RunsOf, WorkflowRun},
     run::{Repository, Workflow},
 };
+use rocwheel_base::error::Result;
 
 /// How to find a run, if no run is named.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,14 +9,16 @@ use regex::Regex;
 use super::source::ArtifactArchive;
 use crate::{
     artifact::{ArtifactName, Component, TherockManifest},
-    error::{Error, No, Result, hinted, message},
     policy::{
         catalog::{Catalog, PackageKind, PackageSpec},
         naming::DistributionMode,
         subset::Subset,
     },
-    quantity::many,
     run::{ArtifactGroup, Platform},
+};
+use rocwheel_base::{
+    error::{Error, No, Result, hinted, message},
+    quantity::many,
     target::{Scope, TargetPattern, TargetTable},
 };
 

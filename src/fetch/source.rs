@@ -10,16 +10,17 @@ use std::{
 };
 
 use crate::{
-    archive::ArchiveFormat,
     artifact::{ArchiveName, ArtifactName},
+    github::RunArtifact,
+};
+use rocwheel_base::{
     digest::{Checksum, Sha256},
     error::{Context as _, Error, Result, Stop},
-    github::RunArtifact,
-    location::Key,
     parallel,
     relpath::RelPath,
-    store::{Depth, Object, Span, Store, StoreFailureKind},
 };
+use rocwheel_store::{Depth, Object, Span, Store, StoreFailureKind, location::Key};
+use rocwheel_wheel::tar::ArchiveFormat;
 
 /// Suffix of the file beside an archive that contains its SHA-256.
 const SIDECAR: &str = ".sha256sum";

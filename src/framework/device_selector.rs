@@ -6,14 +6,9 @@ use std::path::Path;
 use fs_err as fs;
 use serde::Serialize;
 
-use crate::{
-    archive,
-    digest::Sha256,
-    error::Result,
-    policy::selector::DeviceSelector,
-    relpath::RelPath,
-    wheel::{ChangedFile, DistName, PackageFilename},
-};
+use crate::policy::selector::DeviceSelector;
+use rocwheel_base::{digest::Sha256, error::Result, relpath::RelPath};
+use rocwheel_wheel::{ChangedFile, DistName, PackageFilename};
 
 /// An sdist that is written beside device wheels.
 #[derive(Clone, Debug, Serialize)]
@@ -41,7 +36,7 @@ impl SelectorPlan {
     pub fn write(&self, directory: &Path, time: u64) -> Result<ChangedFile> {
         let top = self.name.top().parse()?;
         let mut bytes = Vec::new();
-        archive::write_sdist(&mut bytes, &top, &self.texts, time)?;
+        rocwheel_wheel::tar::write_sdist(&mut bytes, &top, &self.texts, time)?;
         fs::write(directory.join(&self.file), &bytes)?;
         Ok(ChangedFile {
             file: self.file.clone(),

@@ -9,9 +9,9 @@ use super::{
     policy::{FrameworkSpec, Frameworks},
     version::{suffix, with_suffix},
 };
-use crate::{
+use crate::run::Platform;
+use rocwheel_base::{
     error::{Result, ensure},
-    run::Platform,
     target::Target,
     version::Version,
 };

@@ -15,14 +15,13 @@ use super::{
     tags::{HostNeeds, Manylinux, ProvenTag},
     version::rocm_part,
 };
-use crate::{
-    check::facts::DeviceCodeFacts,
-    elf::{ElfKind, Machine},
+use crate::{check::facts::DeviceCodeFacts, run::Platform};
+use rocwheel_base::{
     error::{Context as _, Result},
-    kpack::CodeTarget,
     relpath,
-    run::Platform,
 };
+use rocwheel_elf::{ElfKind, Machine};
+use rocwheel_kpack::CodeTarget;
 
 /// The files of ROCm packages that join wheels.
 #[derive(Default)]

@@ -5,7 +5,7 @@ use itertools::Itertools as _;
 use serde::Serialize;
 
 use super::python_statements::{Statement, Statements, is_docstring, plain_text};
-use crate::error::{Context as _, Result, ensure};
+use rocwheel_base::error::{Context as _, Result, ensure};
 
 /// The file name of the module.
 pub(super) const FILE: &str = "_rocm_init.py";

@@ -4,11 +4,11 @@ use std::{collections::BTreeSet, iter};
 
 use itertools::Itertools as _;
 
-use crate::{
+use rocwheel_base::{
     error::{Result, ensure},
     version::Version,
-    wheel::{Headers, Tag},
 };
+use rocwheel_wheel::{Headers, Tag};
 
 /// What changes in METADATA.
 #[derive(Clone, Debug)]

@@ -9,7 +9,7 @@
 //! of `check`; [`RocmLibraries`] takes from the facts of a set what frameworks find in it. *Decide*:
 //! [`Providers`] says who provides each library, `run_path` which directories a file needs, `tags`
 //! which hosts its symbols allow, `init_module` and `metadata` how the texts change; [`tie`] puts the
-//! decisions into a plan that prints itself. *Act*: the plan is written by [`crate::wheel::WheelEdit`]:
+//! decisions into a plan that prints itself. *Act*: the plan is written by [`rocwheel_wheel::WheelEdit`]:
 //! members that do not change are copied as they are compressed, a binary is patched while it is
 //! packed. [`split`] does the same for the device code of a wheel: one plan, then a host wheel, archives
 //! and device wheels.
@@ -43,7 +43,8 @@ use std::fmt;
 use derive_more::Display;
 use serde::Serialize;
 
-use crate::{quantity::size, wheel::ChangedFile};
+use rocwheel_base::quantity::size;
+use rocwheel_wheel::ChangedFile;
 
 pub use device_selector::SelectorPlan;
 pub use policy::Frameworks;

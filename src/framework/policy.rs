@@ -5,14 +5,14 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use crate::{
+use crate::policy::DistNames;
+use rocwheel_base::{
     error::{Context as _, Hint as _, Result, anyhow, ensure},
     glob::Glob,
-    policy::DistNames,
     relpath::RelPath,
     version::Version,
-    wheel::{DistName, PackageFilename},
 };
+use rocwheel_wheel::{DistName, PackageFilename};
 
 static BUILTIN: LazyLock<Frameworks> = LazyLock::new(|| {
     Frameworks::parse(include_str!("frameworks.toml")).expect("a test reads the built-in policy")

@@ -10,12 +10,12 @@ use super::{
     rocm::RocmLibraries,
     tags::Manylinux,
 };
-use crate::{
-    elf::ElfKind,
+use rocwheel_base::relpath;
+use rocwheel_elf::{
+    ElfKind,
     loader::{SystemLibraries, origin},
-    relpath,
-    wheel::DistName,
 };
+use rocwheel_wheel::DistName;
 
 /// Who provides a library, and in which directory below `site-packages`.
 #[derive(Clone, Debug, Display, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,7 +1,7 @@
 //! [`PythonSource`]: a file of Python, whose first lines may name another encoding than UTF-8
 //! ([PEP 263](https://peps.python.org/pep-0263/)).
 
-use crate::error::{Result, bail};
+use rocwheel_base::error::{Result, bail};
 
 /// The text of a file of Python. **Contract:** if `text` is only added to, and only by ASCII, then what `encoding`
 /// makes of it has the old bytes.

@@ -1,7 +1,7 @@
 //! [`Statements`]: the statements of a Python source, each with its tokens. What it does not understand is an
 //! error: it never guesses where a string or a statement ends.
 
-use crate::error::{Error, Result, anyhow, bail, ensure};
+use rocwheel_base::error::{Error, Result, anyhow, bail, ensure};
 
 /// Python's own limit of open brackets: `MAXLEVEL` of
 /// <https://github.com/python/cpython/blob/main/Parser/lexer/state.h>.

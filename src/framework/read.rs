@@ -19,19 +19,20 @@ use crate::{
         observe::{Outline, PackageReader, ReadWatch},
     },
     console::World,
-    digest::Sha256,
-    elf::{ElfFacts, Machine},
-    error::{Context as _, Hint as _, No, Result, anyhow, ensure},
     index::is_directory_of_ours,
-    loader::is_loadable,
+};
+use rocwheel_base::{
+    digest::Sha256,
+    error::{Context as _, Hint as _, No, Result, anyhow, ensure},
     parallel,
     quantity::many,
     relpath::RelPath,
     spool::Spool,
-    wheel::{
-        Archive, MemberKeeper, Metadata, PackageFilename, Record, Requirement, Source, Tag,
-        WheelEdit, dist_info::WheelFacts, installed_path,
-    },
+};
+use rocwheel_elf::{ElfFacts, Machine, loader::is_loadable};
+use rocwheel_wheel::{
+    Archive, MemberKeeper, Metadata, PackageFilename, Record, Requirement, Source, Tag, WheelEdit,
+    dist_info::WheelFacts, installed_path,
 };
 
 /// The longest file of Python that is read as text.

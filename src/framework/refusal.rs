@@ -3,7 +3,7 @@
 use itertools::Itertools as _;
 
 use super::read::FrameworkWheel;
-use crate::{
+use rocwheel_base::{
     error::{Error, No, Result, hinted},
     quantity::many,
 };

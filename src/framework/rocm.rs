@@ -9,16 +9,17 @@ use std::{
 use super::policy::{Frameworks, RocmDirectoryKey};
 use crate::{
     check::SetFacts,
-    elf::{ElfFacts, ElfKind},
+    policy::{DistNames, catalog::CATALOG},
+    run::Platform,
+};
+use rocwheel_base::{
     error::{Context as _, Hint as _, Result},
     glob::Glob,
-    loader::is_loadable,
-    policy::{DistNames, catalog::CATALOG},
     relpath,
-    run::Platform,
     target::Target,
     version::Version,
 };
+use rocwheel_elf::{ElfFacts, ElfKind, loader::is_loadable};
 
 /// What frameworks find in an installed set.
 #[derive(Clone, Debug)]

@@ -22,14 +22,11 @@ use crate::{
         facts::{DeviceCodeFacts, MemberFacts, WheelFile},
         rule,
     },
-    digest::Sha256,
-    error::Result,
     index,
-    loader::{MissingLibrary, missing_libraries},
-    quantity::many,
-    version::Version,
-    wheel::{DistName, Requirement},
 };
+use rocwheel_base::{digest::Sha256, error::Result, quantity::many, version::Version};
+use rocwheel_elf::loader::{MissingLibrary, missing_libraries};
+use rocwheel_wheel::{DistName, Requirement};
 
 /// What the rules judge: wheels of frameworks that are installed together with a set.
 pub struct FrameworkCheck<'a> {

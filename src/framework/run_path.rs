@@ -9,12 +9,8 @@ use super::{
     read::{ElfMember, FrameworkWheel},
     strings,
 };
-use crate::{
-    elf::{ElfKind, Rpath},
-    error::Result,
-    loader::origin,
-    relpath,
-};
+use rocwheel_base::{error::Result, relpath};
+use rocwheel_elf::{ElfKind, Rpath, loader::origin};
 
 /// Where an entry of a run path leads, if all packages are in one directory.
 #[derive(Clone, Copy, Debug, Display, PartialEq, Eq, PartialOrd, Ord)]

@@ -17,12 +17,14 @@ use super::{
     run_path,
     tags::ProvenTag,
 };
-use crate::{
-    check::facts::DeviceCodeFacts,
-    elf::{ElfFacts, ElfKind, Machine},
+use crate::check::facts::DeviceCodeFacts;
+use rocwheel_base::{
     error::Result,
-    loader::{Dotted, is_loadable},
     quantity::{many, size},
+};
+use rocwheel_elf::{
+    ElfFacts, ElfKind, Machine,
+    loader::{Dotted, is_loadable},
 };
 
 /// The facts of several wheels that are installed together, as a document and as text.

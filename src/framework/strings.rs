@@ -4,10 +4,8 @@ use std::{collections::BTreeSet, io};
 
 use memchr::memmem::Finder;
 
-use crate::{
-    elf::{ReadAt, read_exact_at},
-    spool::Spool,
-};
+use rocwheel_base::spool::Spool;
+use rocwheel_elf::{ReadAt, read_exact_at};
 
 const CHUNK: usize = 1 << 20;
 /// The longest name that is found. Chunks overlap by as much, so that a name across two chunks is found.

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::LazyLock};
 
 use serde::Deserialize;
 
-use crate::{elf::ElfFacts, loader::Dotted};
+use rocwheel_elf::{ElfFacts, loader::Dotted};
 
 static BUILTIN: LazyLock<Manylinux> = LazyLock::new(|| {
     toml::from_str(include_str!("manylinux.toml")).expect("a test reads the built-in table")
@@ -155,7 +155,7 @@ impl TagPolicy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::elf::NeededVersions;
+    use rocwheel_elf::NeededVersions;
 
     fn needing(versions: &[&str]) -> ElfFacts {
         ElfFacts {

@@ -3,7 +3,7 @@
 use itertools::Itertools as _;
 
 use super::policy::FrameworkSpec;
-use crate::{error::Result, version::Version};
+use rocwheel_base::{error::Result, version::Version};
 
 /// The suffix of a framework for a set, in the formula of TheRock's `determine_version.py`: `rocm7.14.0`, or
 /// `devrocm…` for a set whose version has `dev`, which sorts the wheel below a wheel for a final set. The row of

@@ -19,10 +19,10 @@ use super::{
     failure::{ApiFailureKind, one_short_line},
     waits::{WaitPolicy, Waits},
 };
-use crate::{
+use crate::run::{ApiUrl, Repository};
+use rocwheel_base::{
     error::{Context as _, Error, Result, Secret, Stop, last_cause},
     parallel,
-    run::{ApiUrl, Repository},
 };
 
 const CONNECT: Duration = Duration::from_secs(30);

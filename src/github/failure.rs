@@ -8,7 +8,7 @@ use std::{
 use http::{HeaderMap, header::RETRY_AFTER};
 
 use super::waits::UnreadAnswer;
-use crate::{
+use rocwheel_base::{
     error::{Error, anyhow, hinted, negative},
     retry::parse_retry_after,
 };

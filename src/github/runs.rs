@@ -11,12 +11,12 @@ use serde::{
 };
 
 use super::{client::GitHub, failure::ApiFailureKind};
-use crate::{
+use crate::run::{Repository, RunFacts, RunId, RunOrigin, Workflow};
+use rocwheel_base::{
     digest::Sha256,
     error::{Context as _, Result, anyhow},
-    location::percent_encode,
-    run::{Repository, RunFacts, RunId, RunOrigin, Workflow},
 };
+use rocwheel_store::location::percent_encode;
 
 /// How many runs of a branch are read. Runs of a branch with the same name in forks are listed as
 /// well, and can fill some of the pages.

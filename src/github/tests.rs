@@ -22,12 +22,14 @@ use rocwheel_test_servers::{
 use serde_json::{Value, json};
 
 use crate::{
-    error::{Error, Exit, Result, Secret, Stop, render},
     github::{ApiSettings, GitHub, RunsOf, WaitPolicy, WorkflowRun},
-    retry::Backoff,
     run::{Repository, RunOrigin},
-    store::{Store as _, http::HttpStore},
 };
+use rocwheel_base::{
+    error::{Error, Exit, Result, Secret, Stop, render},
+    retry::Backoff,
+};
+use rocwheel_store::{Store as _, http::HttpStore};
 
 const RUN: &str = "/repos/ROCm/TheRock/actions/runs/7";
 const RUNS: &str = "/repos/ROCm/TheRock/actions/workflows/ci.yml/runs";

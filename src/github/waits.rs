@@ -15,7 +15,7 @@ use octocrab::{OctoBody, service::middleware::reqwest_connector::ReqwestConnecto
 use tower::{BoxError, Service};
 
 use super::failure::{ApiFailureKind, read_retry_after};
-use crate::retry::{ATTEMPTS, Backoff, Failures};
+use rocwheel_base::retry::{ATTEMPTS, Backoff, Failures};
 
 /// The longest answer of the API that is read. A page of a hundred runs has less than a tenth of this.
 const MOST_OF_AN_ANSWER: usize = 16 << 20;

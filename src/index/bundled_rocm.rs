@@ -6,11 +6,9 @@ use itertools::Itertools as _;
 use serde::Deserialize;
 
 use super::package_file::is_ours;
-use crate::{
-    digest::Sha256,
-    policy::{DistNames, catalog::CATALOG},
-    wheel::{DistName, PackageFilename},
-};
+use crate::policy::{DistNames, catalog::CATALOG};
+use rocwheel_base::digest::Sha256;
+use rocwheel_wheel::{DistName, PackageFilename};
 
 /// What `framework tie` has done to a wheel, in its `.dist-info`.
 pub const TIE_RECORD: &str = "rocm_tie.json";

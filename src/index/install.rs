@@ -17,8 +17,8 @@ use super::{
 use crate::{
     policy::DistNames,
     run::{ArtifactGroup, Platform},
-    target::Target,
 };
+use rocwheel_base::target::Target;
 
 /// The most projects in one line. The table of packages has all projects of a larger set.
 const MOST_PROJECTS: usize = 20;

@@ -6,15 +6,17 @@ use serde::{Deserialize, Serialize};
 
 use super::layout::Layout;
 use crate::{
-    digest::Sha256,
-    error::{Context as _, Result, ensure},
-    location::Key,
     policy::catalog::CATALOG,
     run::{ArtifactGroup, RunAttempt},
+};
+use rocwheel_base::{
+    digest::Sha256,
+    error::{Context as _, Result, ensure},
     target::Target,
     version::Version,
-    wheel::{DistName, PackageFilename, VARIANTS_JSON, VariantDocument, VariantLabel},
 };
+use rocwheel_store::location::Key;
+use rocwheel_wheel::{DistName, PackageFilename, VARIANTS_JSON, VariantDocument, VariantLabel};
 
 /// The suffix of a sidecar: `x.whl.metadata` belongs to `x.whl`.
 pub const SIDECAR: &str = ".metadata";

@@ -19,7 +19,8 @@ use super::{
     set_json::{IndexView, SetJson, TOP},
     urls::Urls,
 };
-use crate::{location::encode_path, wheel::VariantDocument};
+use rocwheel_store::location::encode_path;
+use rocwheel_wheel::VariantDocument;
 
 /// The order of writing a set. Readers may see it at any moment, so an object is written only after
 /// everything that it links to, and a package before its sidecar.

@@ -7,11 +7,11 @@ use html5gum::{StartTag, Token, Tokenizer};
 use serde_json::Value;
 
 use super::package_file::PackageFile;
-use crate::{
+use rocwheel_base::{
     digest::Sha256,
     error::{Context as _, Result, bail, ensure},
-    location::{decode_component, encode_path},
 };
+use rocwheel_store::location::{decode_component, encode_path};
 
 /// Where a file is stored: on another server (`origin`), or in the store of the place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -253,7 +253,7 @@ fn walk(base: &str, path: &str) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::render;
+    use rocwheel_base::error::render;
 
     #[test]
     fn links_are_read_as_a_browser_would() {

@@ -10,16 +10,16 @@ use super::{
     package_file::{PackageFile, is_ours},
     set_json::IndexView,
 };
-use crate::{
+use crate::policy::{
+    DistNames,
+    catalog::{CATALOG, PackageKind},
+};
+use rocwheel_base::{
     error::{Hint as _, No, Result, anyhow},
-    policy::{
-        DistNames,
-        catalog::{CATALOG, PackageKind},
-    },
     target::{Target, TargetTable},
     version::Version,
-    wheel::{DistName, Metadata},
 };
+use rocwheel_wheel::{DistName, Metadata};
 
 /// A group of packages, in the order in which they are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::Display)]

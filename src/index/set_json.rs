@@ -11,10 +11,10 @@ use super::{
     projects::device_targets,
     variants::{VariantIndex, VariantsOfOthers},
 };
-use crate::{
+use crate::run::{ArtifactGroup, ForeignCode, Platform, Repository, Run, RunAttempt, RunId};
+use rocwheel_base::{
     error::{Context as _, Hint as _, Result, anyhow, ensure},
     quantity::many,
-    run::{ArtifactGroup, ForeignCode, Platform, Repository, Run, RunAttempt, RunId},
     target::{Scope, Target},
     version::{GitSha, Version},
 };

@@ -1,10 +1,10 @@
 //! Sample sets for the tests of modules that show or describe a set.
 
 use crate::{
-    digest::Sha256,
     index::{Identity, PackageFile, SetJson, Urls},
     run::Platform,
 };
+use rocwheel_base::digest::Sha256;
 
 const VERSION: &str = "7.13.0.dev0+ab";
 

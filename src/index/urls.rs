@@ -5,11 +5,9 @@ use std::{collections::BTreeMap, fmt, str::FromStr};
 use serde::Serialize;
 
 use super::layout::Layout;
-use crate::{
-    error::{Invalid, Result},
-    location::encode_path,
-    run::ArtifactGroup,
-};
+use crate::run::ArtifactGroup;
+use rocwheel_base::error::{Invalid, Result};
+use rocwheel_store::location::encode_path;
 
 /// The URL of the directory of a set, which has `simple/` and the files, in one of the layouts.
 ///

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use itertools::Itertools as _;
 
 use super::package_file::{PackageFile, is_ours};
-use crate::{
+use rocwheel_base::{
     digest::Sha256,
     error::{Context as _, Hint as _, No, Result},
     version::Version,
-    wheel::{DistName, PackageFilename, VariantDocument},
 };
+use rocwheel_wheel::{DistName, PackageFilename, VariantDocument};
 
 /// `rocm-7.14.0-variants.json`: what the variant wheels of one version say, together. It changes when a wheel with
 /// another label is added.

@@ -17,17 +17,16 @@ use super::{
     runtime::RuntimeVariables,
     site_packages::SitePackages,
 };
-use crate::{
+use crate::{console::World, place::OfferedFile};
+use rocwheel_base::{
     atomic::{self, lock::Lock},
-    console::World,
     error::{Context as _, Exit, Hint as _, No, Result, anyhow, hinted, message},
     io::read_text,
-    place::OfferedFile,
     quantity::{few, shell_word, size},
     target::Target,
     version::Version,
-    wheel::DistName,
 };
+use rocwheel_wheel::DistName;
 
 /// What was installed. Its text is the path of the interpreter.
 #[derive(Debug, Serialize)]

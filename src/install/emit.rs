@@ -9,12 +9,9 @@ use super::{
     plan::Plan,
     requirements::{Pinned, Requirements},
 };
-use crate::{
-    console::World,
-    error::{Context as _, Result},
-    place::PackageSource,
-    wheel::{DistName, Requirement},
-};
+use crate::{console::World, place::PackageSource};
+use rocwheel_base::error::{Context as _, Result};
+use rocwheel_wheel::{DistName, Requirement};
 
 /// A form of pins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

@@ -15,17 +15,17 @@ use std::{
 use fs_err as fs;
 use walkdir::WalkDir;
 
-use crate::{
+use crate::index::is_ours;
+use rocwheel_base::{
     atomic::{
         self,
         lock::{Lock, LockPurpose},
     },
     error::{Context as _, Error, Hint as _, Result, anyhow, hints, with_hints},
-    index::is_ours,
     io::{read_text, resolved_path},
     quantity::shell_word,
-    wheel::DistName,
 };
+use rocwheel_wheel::DistName;
 
 /// The names of what `python -m venv` and `uv venv` make in the environment itself. What they make in the directory of the
 /// programs and in `site-packages` is known by the beginning of its name. Every other file came from somebody else.
@@ -368,7 +368,7 @@ fn runs_python_of(file: &Path, root: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::hinted;
+    use rocwheel_base::error::hinted;
 
     /// The hint of the error of a failed install.
     const CAUSE: &str = "connect this machine";

@@ -16,13 +16,15 @@ use crate::{
         facts::{MemberFacts, WheelFile},
         observe::{installed_member, installed_wheel},
     },
-    digest::Sha256,
     index::{BundledRocm, TIE_RECORD, is_ours},
-    io::{FileAt, read_small},
     policy::DistNames,
-    version::Version,
-    wheel::{DistName, Headers, Metadata, Requirement, record::parse_hash},
 };
+use rocwheel_base::{
+    digest::Sha256,
+    io::{FileAt, read_small},
+    version::Version,
+};
+use rocwheel_wheel::{DistName, Headers, Metadata, Requirement, record::parse_hash};
 
 /// A part of the name of each package with device code: `rocm-sdk-device-gfx942`, `amd-torch-device-gfx942`.
 pub(super) const DEVICE: &str = "-device-gfx";

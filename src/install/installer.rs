@@ -10,10 +10,9 @@ use std::{
 
 use serde::Serialize;
 
-use crate::{
-    console::World,
+use crate::{console::World, place::PackageSource};
+use rocwheel_base::{
     error::{Context as _, Hint as _, No, Result, anyhow},
-    place::PackageSource,
     quantity::shell_word,
 };
 

@@ -41,11 +41,9 @@ pub use self::{
     site_packages::{SitePackages, metadata},
 };
 
-use crate::{
-    run::Platform,
-    version::{ReleaseStream, Version},
-    wheel::Requirement,
-};
+use crate::run::Platform;
+use rocwheel_base::version::{ReleaseStream, Version};
+use rocwheel_wheel::Requirement;
 
 /// What the user asks for.
 #[derive(Clone, Debug)]

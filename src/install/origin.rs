@@ -10,7 +10,7 @@ use std::{
 use itertools::Itertools as _;
 use serde::{Deserialize, Serialize};
 
-use crate::{
+use rocwheel_base::{
     atomic,
     error::{Context as _, Result},
     io::{read_small, resolved_path},

@@ -21,15 +21,13 @@ use super::{
 };
 use crate::{
     console::World,
-    error::Result,
     index::is_ours,
     place::{OfferedFile, OfferedSet, PackageSource, ServedDigests, SetPlace, urls_of_directory},
     policy::DistNames,
     run::ArtifactGroup,
-    target::Target,
-    version::Version,
-    wheel::{DistName, Metadata, Requirement},
 };
+use rocwheel_base::{error::Result, target::Target, version::Version};
+use rocwheel_wheel::{DistName, Metadata, Requirement};
 
 /// Where most people get all other packages, and where a stranger may have uploaded any name.
 const REGISTRY: &str = "pypi.org";

@@ -8,12 +8,12 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::select::no;
-use crate::{
+use rocwheel_base::{
     digest::Sha256,
     error::{Context as _, Result, ensure},
     version::Version,
-    wheel::DistName,
 };
+use rocwheel_wheel::DistName;
 
 /// A requirements file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

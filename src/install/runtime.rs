@@ -9,7 +9,7 @@ use std::{
 use fs_err as fs;
 
 use super::installed_package::text_of;
-use crate::version::BaseVersion;
+use rocwheel_base::version::BaseVersion;
 
 /// The directories in which the dynamic loader of a Linux host looks, besides those that `/etc/ld.so.conf` names.
 const LIBRARY_DIRECTORIES: [&str; 5] =

@@ -8,17 +8,19 @@ use itertools::Itertools as _;
 
 use super::{Request, requirements::Pinned};
 use crate::{
-    digest::Sha256,
-    error::{Error, No, Result, anyhow, hinted},
     gpu::UNDETECTED,
     index::is_ours,
     place::{OfferedFile, OfferedSet},
     policy::DistNames,
     run::{ArtifactGroup, Platform},
+};
+use rocwheel_base::{
+    digest::Sha256,
+    error::{Error, No, Result, anyhow, hinted},
     target::{Family, Target, TargetPattern, TargetTable},
     version::{ReleaseStream, Version},
-    wheel::{DistName, Metadata, Requirement},
 };
+use rocwheel_wheel::{DistName, Metadata, Requirement};
 
 /// The beginning of an extra for the device code of a target, as ROCm and frameworks have it.
 pub(super) const DEVICE: &str = "device-";

@@ -19,16 +19,15 @@ use super::{
     overwritten::find_overwritten,
     runtime::{RuntimeVariables, version_of},
 };
-use crate::{
-    check::is_library,
+use crate::{check::is_library, policy::DistNames};
+use rocwheel_base::{
     error::{Context as _, Hint as _, Result, Stop, anyhow},
     io::{read_small, read_text},
     parallel,
-    policy::DistNames,
     target::Target,
     version::{BaseVersion, Version},
-    wheel::{DistName, MarkerVariable, MarkerVariables, Metadata},
 };
+use rocwheel_wheel::{DistName, MarkerVariable, MarkerVariables, Metadata};
 
 /// The beginning of each directory with the files of a ROCm package: `_rocm_sdk_core`.
 pub(super) const PLATFORM: &str = "_rocm_";

@@ -3,13 +3,9 @@
 use itertools::Itertools as _;
 
 use super::{installer::source_arguments, requirements::Requirements, select::with_device_code};
-use crate::{
-    error::render,
-    place::PackageSource,
-    target::Target,
-    version::Version,
-    wheel::{Metadata, PackageFilename},
-};
+use crate::place::PackageSource;
+use rocwheel_base::{error::render, target::Target, version::Version};
+use rocwheel_wheel::{Metadata, PackageFilename};
 
 fn version(text: &str) -> Version {
     text.parse().unwrap()

@@ -1,7 +1,7 @@
 //! The version of artifacts, for builds without `--version`.
 
-use crate::{
-    artifact::TherockManifest,
+use crate::artifact::TherockManifest;
+use rocwheel_base::{
     error::{Context as _, Hint as _, Result},
     version::{BaseVersion, ReleaseType, Version, undated},
 };
@@ -65,7 +65,7 @@ pub(super) fn find_version(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error;
+    use rocwheel_base::error;
 
     #[test]
     fn artifacts_say_their_version_in_two_ways() {

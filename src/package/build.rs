@@ -10,7 +10,6 @@ use itertools::Itertools as _;
 use crate::{
     artifact::{ArtifactTree, ensure_fit, same_content},
     console::World,
-    error::{Result, anyhow, hinted},
     index::Identity,
     package::{
         assemble::{self, MadeSet, Reuse},
@@ -24,8 +23,11 @@ use crate::{
         catalog::{Catalog, PackageKind, PackageSpec},
         required_file::RequiredFile,
     },
-    quantity::many,
     run::Provenance,
+};
+use rocwheel_base::{
+    error::{Result, anyhow, hinted},
+    quantity::many,
 };
 
 /// Which packages of a set to build.

@@ -13,7 +13,6 @@ use serde_json::json;
 
 use crate::{
     artifact::{ArtifactTree, Component, FileFacts, Owned, TreeContent},
-    error::Result,
     package::{
         plan::{
             BuildOrigin, MemberSource, Members, PackageForm, PackagePlan, SdkTree, SdkTreePacking,
@@ -30,11 +29,9 @@ use crate::{
         subset::Label,
         templates,
     },
-    relpath::RelPath,
-    target::Scope,
-    version::Version,
-    wheel::{self, PackageFilename, pack::DEVEL_LINKS},
 };
+use rocwheel_base::{error::Result, relpath::RelPath, target::Scope, version::Version};
+use rocwheel_wheel::{PackageFilename, pack::DEVEL_LINKS};
 
 /// What is the same in all packages of a set.
 pub(super) struct Describer<'a> {
@@ -162,8 +159,8 @@ impl Describer<'_> {
         let licenses = self.licenses(&members)?;
         let mut texts = vec![
             ("METADATA", self.metadata(spec, &label, &members, requires, licenses.keys())),
-            ("WHEEL", wheel::wheel_text(tag, compression)),
-            ("top_level.txt", wheel::top_level_text(members.paths())),
+            ("WHEEL", rocwheel_wheel::wheel_text(tag, compression)),
+            ("top_level.txt", rocwheel_wheel::top_level_text(members.paths())),
         ];
         if !scripts.is_empty() {
             let entry_points = format!("[console_scripts]\n{}\n", scripts.join("\n"));

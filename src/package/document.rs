@@ -8,16 +8,13 @@ use serde_json::{Value, json};
 
 use crate::{
     artifact::TreeForm,
-    digest::Sha256,
-    elf::Rpath,
     package::{
         assemble::{MadePackage, ReuseCount},
         plan::{BuildOrigin, BuildPlan, MemberSource, PackagePlan, SdkEntry},
     },
-    quantity::size,
-    relpath::RelPath,
-    target::Scope,
 };
+use rocwheel_base::{digest::Sha256, quantity::size, relpath::RelPath, target::Scope};
+use rocwheel_elf::Rpath;
 
 const SCHEMA: &str = "rocwheel-plan-v1";
 

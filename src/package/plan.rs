@@ -18,19 +18,21 @@ use itertools::Itertools as _;
 
 use crate::{
     artifact::{ArtifactName, TreeForm},
-    elf::Rpath,
-    error::{Result, bail, ensure},
-    io::FileIdentity,
     policy::{
         naming::DistributionMode,
         subset::{Label, Subset, wanted},
     },
-    relpath::{self, RelPath, links},
     run::Platform,
+};
+use rocwheel_base::{
+    error::{Result, bail, ensure},
+    io::FileIdentity,
+    relpath::{self, RelPath, links},
     target::Scope,
     version::Version,
-    wheel::pack::sort_key,
 };
+use rocwheel_elf::Rpath;
+use rocwheel_wheel::pack::sort_key;
 
 #[derive(Debug)]
 pub struct BuildPlan {

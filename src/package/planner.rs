@@ -21,8 +21,6 @@ use itertools::Itertools as _;
 
 use crate::{
     artifact::{self, Artifact, ArtifactName, ArtifactTree, Merged, TreeContent, TreeFile},
-    error::{Context as _, Result, anyhow, ensure, hinted},
-    glob::Glob,
     package::{
         describe::{Describer, Devel},
         plan::{BuildPlan, Members},
@@ -35,6 +33,10 @@ use crate::{
         naming::DistributionMode,
         subset::Subset,
     },
+};
+use rocwheel_base::{
+    error::{Context as _, Result, anyhow, ensure, hinted},
+    glob::Glob,
     relpath::RelPath,
     target::{PlatformView, Scope},
 };

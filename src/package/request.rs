@@ -3,7 +3,6 @@
 
 use crate::{
     artifact::{ArtifactName, TherockManifest},
-    error::Result,
     package::{
         artifact_version::{ArtifactVersion, find_version},
         plan::{BuildPlan, PackageForm, SdkTreePacking},
@@ -16,10 +15,13 @@ use crate::{
         subset::Subset,
     },
     run::Platform,
+};
+use rocwheel_base::{
+    error::Result,
     target::{Scope, Target},
     version::{ReleaseType, Version},
-    wheel::{PackSettings, PackageFilename, Tag},
 };
+use rocwheel_wheel::{PackSettings, PackageFilename, Tag};
 
 /// How to build a set, independent of its artifacts.
 #[derive(Clone, Debug)]
@@ -81,7 +83,7 @@ impl BuildOptions {
             on_collision: OnCollision::default(),
             kpack: Kpack::default(),
             devel_packing: SdkTreePacking::default(),
-            settings: PackSettings::new(crate::wheel::WheelCompression::default(), jobs),
+            settings: PackSettings::new(rocwheel_wheel::WheelCompression::default(), jobs),
         })
     }
 

@@ -11,15 +11,17 @@ use std::{
 
 use crate::{
     artifact::{FileFacts, FileKind, LinkEnd, Owned, TreeContent},
-    elf::{ElfFacts, Rpath},
-    error::{Context as _, Error, Result, anyhow, hinted},
-    glob::Glob,
     package::plan::{BuildOrigin, MemberSource, Members, relative_path},
     policy::catalog::{PackageKind, PackageSpec},
-    relpath::RelPath,
     run::Platform,
+};
+use rocwheel_base::{
+    error::{Context as _, Error, Result, anyhow, hinted},
+    glob::Glob,
+    relpath::RelPath,
     target::Scope,
 };
+use rocwheel_elf::{ElfFacts, Rpath};
 
 /// The merged files of several artifacts, by path.
 pub(super) type Files<'a> = BTreeMap<&'a RelPath, Owned<'a>>;
@@ -417,12 +419,11 @@ pub(super) fn refuse_escaping_link(path: &RelPath, text: &str, owned: &Owned<'_>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::elf;
     use rocwheel_test_files::linker::SharedObject;
 
     fn run_path(path: &str, library: &SharedObject) -> String {
         let directories = ["lib", "lib/rocm_sysdeps/lib"].map(|it| it.parse().unwrap());
-        let facts = elf::read(&library.build()).unwrap().unwrap();
+        let facts = rocwheel_elf::read(&library.build()).unwrap().unwrap();
         let rpath = extend_rpath("_rocm_sdk_core", &directories, &path.parse().unwrap(), &facts);
         rpath.unwrap().to_string()
     }

@@ -18,8 +18,10 @@ use crate::{
         Artifact, ArtifactTree, FileFacts, LinkEnd, TreeContent, TreeFile, TreeForm, local_path,
         split::{self, ArchivePlace, SplitAction, SplitPlan},
     },
-    atomic,
     console::World,
+};
+use rocwheel_base::{
+    atomic,
     error::{Context as _, Hint as _, Result, anyhow},
     quantity::{many, size},
     relpath::RelPath,

@@ -4,11 +4,9 @@ use std::path::{Component, Path, PathBuf, Prefix};
 
 use fs_err as fs;
 
-use crate::{
-    error::{Context as _, Result, bail},
-    index::Urls,
-    location::percent_encode,
-};
+use crate::index::Urls;
+use rocwheel_base::error::{Context as _, Result, bail};
+use rocwheel_store::location::percent_encode;
 
 /// The `file://` URLs of a set in a local directory, which need not exist yet.
 pub fn urls_of_directory(directory: &Path) -> Result<Urls> {

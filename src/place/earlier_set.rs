@@ -13,14 +13,16 @@ use super::{
 };
 use crate::{
     console::World,
-    error::{Error, Hint as _, No, Result, anyhow},
     index::{
         package_file::{PackageFile, is_ours},
         pages::{Phase, pages},
         set_json::{Identity, SetJson},
     },
-    quantity::many,
     run::{RunAttempt, RunPlace},
+};
+use rocwheel_base::{
+    error::{Error, Hint as _, No, Result, anyhow},
+    quantity::many,
 };
 
 /// What to do about a set in the place of this run.

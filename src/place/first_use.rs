@@ -15,16 +15,15 @@ use super::{
     install_source::OfferedFile, read_index::PublishedSet, set_place::SetPlace,
     stored_package::StoredPackage,
 };
-use crate::{
-    console::World,
+use crate::console::World;
+use rocwheel_base::{
     digest::{Hasher, Sha256},
     error::{Context as _, Error, No, Result, anyhow, hinted},
     io::{FileCache, Proof, Tap},
-    location::Key,
     parallel,
     quantity::{many, sum},
-    store::Object,
 };
+use rocwheel_store::{Object, location::Key};
 
 const SCHEMA: &str = "rocwheel-served-digests-v1";
 

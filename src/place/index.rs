@@ -16,8 +16,6 @@ use super::{
 };
 use crate::{
     console::World,
-    digest::{Checksum, Sha256},
-    error::Result,
     index::{
         Layout,
         package_file::{PackageFile, SIDECAR, SetStamp, is_variants_json},
@@ -25,10 +23,14 @@ use crate::{
         parse::checksums,
         set_json::SetJson,
     },
-    io::DigestCache,
-    location::encode_path,
     run::ArtifactGroup,
 };
+use rocwheel_base::{
+    digest::{Checksum, Sha256},
+    error::Result,
+    io::DigestCache,
+};
+use rocwheel_store::location::encode_path;
 
 /// The root pages in the directory of a family.
 const FAMILY_ROOTS: [&str; 2] = ["index.html", "simple/index.html"];

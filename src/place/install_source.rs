@@ -12,22 +12,25 @@ use super::{
     set_place::{LONGEST_PAGE, PackageDirectories, PlaceKind, SetPlace, failure, none_if_missing},
 };
 use crate::{
-    digest::Sha256,
-    error::{Context as _, Error, Hint as _, No, Result, anyhow, hinted, one_line},
     index::{
         Layout, Urls,
         package_file::{SIDECAR, identity, is_package},
         parse::{self, Address, FileClaim},
         set_json::SetJson,
     },
-    location::encode_path,
+    run::{ArtifactGroup, Platform},
+};
+use rocwheel_base::{
+    digest::Sha256,
+    error::{Context as _, Error, Hint as _, No, Result, anyhow, hinted, one_line},
     parallel,
     quantity::shell_word,
-    run::{ArtifactGroup, Platform},
-    store::{Span, Store as _, StoreError, StoreFailureKind, http::HttpStore},
     version::Version,
-    wheel::{DistName, Metadata, PackageFilename},
 };
+use rocwheel_store::{
+    Span, Store as _, StoreError, StoreFailureKind, http::HttpStore, location::encode_path,
+};
+use rocwheel_wheel::{DistName, Metadata, PackageFilename};
 
 /// A project whose page each index of ROCm has.
 const SELECTOR: &str = "rocm";

@@ -12,18 +12,20 @@ use super::{
     set_place::{PackageDirectories, SetPlace},
 };
 use crate::{
-    atomic,
     console::World,
-    digest::Sha256,
-    error::{Context as _, Error, Hint as _, No, Result, anyhow, one_line},
     index::{
         PackageFile,
         pages::{Phase, is_index_page, pages},
         set_json::{Identity, SetJson},
     },
-    io::{DigestCache, FileIdentity, read_text},
-    store::CopySource,
 };
+use rocwheel_base::{
+    atomic,
+    digest::Sha256,
+    error::{Context as _, Error, Hint as _, No, Result, anyhow, one_line},
+    io::{DigestCache, FileIdentity, read_text},
+};
+use rocwheel_store::CopySource;
 
 /// The packages of a local directory, and what its `set.json` says about them.
 #[derive(Debug)]

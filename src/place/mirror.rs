@@ -6,7 +6,8 @@ use super::{
     set_place::SetPlace,
     sync::{Changes, Existing, Guard, Item, Listing, Plan, Sync},
 };
-use crate::{console::World, error::Result, index::PackageFile};
+use crate::{console::World, index::PackageFile};
+use rocwheel_base::error::Result;
 
 /// Compares packages with the packages of a place.
 pub fn plan_mirror(packages: &[PackageFile], place: &SetPlace, world: &World) -> Result<Plan> {

@@ -10,15 +10,13 @@ use itertools::Itertools as _;
 use serde::Serialize;
 
 use super::install_source::{OfferedFile, OfferedSet};
-use crate::{
-    index::is_ours,
-    policy::DistNames,
+use crate::{index::is_ours, policy::DistNames, run::Platform};
+use rocwheel_base::{
     quantity::few,
-    run::Platform,
     target::{Target, TargetTable},
     version::Version,
-    wheel::{DistName, Metadata, PackageFilename, Requirement},
 };
+use rocwheel_wheel::{DistName, Metadata, PackageFilename, Requirement};
 
 /// A version of ROCm for one platform.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -6,10 +6,10 @@ use std::{
     str::FromStr,
 };
 
-use crate::{
-    error::{Error, Invalid, Result},
+use rocwheel_base::error::{Error, Invalid, Result};
+use rocwheel_store::{
+    Endpoint,
     location::{Location, percent_decode},
-    store::Endpoint,
 };
 
 /// A directory, a directory of a bucket, or the address of an index or of a page with links.

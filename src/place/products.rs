@@ -20,7 +20,6 @@ use super::{
 };
 use crate::{
     console::World,
-    error::{Hint as _, No, Result, anyhow},
     index::{
         Layout,
         package_file::{PackageFile, SIDECAR, identity, is_package},
@@ -28,13 +27,16 @@ use crate::{
         parse::html_links,
         projects,
     },
+    run::TarballName,
+};
+use rocwheel_base::{
+    error::{Hint as _, No, Result, anyhow},
     io::FileIdentity,
-    location::decode_component,
     parallel,
     quantity::many,
-    run::TarballName,
-    wheel::{DistName, PackageFilename},
 };
+use rocwheel_store::location::decode_component;
+use rocwheel_wheel::{DistName, PackageFilename};
 
 /// The directory of all products.
 const TOP: &str = "rocm";

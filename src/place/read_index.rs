@@ -14,23 +14,22 @@ use super::{
     set_place::{PackageDirectories, PlaceKind, SetPlace},
     stored_package::{StoredPackage, is_family},
 };
-use crate::{
+use crate::index::{
+    Layout,
+    package_file::{
+        SIDECAR, identity, is_of_others, is_ours, is_package, is_variants_json, is_wheel,
+    },
+    pages::is_place_page,
+    parse::{self, Address, DirectoryKey, FileClaim, PageLink},
+    set_json::SetJson,
+};
+use rocwheel_base::{
     digest::Sha256,
     error::{Hint as _, Result, anyhow, one_line},
-    index::{
-        Layout,
-        package_file::{
-            SIDECAR, identity, is_of_others, is_ours, is_package, is_variants_json, is_wheel,
-        },
-        pages::is_place_page,
-        parse::Address,
-        parse::{self, DirectoryKey, FileClaim, PageLink},
-        set_json::SetJson,
-    },
     quantity::few,
-    store::Depth,
     version::Version,
 };
+use rocwheel_store::Depth;
 
 /// The packages found at a place, and what its pages say.
 #[derive(Debug, Default)]

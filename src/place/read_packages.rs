@@ -23,8 +23,6 @@ use super::{
 };
 use crate::{
     console::{Progress, World},
-    digest::Sha256,
-    error::{Context as _, Hint as _, No, Result, anyhow, bail, ensure, one_line},
     index::{
         Layout,
         package_file::{
@@ -33,13 +31,16 @@ use crate::{
         },
         set_json::{Identity, PART, SetJson},
     },
-    io::{CachedPackage, DigestCache, FileIdentity, Tap, buffered},
-    location::Key,
-    parallel,
     run::ArtifactGroup,
-    store::Span,
-    wheel::{self, Metadata, PackageFilename},
 };
+use rocwheel_base::{
+    digest::Sha256,
+    error::{Context as _, Hint as _, No, Result, anyhow, bail, ensure, one_line},
+    io::{CachedPackage, DigestCache, FileIdentity, Tap, buffered},
+    parallel,
+};
+use rocwheel_store::{Span, location::Key};
+use rocwheel_wheel::{Metadata, PackageFilename};
 
 /// The largest package that is read at once, for its metadata and its digest.
 const SMALL: u64 = 256 << 10;
@@ -524,7 +525,7 @@ fn tasks(listed: Vec<ListedPackage>) -> (Vec<(ListedPackage, Option<SetStamp>)>,
 pub(super) fn metadata_text(file: impl Read + Seek, name: &str) -> Result<Vec<u8>> {
     let outside: PackageFilename = name.parse()?;
     if is_wheel(name) {
-        wheel::read_metadata(file, LONGEST_METADATA).context("failed to read METADATA")
+        rocwheel_wheel::read_metadata(file, LONGEST_METADATA).context("failed to read METADATA")
     } else {
         sdist_metadata(file, outside.top()).context("failed to read PKG-INFO")
     }

@@ -20,20 +20,24 @@ use super::{
     place_arg::{PlaceArg, WebAddress},
 };
 use crate::{
-    error::{Context as _, Error, Hint as _, Result, Stop, anyhow, bail, ensure},
     index::{
         Layout, Urls,
         package_file::is_package,
         parse::Address,
         set_json::{SetJson, TOP},
     },
-    location::{Bucket, Key, Location},
     run::{Buckets, ForeignCode, RunPlace},
-    store::{
-        self, Depth, Endpoint, Object, Origin, Span, Store, StoreError, StoreFailureKind,
-        local::LocalStore, s3::Access, unseen::UnseenStore,
-    },
+};
+use rocwheel_base::{
+    error::{Context as _, Error, Hint as _, Result, Stop, anyhow, bail, ensure},
     version::Version,
+};
+use rocwheel_store::{
+    self, Depth, Endpoint, Object, Origin, Span, Store, StoreError, StoreFailureKind,
+    local::LocalStore,
+    location::{Bucket, Key, Location},
+    s3::Access,
+    unseen::UnseenStore,
 };
 
 /// The largest page, document or sidecar that is read into memory. A `set.json` of 100,000 files
@@ -156,7 +160,7 @@ impl SetPlace {
     ) -> Result<Self> {
         let known = Buckets::builtin().find(&place.bucket);
         let access = access(known.map(|it| it.region.as_str()))?;
-        let store = store::open(&Origin::Bucket(place.bucket.clone()), &access, stop)
+        let store = rocwheel_store::open(&Origin::Bucket(place.bucket.clone()), &access, stop)
             .with_context(|| format!("failed to reach `{place}`"))?;
         let urls = access.url(&place.directory()).parse()?;
         let bucket = Some(place.bucket.clone());
@@ -433,7 +437,7 @@ fn is_on_one_disk(_: &Path, _: &Path) -> bool {
 }
 
 fn connect(server: Endpoint, stop: &Stop) -> Result<Arc<dyn Store>> {
-    Ok(store::open(&Origin::Web(server), &Access::default(), stop)?)
+    Ok(rocwheel_store::open(&Origin::Web(server), &Access::default(), stop)?)
 }
 
 /// Splits the path of a URL into the directory of the set and the page that the user named, if it

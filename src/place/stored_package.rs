@@ -21,8 +21,6 @@ use super::{
     set_place::{PackageDirectories, PlaceKind, SetPlace, none_if_missing},
 };
 use crate::{
-    digest::Sha256,
-    error::{Context as _, Error, Hint as _, Result, anyhow},
     index::{
         BundledRocm, Layout, TIE_RECORD,
         package_file::{SIDECAR, SetStamp, is_package, is_variants_json, is_wheel},
@@ -30,12 +28,17 @@ use crate::{
         parse::Address,
         set_json::{PART, SetJson},
     },
-    io::{FileIdentity, read_text},
-    location::Key,
     run::ArtifactGroup,
-    store::{CopySource, Depth, Object, Ranged, Span, Store, StoreError, StoreFailureKind},
-    wheel::{VariantDocument, VariantLabel, read_variant, read_with_record},
 };
+use rocwheel_base::{
+    digest::Sha256,
+    error::{Context as _, Error, Hint as _, Result, anyhow},
+    io::{FileIdentity, read_text},
+};
+use rocwheel_store::{
+    CopySource, Depth, Object, Ranged, Span, Store, StoreError, StoreFailureKind, location::Key,
+};
+use rocwheel_wheel::{VariantDocument, VariantLabel, read_variant, read_with_record};
 
 /// A package or sidecar in the directory of packages, or in the directory of a family.
 #[derive(Clone, Debug, PartialEq, Eq)]

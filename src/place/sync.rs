@@ -30,11 +30,13 @@ pub(super) use self::{
 use super::{earlier_set, local::because, set_place::SetPlace};
 use crate::{
     console::World,
-    error::{Context as _, Error, Hint as _, Result, one_line},
     index::{
         Layout,
         pages::{Phase, content_type},
     },
+};
+use rocwheel_base::{
+    error::{Context as _, Error, Hint as _, Result, one_line},
     parallel,
     quantity::{many, size},
     retry::{Backoff, Failures},

@@ -11,10 +11,10 @@ use std::{path::Path, sync::Arc};
 use super::*;
 use crate::{
     console::{Console, Options, World},
-    error::{Result, Stop},
     index::{Identity, Layout},
-    store::Store,
 };
+use rocwheel_base::error::{Result, Stop};
+use rocwheel_store::Store;
 
 /// Where the packages of run 42 are in a bucket.
 const PLACE: &str = "42-linux/python/";

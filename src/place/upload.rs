@@ -19,8 +19,6 @@ use super::{
 };
 use crate::{
     console::World,
-    digest::Sha256,
-    error::{Context as _, Hint as _, No, Result, anyhow},
     index::{
         Addresses, Layout, Urls,
         package_file::{PackageFile, SIDECAR, is_of_others, is_ours, is_package},
@@ -28,6 +26,10 @@ use crate::{
         projects,
         set_json::{Identity, PART, SetJson},
     },
+};
+use rocwheel_base::{
+    digest::Sha256,
+    error::{Context as _, Hint as _, No, Result, anyhow},
     quantity::many,
 };
 

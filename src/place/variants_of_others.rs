@@ -6,11 +6,13 @@ use std::collections::BTreeSet;
 use super::{read_packages::KnownFacts, sync::Listing};
 use crate::{
     console::World,
+    index::{MergedVariants, SetJson, VariantsOfOthers},
+};
+use rocwheel_base::{
     digest::Sha256,
     error::{Result, one_line},
-    index::{MergedVariants, SetJson, VariantsOfOthers},
-    wheel::VariantDocument,
 };
+use rocwheel_wheel::VariantDocument;
 
 /// Decides which documents of others an index lists as they are. A document is written again if this program wrote it, or if
 /// the wheels say all that it says.

@@ -14,18 +14,19 @@ use serde::Deserialize;
 
 use crate::{
     artifact::{ArtifactName, Component},
-    error::{Context as _, Result, anyhow, ensure},
-    glob::{Filter, Glob},
     policy::{
         naming::{DistributionMode, NameTemplate},
         required_file::{
             self, ArtifactPart, FileSpec, LibrarySpec, RequiredFile, RequiredFileKind, ScriptSpec,
         },
     },
-    relpath::RelPath,
     run::Platform,
+};
+use rocwheel_base::{
+    error::{Context as _, Result, anyhow, ensure},
+    glob::{Filter, Glob},
+    relpath::RelPath,
     target::Scope,
-    wheel,
 };
 
 const SCHEMA: u32 = 2;
@@ -194,7 +195,7 @@ impl Catalog {
         let urls = common.urls.iter().map(|(label, url)| format!("{label}, {url}"));
         let texts = [common.license.clone(), common.requires_python.clone()];
         for text in urls.chain(texts) {
-            wheel::ensure_one_line(&text).context("`[metadata]`")?;
+            rocwheel_wheel::ensure_one_line(&text).context("`[metadata]`")?;
         }
         for (artifact, license) in &self.licenses {
             let is_of = |c: char| c.is_ascii_alphanumeric() || " .-+()".contains(c);
@@ -207,7 +208,7 @@ impl Catalog {
             let mut packages = self.packages.iter();
             let taker = packages.find(|it| it.artifacts().contains(&artifact.as_str()));
             let at = || format!("`not-shipped.{artifact}`");
-            wheel::ensure_one_line(reason).with_context(at)?;
+            rocwheel_wheel::ensure_one_line(reason).with_context(at)?;
             if let Some(taker) = taker {
                 return Err(anyhow!("package `{}` takes the artifact", taker.name))
                     .with_context(at);
@@ -372,14 +373,14 @@ impl Catalog {
 impl PackageSpec {
     fn check(&self, catalog: &Catalog) -> Result<()> {
         for script in &self.scripts {
-            wheel::entry_point(&script.name, &script.call(&self.python))?;
+            rocwheel_wheel::entry_point(&script.name, &script.call(&self.python))?;
             ensure!(
                 !script.only_asks || self.name == "core",
                 "script `{}`: only scripts of `core` unpack anything, so `only-asks` says nothing here",
                 script.name
             );
         }
-        wheel::ensure_one_line(&self.summary).context("`summary`")?;
+        rocwheel_wheel::ensure_one_line(&self.summary).context("`summary`")?;
         ensure!(
             self.kind == PackageKind::Runtime
                 || self.take.iter().all(|take| take.include.is_empty()),
@@ -523,7 +524,7 @@ impl PackageSpec {
         // By name. The last script of a name counts.
         let lines: BTreeMap<&str, Result<String>> = scripts
             .map(|script| {
-                let line = wheel::entry_point(&script.name, &script.call(&self.python));
+                let line = rocwheel_wheel::entry_point(&script.name, &script.call(&self.python));
                 (script.name.as_str(), line)
             })
             .collect();

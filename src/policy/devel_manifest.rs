@@ -7,7 +7,8 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use crate::{archive::TarKind, digest::Sha256, relpath::RelPath};
+use rocwheel_base::{digest::Sha256, relpath::RelPath};
+use rocwheel_wheel::tar::TarKind;
 
 /// The path of the manifest in the devel wheel.
 pub const PATH: &str = "rocm_sdk_devel/_devel_manifest.json";

@@ -12,9 +12,9 @@ use std::fmt::Write as _;
 use itertools::Itertools as _;
 
 pub use self::tables::Tables;
-use crate::{
+use crate::policy::{catalog::Catalog, naming::DistributionMode};
+use rocwheel_base::{
     error::Result,
-    policy::{catalog::Catalog, naming::DistributionMode},
     target::{PlatformView, Scope, Target},
 };
 

@@ -7,7 +7,8 @@ use super::{
     catalog::{CATALOG, PackageKind},
     naming::{DistributionMode, NameTemplate},
 };
-use crate::{error::Result, target::Target, wheel::DistName};
+use rocwheel_base::{error::Result, target::Target};
+use rocwheel_wheel::DistName;
 
 static BUILT_IN: LazyLock<DistNames> =
     LazyLock::new(|| DistNames::of(&CATALOG).expect("a test reads the built-in policy"));

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use derive_more::Display;
 
-use crate::error::{Error, Result, ensure};
+use rocwheel_base::error::{Error, Result, ensure};
 
 /// Whether device code ships in packages of its own, or in the libraries packages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

@@ -10,11 +10,9 @@ use serde::Deserialize;
 
 use crate::{
     artifact::{ArtifactName, Component},
-    error::Invalid,
-    glob::Glob,
-    relpath::RelPath,
     run::Platform,
 };
+use rocwheel_base::{error::Invalid, glob::Glob, relpath::RelPath};
 
 /// A console script: `hipcc`, which runs the program `bin/hipcc`.
 #[derive(Clone, Debug, Deserialize)]

@@ -9,19 +9,21 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use itertools::Itertools as _;
 
 use crate::{
-    error::Result,
     policy::{
         catalog::{PackageKind, PackageSpec},
         dist_info::{self, DistInfo},
         naming::DistributionMode,
         templates,
     },
-    relpath::RelPath,
     run::Platform,
+};
+use rocwheel_base::{
+    error::Result,
+    relpath::RelPath,
     target::{Scope, Target},
     version::Version,
-    wheel::DistName,
 };
+use rocwheel_wheel::DistName;
 
 /// The name of an extra, and the requirements that it installs: each with the environment marker
 /// under which it applies.

@@ -11,8 +11,10 @@ use super::{
 };
 use crate::{
     artifact::{ArtifactName, Component, TherockManifest},
-    error::{Result, ensure},
     run::Platform,
+};
+use rocwheel_base::{
+    error::{Result, ensure},
     target::Scope,
 };
 

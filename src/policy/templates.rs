@@ -4,14 +4,11 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use crate::{
-    error::Result,
-    policy::{
-        catalog::{PackageKind, PackageSpec},
-        dist_info::{self, DistInfo, literal},
-    },
-    target::Scope,
+use crate::policy::{
+    catalog::{PackageKind, PackageSpec},
+    dist_info::{self, DistInfo, literal},
 };
+use rocwheel_base::{error::Result, target::Scope};
 
 /// A file of a package: its name and its text.
 type Text = (&'static str, &'static str);
@@ -143,10 +140,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::{
-        policy::{Catalog, DistributionMode},
-        target::PlatformView,
-    };
+    use crate::policy::{Catalog, DistributionMode};
+    use rocwheel_base::target::PlatformView;
 
     fn python(catalog: &Catalog, package: &PackageSpec) -> Vec<(&'static str, String)> {
         let info = DistInfo {

@@ -9,17 +9,16 @@ use super::{
     plan::{PlannedPromotion, PromotionPlan},
     texts::{TargetChange, VersionChange, VersionTexts},
 };
-use crate::{
+use crate::{index::PackageFile, policy::DistNames};
+use rocwheel_base::{
     error::{Context as _, Error, Hint as _, No, Result, anyhow, bail, ensure},
     glob::Glob,
-    index::PackageFile,
-    policy::DistNames,
     quantity::many,
     relpath::RelPath,
     target::Target,
     version::PromotionGoal,
-    wheel::{Archive, Record},
 };
+use rocwheel_wheel::{Archive, Record};
 
 /// What the user asks of a promotion.
 #[derive(Clone, Debug)]

@@ -15,16 +15,18 @@ use super::{observe::CandidateSet, plan::PromotionPlan, write::PromotedFile};
 use crate::{
     check::SetFacts,
     console::World,
-    error::{Context as _, Hint as _, No, Result, anyhow},
     framework::{
         FrameworkWheel, Frameworks, RocmLibraries, SelectorPlan,
         tie::{self, TieOptions, TiePlan, VersionPin, VersionSuffix},
     },
     index::PackageFile,
+};
+use rocwheel_base::{
+    error::{Context as _, Hint as _, No, Result, anyhow},
     quantity::many,
     relpath::RelPath,
-    wheel::{DistName, PackSettings, PackageFilename, WheelCompression},
 };
+use rocwheel_wheel::{DistName, PackSettings, PackageFilename, WheelCompression};
 
 /// The frameworks of a set that is promoted, and how they are tied.
 pub struct FrameworkTies<'a> {

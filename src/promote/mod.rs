@@ -3,7 +3,7 @@
 //!
 //! *Observe*: [`CandidateSet::read`] reads the texts of each package that name its version;
 //! `promote.toml` says which texts these are. *Decide*: [`decide`] makes a plan that prints itself, or
-//! refuses and lists every reason. *Act*: [`write`] edits the wheels ([`crate::wheel::WheelEdit`]).
+//! refuses and lists every reason. *Act*: [`write`] edits the wheels ([`rocwheel_wheel::WheelEdit`]).
 //! Members that do not change are copied as they are compressed, so that a promoted set has the same
 //! bytes as a set that is built under the other version.
 

@@ -12,16 +12,22 @@ use fs_err::File;
 
 use super::texts::{TargetChange, VersionChange, VersionTexts};
 use crate::{
-    archive::{SdistFiles, read_sdist},
     console::World,
-    error::{Context as _, Hint as _, No, Result, anyhow},
     framework::{Frameworks, version},
     index::{Identity, PackageFile, is_ours},
-    parallel,
     place::LocalSet,
+};
+use rocwheel_base::{
+    error::{Context as _, Hint as _, No, Result, anyhow},
+    parallel,
     relpath::RelPath,
     version::Version,
-    wheel::{Archive, Metadata, PackageFilename, Record, dist_info::WheelFacts, read_metadata},
+};
+use rocwheel_wheel::{
+    Archive, Metadata, PackageFilename, Record,
+    dist_info::WheelFacts,
+    read_metadata,
+    tar::{SdistFiles, read_sdist},
 };
 
 /// The longest text that is edited. The links of a device package may have some MiB.

@@ -6,15 +6,14 @@ use derive_more::{Deref, Display};
 use itertools::Itertools as _;
 use serde::Deserialize;
 
-use crate::{
+use crate::{index::SetJson, place::ProductDirectories};
+use rocwheel_base::{
     error::{Context as _, Hint as _, Invalid, No, Result, anyhow},
     glob::Glob,
-    index::SetJson,
-    location::Location,
-    place::ProductDirectories,
     version::{ReleaseStream, ReleaseType, Version},
-    wheel::DistName,
 };
+use rocwheel_store::location::Location;
+use rocwheel_wheel::DistName;
 
 static BUILTIN: LazyLock<ReleasePlaces> = LazyLock::new(|| {
     toml::from_str(include_str!("places.toml")).expect("a test reads the built-in policy")

@@ -8,15 +8,13 @@ use std::{
 use serde::Serialize;
 
 use super::texts::VersionChange;
-use crate::{
-    framework::tie::TiePlan,
-    index::SIDECAR,
-    place::ProductDirectories,
+use crate::{framework::tie::TiePlan, index::SIDECAR, place::ProductDirectories};
+use rocwheel_base::{
     quantity::{many, size},
     relpath::RelPath,
     version::Version,
-    wheel::PackageFilename,
 };
+use rocwheel_wheel::PackageFilename;
 
 /// What happens to each package of a set.
 #[derive(Debug, Serialize)]

@@ -9,14 +9,16 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    error::{Context as _, Result, ensure},
-    glob::Glob,
     index::is_ours,
     policy::{DistNames, dist_info::assigned_version},
+};
+use rocwheel_base::{
+    error::{Context as _, Result, ensure},
+    glob::Glob,
     target::{Scope, Target},
     version::Version,
-    wheel::{DistName, Headers, Requirement},
 };
+use rocwheel_wheel::{DistName, Headers, Requirement};
 
 static BUILTIN: LazyLock<VersionTexts> = LazyLock::new(|| {
     toml::from_str(include_str!("promote.toml")).expect("a test reads the built-in policy")

@@ -14,18 +14,22 @@ use super::{
     plan::{PlannedPromotion, PromotionPlan},
 };
 use crate::{
-    archive::{self, SdistFiles},
-    atomic::AtomicFile,
     console::World,
+    index::{Identity, PackageFile},
+};
+use rocwheel_base::{
+    atomic::AtomicFile,
     digest::Sha256,
     error::{Context as _, Result, Stop},
-    index::{Identity, PackageFile},
     parallel,
     quantity::{many, size},
     relpath::RelPath,
     target::Scope,
     version::Version,
-    wheel::{Archive, ChangedFile, PackSettings, Record, Source, WheelCompression, WheelEdit},
+};
+use rocwheel_wheel::{
+    Archive, ChangedFile, PackSettings, Record, Source, WheelCompression, WheelEdit,
+    tar::SdistFiles,
 };
 
 /// Writes the packages of a plan into a directory, as a set with the layout of the old one.
@@ -237,7 +241,7 @@ fn write_sdist(
     }
     let mut out = AtomicFile::beside(target)?;
     let top = planned.name.top().parse()?;
-    archive::write_sdist(out.file(), &top, &files, sdist.time)?;
+    rocwheel_wheel::tar::write_sdist(out.file(), &top, &files, sdist.time)?;
     out.file().rewind()?;
     let (sha256, size) = Sha256::of_reader(out.file())?;
     out.replace(target)?;

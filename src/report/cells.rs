@@ -6,10 +6,8 @@
 
 use std::{cmp::Ordering, fmt::Write as _};
 
-use crate::{
-    index::Urls,
-    quantity::{growth, many, percent},
-};
+use crate::index::Urls;
+use rocwheel_base::quantity::{growth, many, percent};
 
 /// GitHub drops the whole summary of a step if it is longer than 1 MiB.
 pub const LIMIT: usize = 1000 * 1024;

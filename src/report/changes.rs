@@ -3,10 +3,8 @@
 use std::fmt::Write as _;
 
 use super::cells::{arrow, code, folded, linked, plain, table};
-use crate::{
-    diff::{Difference, FileChange, LineChange, changed_size, file_notes},
-    quantity::{few, many},
-};
+use crate::diff::{Difference, FileChange, LineChange, changed_size, file_notes};
+use rocwheel_base::quantity::{few, many};
 
 /// How many rows of each list are shown.
 const MOST_SHOWN: usize = 20;

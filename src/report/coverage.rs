@@ -5,13 +5,11 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use itertools::Itertools as _;
 
 use super::cells::{RESERVE, code, folded, plain, push_rows, table};
-use crate::{
-    check::{
-        Report,
-        coverage::{Cell, Coverage},
-    },
-    quantity::many,
+use crate::check::{
+    Report,
+    coverage::{Cell, Coverage},
 };
+use rocwheel_base::quantity::many;
 
 /// The libraries with gaps that a reader sees before opening anything.
 const MOST_SHOWN: usize = 8;

@@ -11,14 +11,16 @@ use super::{cells::LIMIT, markdown::SummaryPage};
 
 use crate::{
     diff::Difference,
-    digest::Sha256,
-    error::Result,
     fetch::FetchJob,
     index::{Addresses, Choice, Identity, Layout, PackageFile, SetJson, install, paths},
-    location::{Key, Location},
     package::Expected,
+};
+use rocwheel_base::{
+    digest::Sha256,
+    error::Result,
     quantity::{many, size},
 };
+use rocwheel_store::location::{Key, Location};
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]

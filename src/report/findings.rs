@@ -5,10 +5,8 @@ use std::{cmp::Reverse, collections::BTreeMap, fmt::Write as _};
 use itertools::Itertools as _;
 
 use super::cells::{LIMIT, RESERVE, code, folded, message, plain, push_rows};
-use crate::{
-    check::{Finding, Report, Rule, Severity},
-    quantity::{count, many},
-};
+use crate::check::{Finding, Report, Rule, Severity};
+use rocwheel_base::quantity::{count, many};
 
 /// The rules that a reader sees before opening anything.
 const MOST_SHOWN: usize = 8;

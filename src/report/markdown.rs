@@ -15,13 +15,15 @@ use super::{
 use crate::{
     check::Report,
     diff::Difference,
-    error::Invalid,
     index::{
         Choice, Identity, Places, SetJson, Urls,
         install::{self, ProductIndex},
     },
-    quantity::{few, many},
     run::{ArtifactGroup, Platform, Repository, RunId},
+};
+use rocwheel_base::{
+    error::Invalid,
+    quantity::{few, many},
     target::{Scope, Target, TargetTable},
 };
 

@@ -5,10 +5,12 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use itertools::Itertools as _;
 
 use crate::{
-    digest::Sha256,
-    error::{Result, ensure},
     index::{SetJson, Urls},
     run::ArtifactGroup,
+};
+use rocwheel_base::{
+    digest::Sha256,
+    error::{Result, ensure},
 };
 
 /// GitHub drops the outputs of a job if they are longer than 1 MB, counted as UTF-16.

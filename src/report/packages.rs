@@ -8,8 +8,8 @@ use super::cells::{RESERVE, bar, change, code, folded, plain, push_rows};
 use crate::{
     diff::{Difference, PackageChange},
     index::{PackageFile, SetJson, Urls},
-    quantity::{few, many, size},
 };
+use rocwheel_base::quantity::{few, many, size};
 
 /// The packages that a reader sees before opening anything.
 const MOST_SHOWN: usize = 8;
@@ -198,7 +198,8 @@ fn project_name(file: &PackageFile) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{diff::compare_documents, digest::Sha256, index::tests as samples};
+    use crate::{diff::compare_documents, index::tests as samples};
+    use rocwheel_base::digest::Sha256;
 
     fn changes(earlier: &SetJson, set: &SetJson) -> String {
         let changes = compare_documents(("before", earlier), ("after", set));

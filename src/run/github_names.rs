@@ -4,10 +4,8 @@ use std::str::FromStr;
 
 use url::Url;
 
-use crate::{
-    error::{Error, Result, ensure},
-    location::is_private,
-};
+use rocwheel_base::error::{Error, Result, ensure};
+use rocwheel_store::location::is_private;
 
 /// The base URL of the API: `https://api.github.com`, or `https://HOST/api/v3`.
 #[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]

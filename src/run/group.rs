@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, str::FromStr};
 
 use super::is_segment;
-use crate::{
+use rocwheel_base::{
     error::{Error, Result, ensure},
     target::{Scope, TargetTable},
 };

@@ -21,7 +21,7 @@ pub use place::{RunPlace, run_of_prefix};
 pub use resolve::{Assumption, Buckets, Environment, Run, RunContext};
 pub use tarball::TarballName;
 
-use crate::error::{Context as _, Error, Hint as _, Result, anyhow, as_text, bail, ensure};
+use rocwheel_base::error::{Context as _, Error, Hint as _, Result, anyhow, as_text, bail, ensure};
 
 as_text!(RunId, Repository);
 

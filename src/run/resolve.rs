@@ -7,15 +7,15 @@ use std::{str::FromStr, sync::LazyLock};
 use itertools::Itertools as _;
 use serde::Deserialize;
 
-use crate::{
+use crate::run::{
+    ArtifactGroup, Event, Platform, Repository, RunAttempt, RunFacts, RunId, RunOrigin,
+    RunReference,
+};
+use rocwheel_base::{
     error::{Context as _, Error, Exit, Hint as _, Result, anyhow, ensure, one_line},
-    location::{Bucket, Key, Location},
-    run::{
-        ArtifactGroup, Event, Platform, Repository, RunAttempt, RunFacts, RunId, RunOrigin,
-        RunReference,
-    },
     version::{ReleaseStream, ReleaseType},
 };
+use rocwheel_store::location::{Bucket, Key, Location};
 
 /// What a user can do who knows more about a run than GitHub tells.
 const UNASKED: &str = "pass `--bucket` to say where its outputs are";

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use super::Platform;
-use crate::{error::Invalid, version::Version};
+use rocwheel_base::{error::Invalid, version::Version};
 
 /// The name of an SDK tarball: `therock-dist-linux-gfx94X-dcgpu-7.13.0.tar.gz`.
 #[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]

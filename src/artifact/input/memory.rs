@@ -14,8 +14,8 @@ use std::{
 
 use walkdir::WalkDir;
 
-use crate::{
-    artifact::ArtifactName,
+use crate::artifact::ArtifactName;
+use rocwheel_base::{
     atomic,
     digest::{Hasher, Sha256},
     error::{Hint as _, Result, anyhow},

@@ -13,18 +13,18 @@ use std::{
     sync::Arc,
 };
 
-use crate::{
-    artifact::{Artifact, ArtifactName, FileKind, TreeContent, TreeFile},
-    elf::Patch,
+use crate::artifact::{Artifact, ArtifactName, FileKind, TreeContent, TreeFile};
+use rocwheel_base::{
     error::{Context as _, Hint as _, Result, Stop, anyhow},
     io::FileAt,
-    kpack::{
-        CodeTarget, SplittableBinary, databases, host,
-        split::{ArchiveNames, DeviceCode, FatBinary, archive_path, device_code, home},
-    },
     parallel,
     relpath::RelPath,
     target::{Scope, Target},
+};
+use rocwheel_elf::Patch;
+use rocwheel_kpack::{
+    CodeTarget, SplittableBinary, databases, host,
+    split::{ArchiveNames, DeviceCode, FatBinary, archive_path, device_code, home},
 };
 
 pub use write::{WrittenArtifact, write, write_archives};

@@ -12,19 +12,19 @@ use fs_err as fs;
 use serde::Serialize;
 
 use super::{ArchivePlace, SplitAction, SplitPlan, prefix};
-use crate::{
-    artifact::{ArtifactOutput, FileFacts, TreeContent},
-    elf::{Patch, PatchedReader},
+use crate::artifact::{ArtifactOutput, FileFacts, TreeContent};
+use rocwheel_base::{
     error::{Context as _, Result, Stop},
     io::FileAt,
-    kpack::{
-        CodeTarget,
-        archive::{self, ArchiveWriter, CodeSource},
-    },
     parallel,
     quantity::{many, size as format_size},
     relpath::RelPath,
     target::Scope,
+};
+use rocwheel_elf::{Patch, PatchedReader};
+use rocwheel_kpack::{
+    CodeTarget,
+    archive::{self, ArchiveWriter, CodeSource},
 };
 
 /// Size of the buffer for rewriting a binary.

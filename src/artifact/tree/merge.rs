@@ -8,11 +8,8 @@ use std::{
 
 use itertools::Itertools as _;
 
-use crate::{
-    artifact::tree::{Artifact, TreeContent, TreeFile, TreeForm},
-    error::Result,
-    relpath::RelPath,
-};
+use crate::artifact::tree::{Artifact, TreeContent, TreeFile, TreeForm};
+use rocwheel_base::{error::Result, relpath::RelPath};
 
 /// The install tree that several artifacts make up.
 #[derive(Clone, Debug, Default)]
@@ -130,10 +127,8 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
-    use crate::{
-        artifact::tree::{FileFacts, LinkEnd},
-        error::bail,
-    };
+    use crate::artifact::tree::{FileFacts, LinkEnd};
+    use rocwheel_base::error::bail;
 
     /// `a/` is a directory, `a -> b` a link, `a 3` a file of three bytes, `a 3x` one that runs.
     fn artifact(name: &str, basedirs: &[(&str, &[&str])]) -> Artifact {

@@ -10,14 +10,14 @@ use std::{
     sync::Arc,
 };
 
-use crate::{
-    artifact::{ArtifactName, TherockManifest},
-    elf::{self, ElfError, ElfKind, Patch, PatchedReader},
+use crate::artifact::{ArtifactName, TherockManifest};
+use rocwheel_base::{
     error::{Context, Hint, Result, ensure},
     io::{FileAt, FileIdentity},
     relpath::RelPath,
     version::BaseVersion,
 };
+use rocwheel_elf::{ElfError, ElfKind, Patch, PatchedReader};
 
 pub use merge::{Collision, Merged, Owned, merge, same_content, same_entry};
 
@@ -92,7 +92,7 @@ pub struct FileFacts {
     pub executable: bool,
     pub kind: FileKind,
     /// The headers of an ELF file. `None` if the name determines the kind, because the file is not read then.
-    pub elf: Option<Arc<elf::ElfFacts>>,
+    pub elf: Option<Arc<rocwheel_elf::ElfFacts>>,
     /// The error of reading a file that begins like an ELF file. Its kind is then `Other`.
     pub damage: Option<Arc<str>>,
     pub form: TreeForm,
@@ -256,9 +256,9 @@ fn read_kind(file: &FileAt, facts: &mut FileFacts) -> Result<()> {
     let mut buffer = [0; 8];
     let len = usize::try_from(file.len()).unwrap_or(usize::MAX);
     let head = &mut buffer[..len.min(8)];
-    elf::read_exact_at(file, 0, head)?;
+    rocwheel_elf::read_exact_at(file, 0, head)?;
     if head.starts_with(b"\x7fELF") {
-        match elf::read(file) {
+        match rocwheel_elf::read(file) {
             Ok(Some(elf)) => {
                 facts.kind = match elf.kind {
                     ElfKind::Executable => FileKind::Executable,

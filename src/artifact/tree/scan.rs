@@ -11,17 +11,15 @@ use std::{
 
 use walkdir::{DirEntry, WalkDir};
 
-use crate::{
-    archive::ArchiveFormat,
-    artifact::{
-        ArchiveName, ArtifactManifest, ArtifactName, local_path,
-        name::{ensure_readable, from_local},
-        output::ensure_finished,
-        tree::{
-            Artifact, ArtifactTree, FileFacts, LinkEnd, Skipped, TreeContent, TreeFile,
-            complete_facts,
-        },
+use crate::artifact::{
+    ArchiveName, ArtifactManifest, ArtifactName, local_path,
+    name::{ensure_readable, from_local},
+    output::ensure_finished,
+    tree::{
+        Artifact, ArtifactTree, FileFacts, LinkEnd, Skipped, TreeContent, TreeFile, complete_facts,
     },
+};
+use rocwheel_base::{
     error::{Context, Error, Hint, Result, Stop, anyhow, bail, ensure},
     io::FileIdentity,
     parallel,
@@ -31,6 +29,7 @@ use crate::{
         links::{Node, ResolvedLink, resolve},
     },
 };
+use rocwheel_wheel::tar::ArchiveFormat;
 
 /// What a directory of artifacts has.
 struct Listing {

@@ -5,8 +5,8 @@ use std::path::Path;
 use unicode_normalization::UnicodeNormalization as _;
 
 #[cfg(windows)]
-use crate::{artifact::name::encode_colons, error::Hint as _};
-use crate::{error::Result, relpath::links::ResolvedLink};
+use crate::artifact::name::encode_colons;
+use rocwheel_base::{error::Result, relpath::links::ResolvedLink};
 
 #[cfg(unix)]
 pub(super) fn mode_of(at: &Path) -> Result<u32> {

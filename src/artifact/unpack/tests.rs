@@ -8,7 +8,7 @@ use std::{
 use tempfile::TempDir;
 
 use super::*;
-use crate::error::{Exit, render};
+use rocwheel_base::error::{Exit, render};
 use rocwheel_test_files::tars::{Craft, compress};
 
 mod by_hand;

@@ -11,7 +11,6 @@ use super::{
     wheel::keep,
 };
 use crate::{
-    archive::{TarEntry, TarKind},
     check::{
         SetFacts,
         facts::{
@@ -19,11 +18,16 @@ use crate::{
             SdistContents, SdistFile, WheelFile,
         },
     },
+    package::assemble::{BuiltMember, MadePackage},
+};
+use rocwheel_base::{
     digest::Sha256,
     error::{Context as _, Result, Stop},
-    package::assemble::{BuiltMember, MadePackage},
     parallel,
-    wheel::FileSource,
+};
+use rocwheel_wheel::{
+    FileSource,
+    tar::{TarEntry, TarKind},
 };
 
 /// The facts of the packages of a build.

@@ -12,19 +12,17 @@ use std::{
     sync::LazyLock,
 };
 
-use crate::{
-    check::{
-        facts::{Cell, DeviceCodeFacts},
-        sparse::{Forward, SparseFile},
-    },
-    elf::ReadAt,
-    error::{Error, Result, bail, ensure},
-    kpack::{
-        ByteRegion, CodeTarget,
-        archive::{self, KpackArchive},
-        bundle::{self, Bundle},
-        host::{self, FatFileKind},
-    },
+use crate::check::{
+    facts::{Cell, DeviceCodeFacts},
+    sparse::{Forward, SparseFile},
+};
+use rocwheel_base::error::{Error, Result, bail, ensure};
+use rocwheel_elf::ReadAt;
+use rocwheel_kpack::{
+    ByteRegion, CodeTarget,
+    archive::{self, KpackArchive},
+    bundle::{self, Bundle},
+    host::{self, FatFileKind},
 };
 
 /// The bytes kept of a bundle. A compressed bundle has its table of targets at the beginning of the
@@ -159,7 +157,8 @@ static PROCESSORS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{elf::ReadFrom, target::TargetTable};
+    use rocwheel_base::target::TargetTable;
+    use rocwheel_elf::ReadFrom;
     use rocwheel_test_files::bundles::{compress, raw};
 
     fn object(flags: u32, version: u8) -> Vec<u8> {

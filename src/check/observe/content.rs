@@ -10,20 +10,19 @@ use std::{
     io::{self, BufRead, Read},
 };
 
-use crate::{
-    archive::read_full,
-    check::{
-        facts::{ContentFacts, Elf, ElfFile},
-        observe::code,
-        sparse::{Forward as _, ForwardStream, SparseFile},
-    },
+use crate::check::{
+    facts::{ContentFacts, Elf, ElfFile},
+    observe::code,
+    sparse::{Forward as _, ForwardStream, SparseFile},
+};
+use rocwheel_base::{
     digest::{Hasher, InspectReader, Sha256},
-    elf::{self, ReadAt, ReadFrom},
     error::{Context as _, Result},
-    kpack::ByteRegion,
-    loader::is_loadable,
     spool::Spool,
 };
+use rocwheel_elf::{ReadAt, ReadFrom, loader::is_loadable};
+use rocwheel_kpack::ByteRegion;
+use rocwheel_wheel::tar::read_full;
 
 const ELF_MAGIC: &[u8] = b"\x7fELF";
 const WINDOWS_MAGIC: &[u8] = b"MZ";
@@ -264,10 +263,10 @@ impl ReadAt for Tables<'_> {
 fn examine_elf(file: &Tables<'_>) -> ContentFacts {
     let mut host_code = None;
     let mut examine = || -> Result<ElfFile> {
-        let facts = elf::read(file)?.context("it is cut off after its first bytes")?;
+        let facts = rocwheel_elf::read(file)?.context("it is cut off after its first bytes")?;
         let mut faults = Vec::new();
         if is_loadable(&facts) {
-            faults = elf::faults(file)?;
+            faults = rocwheel_elf::faults(file)?;
             host_code = Some(code::of_host(file, facts.kpack_ref));
         }
         Ok(ElfFile { facts, faults, launches: launched_program(file) })

@@ -16,17 +16,17 @@ pub use built::facts_of_built;
 pub use tarball::{is_devel, read_sdist};
 pub use wheel::{Outline, Portion, is_kept};
 
-use crate::{
-    check::{
-        facts::{CheckedPackage, MemberFacts, MemberKind, WheelFile},
-        observe::content::SizeAndDigest,
-    },
+use crate::check::{
+    facts::{CheckedPackage, MemberFacts, MemberKind, WheelFile},
+    observe::content::SizeAndDigest,
+};
+use rocwheel_base::{
     digest::Hasher,
-    elf::ReadAt,
     error::{Error, Stop},
     spool::Spool,
-    wheel::PackageFilename,
 };
+use rocwheel_elf::ReadAt;
+use rocwheel_wheel::PackageFilename;
 
 /// What a caller does while packages are read: shows progress, stops the reading, takes binaries.
 pub struct ReadWatch<'a> {

@@ -6,26 +6,28 @@ use std::io::{self, BufRead, Read};
 
 use flate2::read::GzDecoder;
 
-use crate::{
-    archive::{ArchiveFormat, Decompressor, TarKind, TarReader},
-    check::{
-        facts::{
-            CheckedPackage, ContentFacts, DevelEntry, DevelTree, DeviceCodeFacts, SdistContents,
-            SdistFile,
-        },
-        observe::{
-            BUFFER, ReadWatch, Walk,
-            content::{self, Hold, Keep, SizeAndDigest},
-            file_name,
-        },
-        path_facts::has_extension,
-        sparse::NotKept,
+use crate::check::{
+    facts::{
+        CheckedPackage, ContentFacts, DevelEntry, DevelTree, DeviceCodeFacts, SdistContents,
+        SdistFile,
     },
+    observe::{
+        BUFFER, ReadWatch, Walk,
+        content::{self, Hold, Keep, SizeAndDigest},
+        file_name,
+    },
+    path_facts::has_extension,
+    sparse::NotKept,
+};
+use rocwheel_base::{
     digest::{Hasher, InspectReader},
     error::{Interrupted, Result, ensure},
     io::buffered,
     relpath::join,
-    wheel::Metadata,
+};
+use rocwheel_wheel::{
+    Metadata,
+    tar::{ArchiveFormat, Decompressor, TarKind, TarReader},
 };
 
 /// The memory that the list of entries may take; an SDK has 100,000. Tar headers compress so well
@@ -252,7 +254,7 @@ fn read_contents(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::archive::{TarEntry, TarPlan};
+    use rocwheel_wheel::tar::{TarEntry, TarPlan};
 
     #[test]
     fn entries_take_no_more_memory_than_those_of_any_sdk() {

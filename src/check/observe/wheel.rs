@@ -27,14 +27,16 @@ use crate::{
         path_facts::has_extension,
         sparse::NotKept,
     },
+    index::is_of_others,
+    policy::dist_info,
+};
+use rocwheel_base::{
     digest::{InspectReader, Sha256},
     error::{Context as _, Interrupted, Result, bail, ensure},
-    index::is_of_others,
     io::buffered,
     parallel::ahead,
-    policy::dist_info,
-    wheel::{Directory, DirectoryEntry, LocalHeader, StorageMethod},
 };
+use rocwheel_wheel::{Directory, DirectoryEntry, LocalHeader, StorageMethod};
 
 /// The least size of a portion, so that each is worth a stream of its own. A member is never split.
 const PORTION: u64 = 16 << 20;

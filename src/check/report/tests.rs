@@ -1,10 +1,8 @@
 //! Reports as they are written and read, and their annotations.
 
 use super::*;
-use crate::{
-    check::{Coverage, RULES, rule},
-    error::render,
-};
+use crate::check::{Coverage, RULES, rule};
+use rocwheel_base::error::render;
 
 #[test]
 fn a_report_is_read_as_it_was_written_and_ordered_by_rule() {

@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use super::Observed;
 use crate::{
-    archive::TarKind,
     check::{
         coverage,
         facts::{CheckedPackage, SetFacts},
@@ -15,11 +14,13 @@ use crate::{
     },
     index::{identity, is_ours},
     policy::{DistNames, DistributionMode, catalog::CATALOG, dist_info},
+};
+use rocwheel_base::{
     relpath::join,
     target::{Target, TargetTable},
     version::Version,
-    wheel::{DistName, Metadata, Requirement, Tag, VariantLabel},
 };
+use rocwheel_wheel::{DistName, Metadata, Requirement, Tag, VariantLabel, tar::TarKind};
 
 pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     let set = seen.set;

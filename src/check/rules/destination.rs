@@ -11,8 +11,8 @@ use crate::{
     },
     place::SetPlace,
     run::{RunId, RunPlace},
-    target::{Scope, Target},
 };
+use rocwheel_base::target::{Scope, Target};
 
 /// The rules of this file.
 pub(super) const RULES: [&Rule; 3] = [rule::OTHER_RUN, rule::MISSING_IN_GROUP, rule::NOT_OF_GROUP];

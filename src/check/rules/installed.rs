@@ -12,17 +12,19 @@ use serde_json::{Map, Value};
 
 use super::Observed;
 use crate::{
-    archive::TarKind,
     check::{
         facts::{DevelTree, Elf, ElfFile, MemberFacts, MemberKind, WheelFile},
         path_facts::{file_name, has_extension, is_library},
         rule::{self, Findings, PackagePath},
     },
-    elf::{self, ElfKind, Machine},
-    loader::{Dotted, InstalledTree, SystemLibraries, is_loadable, missing_libraries},
     policy::devel_manifest,
-    relpath::{RelPath, join},
 };
+use rocwheel_base::relpath::{RelPath, join};
+use rocwheel_elf::{
+    self, ElfKind, Machine,
+    loader::{Dotted, InstalledTree, SystemLibraries, is_loadable, missing_libraries},
+};
+use rocwheel_wheel::tar::TarKind;
 
 const SETUID_OR_SETGID: u32 = 0o6000;
 const WORLD_WRITABLE: u32 = 0o002;
@@ -101,7 +103,7 @@ fn traces_and_permissions(wheel: &WheelFile, member: &MemberFacts, findings: &mu
 }
 
 /// No entry of a run path is absolute, or stands for the directory from which a program is started.
-fn run_paths(place: PackagePath<'_>, elf: &elf::ElfFacts, findings: &mut Findings) {
+fn run_paths(place: PackagePath<'_>, elf: &rocwheel_elf::ElfFacts, findings: &mut Findings) {
     let Some(run_path) = elf.run_path().filter(|_| is_loadable(elf)) else {
         return;
     };
@@ -152,7 +154,7 @@ fn binary(place: PackagePath<'_>, elf: &ElfFile, seen: &Observed<'_>, findings: 
 }
 
 /// Reports the newest symbol version of each kind, if hosts need not have it.
-fn too_new_versions(place: PackagePath<'_>, elf: &elf::ElfFacts, findings: &mut Findings) {
+fn too_new_versions(place: PackagePath<'_>, elf: &rocwheel_elf::ElfFacts, findings: &mut Findings) {
     let host = SystemLibraries::builtin();
     // `GLIBC_2.28` is the number 2.28 of the kind `GLIBC`. The map keeps the last number of a kind, which
     // is the newest because the numbers are sorted.
@@ -188,7 +190,7 @@ fn libraries(tree: &InstalledTree<'_>, findings: &mut Findings) {
             Some((library, file, file.elf()?))
         })
         .collect();
-    let first_names: BTreeSet<(*const elf::ElfFacts, &str)> = missing_in
+    let first_names: BTreeSet<(*const rocwheel_elf::ElfFacts, &str)> = missing_in
         .iter()
         .filter(|(_, file, _)| !file.is_second_name)
         .map(|(library, _, elf)| (std::ptr::from_ref(*elf), &*library.name))

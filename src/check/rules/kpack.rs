@@ -7,21 +7,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use itertools::Itertools as _;
 
 use super::Observed;
-use crate::{
-    check::{
-        coverage,
-        facts::{DeviceArchive, DeviceCodeFacts, SetFacts, WheelFile},
-        path_facts::has_extension,
-        rule::{self, Findings, PackagePath, some},
-        sparse::SparseFile,
-    },
-    kpack::{
-        CodeTarget, PLACEHOLDER,
-        host::WrapperReference,
-        loader::{self, ArchivesByPath, CodePlace, Generation, HRX, candidates, wanted},
-    },
-    relpath::RelPath,
-    target::Target,
+use crate::check::{
+    coverage,
+    facts::{DeviceArchive, DeviceCodeFacts, SetFacts, WheelFile},
+    path_facts::has_extension,
+    rule::{self, Findings, PackagePath, some},
+    sparse::SparseFile,
+};
+use rocwheel_base::{relpath::RelPath, target::Target};
+use rocwheel_kpack::{
+    CodeTarget, PLACEHOLDER,
+    host::WrapperReference,
+    loader::{self, ArchivesByPath, CodePlace, Generation, HRX, candidates, wanted},
 };
 
 /// The number of keys named in a finding.

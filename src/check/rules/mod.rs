@@ -21,7 +21,6 @@ mod variants;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    archive::TarKind,
     check::{
         AcceptList, Report, RuleSelection,
         accept::AcceptOutcome,
@@ -31,10 +30,11 @@ use crate::{
         rule::{Finding, FindingOrder, Findings, Rule},
     },
     index::identity,
-    loader::{FileContents, InstalledTree},
     policy::{DistributionMode, catalog::CATALOG},
-    target::Target,
 };
+use rocwheel_base::target::Target;
+use rocwheel_elf::loader::{FileContents, InstalledTree};
+use rocwheel_wheel::tar::TarKind;
 
 pub use self::destination::Destination;
 

@@ -17,11 +17,11 @@ use crate::{
     },
     index::is_directory_of_ours,
     policy::catalog::CATALOG,
-    version::Version,
-    wheel::{
-        DistName, InstalledPlace, Metadata, PackageFilename, Requirement, Tag,
-        dist_info::WheelFacts, installed_place,
-    },
+};
+use rocwheel_base::version::Version;
+use rocwheel_wheel::{
+    DistName, InstalledPlace, Metadata, PackageFilename, Requirement, Tag, dist_info::WheelFacts,
+    installed_place,
 };
 
 /// A `.pth` file that is known to come with a project of another name: setuptools has had it for years.

@@ -9,11 +9,10 @@ use crate::{
         facts::{CheckedPackage, SetFacts},
         rule::{self, Findings, some},
     },
-    digest::Sha256,
     index::{identity, is_of_others},
     place::{Listing, ListingPlace, PageClaim, PublishedFacts},
-    quantity::many,
 };
+use rocwheel_base::{digest::Sha256, quantity::many};
 
 pub(super) fn find(set: &SetFacts, published: &PublishedFacts, findings: &mut Findings) {
     for (page, why) in &published.bad_pages {

@@ -9,7 +9,6 @@ use serde::Deserialize;
 
 use super::Observed;
 use crate::{
-    archive::TarKind,
     check::{
         facts::{ContentFacts, MemberFacts, MemberKind, SdistFile, WheelFile},
         observe,
@@ -17,15 +16,15 @@ use crate::{
         python::{PythonModules, unresolved},
         rule::{self, Findings, PackagePath},
     },
-    elf::ElfKind,
     policy::{
         catalog::{CATALOG, PackageKind},
         dist_info::{self, Tables, assigned_version},
         required_file::{RequiredFile, RequiredFileKind},
     },
     run::Platform,
-    wheel::Metadata,
 };
+use rocwheel_elf::ElfKind;
+use rocwheel_wheel::{Metadata, tar::TarKind};
 
 /// The prefixes of the top-level directories of our packages.
 const OURS: [&str; 2] = ["rocm", "_rocm"];

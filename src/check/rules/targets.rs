@@ -6,16 +6,14 @@ use itertools::Itertools as _;
 use serde::Deserialize;
 
 use super::{Observed, complete::advertised};
-use crate::{
-    check::{
-        coverage::{self, Coverage, CoverageGap, FatLibrary, is_device_file},
-        facts::{MemberFacts, SetFacts, WheelFile},
-        path_facts,
-        rule::{self, Findings, PackagePath},
-    },
-    kpack::CodeTarget,
-    target::{Target, TargetTable},
+use crate::check::{
+    coverage::{self, Coverage, CoverageGap, FatLibrary, is_device_file},
+    facts::{MemberFacts, SetFacts, WheelFile},
+    path_facts,
+    rule::{self, Findings, PackagePath},
 };
+use rocwheel_base::target::{Target, TargetTable};
+use rocwheel_kpack::CodeTarget;
 
 /// A file for a variant counts as empty if it is this many times smaller than the plain file: empty files
 /// had 171 KB, beside plain files of 43 MB.

@@ -16,8 +16,10 @@ use crate::{
         rule::{self, Findings, PackagePath, Rule},
     },
     policy::catalog::CATALOG,
-    relpath::RelPath,
-    wheel::{Headers, Metadata, PackageFilename, Record, RecordRow, Tag, dist_info::WheelFacts},
+};
+use rocwheel_base::relpath::RelPath;
+use rocwheel_wheel::{
+    Headers, Metadata, PackageFilename, Record, RecordRow, Tag, dist_info::WheelFacts,
 };
 
 /// The minor versions of Python 3 that are tried against `Requires-Python`.

@@ -9,16 +9,14 @@ use crate::{
         facts::{CheckedPackage, SetFacts, WheelFile},
         rule::{self, Findings},
     },
-    digest::Sha256,
     index::{identity, is_ours},
     place::{Listing, ListingPlace, PageClaim, PublishedFacts},
     policy::DistNames,
-    target::Target,
-    version::Version,
-    wheel::{
-        DistName, Metadata, PackageFilename, Requirement, VARIANT_JSON, VARIANT_LIMIT,
-        VariantDocument, VariantLabel,
-    },
+};
+use rocwheel_base::{digest::Sha256, target::Target, version::Version};
+use rocwheel_wheel::{
+    DistName, Metadata, PackageFilename, Requirement, VARIANT_JSON, VARIANT_LIMIT, VariantDocument,
+    VariantLabel,
 };
 
 /// The namespace of AMD's GPUs.

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 
 use serde_json::{Map, Value};
 
-use crate::error::{Context as _, Hint as _, Result, ensure};
+use rocwheel_base::error::{Context as _, Hint as _, Result, ensure};
 
 /// The environment variable with the inputs, as a JSON object.
 pub(super) const VARIABLE: &str = "ROCWHEEL_INPUTS";
@@ -64,7 +64,7 @@ pub(in crate::commands) fn line(json: &str) -> Result<Vec<OsString>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::render;
+    use rocwheel_base::error::render;
 
     fn told(json: &str) -> String {
         match line(json) {

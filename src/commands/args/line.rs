@@ -8,7 +8,8 @@ use clap::{
 };
 
 use super::{Variables, empty::without_empty, inputs};
-use crate::{console::Options, error::Result};
+use crate::console::Options;
+use rocwheel_base::error::Result;
 
 /// The command line of this process, without arguments that are empty. `rocwheel action` is replaced
 /// with the command line that the inputs of the step stand for.

@@ -1,9 +1,9 @@
 //! The GPUs of this machine, or those that are taken instead.
 
 use super::{Variables, seams};
-use crate::{
+use crate::gpu::{self, Gpu};
+use rocwheel_base::{
     error::Result,
-    gpu::{self, Gpu},
     target::{Target, TargetPattern, TargetTable},
 };
 

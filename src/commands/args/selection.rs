@@ -9,10 +9,10 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
-use crate::{
+use crate::run::ArtifactGroup;
+use rocwheel_base::{
     error::{Context as _, Result},
     quantity::shell_word,
-    run::ArtifactGroup,
     target::{Target, TargetPattern, split_list},
 };
 

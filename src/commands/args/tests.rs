@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::Parser as _;
 
 use super::*;
-use crate::error::render;
+use rocwheel_base::error::render;
 
 #[derive(Debug, clap::Parser)]
 struct Probe {

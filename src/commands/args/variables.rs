@@ -19,11 +19,8 @@ use clap::{Arg, ValueEnum};
 use http::Uri;
 use itertools::Itertools as _;
 
-use crate::{
-    console::Options,
-    error::{Context as _, Error, Hint as _, Invalid, Result, ensure},
-    install::RuntimeVariables,
-};
+use crate::{console::Options, install::RuntimeVariables};
+use rocwheel_base::error::{Context as _, Error, Hint as _, Invalid, Result, ensure};
 
 /// The variables of this process or of a test. A variable that is set but empty counts as not set: workflows
 /// pass an empty one for a value that is not given.
@@ -206,7 +203,7 @@ fn is_conda_base(prefix: &Path, root: Option<&Path>, name: Option<&Path>) -> boo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::render;
+    use rocwheel_base::error::render;
 
     #[test]
     fn a_proxy_that_is_none_is_refused_and_its_password_is_not_shown() {

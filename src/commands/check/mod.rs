@@ -15,7 +15,6 @@ use time::{Duration, OffsetDateTime};
 use self::with::WithArgs;
 use super::World;
 use crate::{
-    atomic,
     check::{
         self, AcceptList, CheckOptions, Destination, Finding, Judgement, RULES, Report,
         RulePattern, RuleSelection, SetFacts, Severity, VerdictMemory,
@@ -25,11 +24,14 @@ use crate::{
         summary,
     },
     console::OutputFormat,
+    place::{KnownPackages, LocalSet, PackageDirectories, PlaceArg, PlaceDepth, SetPlace},
+    report::check_page,
+};
+use rocwheel_base::{
+    atomic,
     error::{Context as _, Hint as _, No, Result, anyhow, ensure, one_line},
     io::read_text,
-    place::{KnownPackages, LocalSet, PackageDirectories, PlaceArg, PlaceDepth, SetPlace},
     quantity::many,
-    report::check_page,
     target::{TargetPattern, TargetTable},
 };
 

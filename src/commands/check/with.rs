@@ -6,13 +6,12 @@ use super::CheckArgs;
 use crate::{
     check::{Finding, SetFacts},
     console::World,
-    error::Result,
     framework::{FrameworkCheck, FrameworkWheel, Frameworks, Providers, RocmLibraries},
     index,
     place::{self, PlaceDepth, SetPlace},
-    version::Version,
-    wheel::DistName,
 };
+use rocwheel_base::{error::Result, version::Version};
+use rocwheel_wheel::DistName;
 
 /// Wheels of frameworks that are installed with the set.
 #[derive(Debug, clap::Args)]

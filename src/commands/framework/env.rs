@@ -8,17 +8,19 @@ use serde_json::json;
 
 use super::World;
 use crate::{
-    error::{Context as _, Hint as _, Result, anyhow},
     framework::{
         env::{BuiltFramework, InstalledRocm, variables},
         version::suffix,
     },
     policy::DistNames,
     run::Platform,
+};
+use rocwheel_base::{
+    error::{Context as _, Hint as _, Result, anyhow},
     target::{Target, TargetPattern, TargetTable},
     version::Version,
-    wheel::DistName,
 };
+use rocwheel_wheel::DistName;
 
 /// Print the variables that the build of a framework needs, for a shell
 ///

@@ -19,16 +19,18 @@ use super::{
     args::{AccessArgs, Jobs, Variables},
 };
 use crate::{
-    atomic::StagedDir,
     check::{self, SetFacts},
-    error::{Context as _, Result, ensure},
     framework::{
         FrameworkFacts, FrameworkWheel, Frameworks, Providers, RocmLibraries, tie::VersionSuffix,
     },
-    io::read_text,
     place::{PlaceArg, PlaceDepth, SetPlace},
-    wheel::{ChangedFile, PackSettings, WheelCompression},
 };
+use rocwheel_base::{
+    atomic::StagedDir,
+    error::{Context as _, Result, ensure},
+    io::read_text,
+};
+use rocwheel_wheel::{ChangedFile, PackSettings, WheelCompression};
 
 /// Tie wheels of PyTorch, JAX and others to ROCm packages
 ///

@@ -7,15 +7,14 @@ use fs_err as fs;
 use super::{PlansAnswer, World, WritingArgs};
 use crate::{
     commands::args::Variables,
-    error::Result,
     framework::{
         RocmLibraries,
         split::{self, SplitWheelPlan, SplitWheels, SplitWriter, ToSplit, WheelSplitOptions},
     },
     place::PlaceArg,
-    quantity::many,
-    wheel::ChangedFile,
 };
+use rocwheel_base::{error::Result, quantity::many};
+use rocwheel_wheel::ChangedFile;
 
 /// Take the device code out of wheels, so that users install only the code for their GPU
 ///

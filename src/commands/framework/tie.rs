@@ -5,15 +5,13 @@ use std::{collections::BTreeMap, path::PathBuf};
 use super::{PlansAnswer, World, WritingArgs};
 use crate::{
     commands::args::Variables,
-    error::Result,
     framework::{
         FrameworkWheel, ShownFile,
         tie::{self, BundleRequest, RocmBundle, TieOptions},
     },
     place::PlaceArg,
-    quantity::many,
-    target::TargetPattern,
 };
+use rocwheel_base::{error::Result, quantity::many, target::TargetPattern};
 
 /// Tie wheels to one set of ROCm packages
 ///

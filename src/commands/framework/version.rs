@@ -12,7 +12,6 @@ use serde_json::json;
 use super::World;
 use crate::{
     commands::args::{AccessArgs, JobEnvironment, StepOutputs, Variables},
-    error::{Context as _, Hint as _, Result, anyhow, ensure},
     framework::{
         Frameworks,
         env::BuiltFramework,
@@ -21,9 +20,12 @@ use crate::{
     index,
     place::{self, PlaceArg, PlaceDepth},
     policy::DistNames,
-    version::{GitSha, Version},
-    wheel::PackageFilename,
 };
+use rocwheel_base::{
+    error::{Context as _, Hint as _, Result, anyhow, ensure},
+    version::{GitSha, Version},
+};
+use rocwheel_wheel::PackageFilename;
 
 /// Compute the version of a framework wheel, or read the versions of wheels
 ///

@@ -8,17 +8,19 @@ use std::{
 use super::InstallArgs;
 use crate::{
     commands::{World, args::SelectionArgs},
-    error::{Context as _, Hint as _, No, Result, anyhow, ensure, one_line},
     index::Urls,
     install::{self, InstallOrigin},
-    parallel,
     place::{self, OfferedSet, PlaceDepth, SetPlace},
     policy::DistNames,
-    quantity::took,
     run::Run,
-    version::{ReleaseStream, Version},
-    wheel::{DistName, Metadata},
 };
+use rocwheel_base::{
+    error::{Context as _, Hint as _, No, Result, anyhow, ensure, one_line},
+    parallel,
+    quantity::took,
+    version::{ReleaseStream, Version},
+};
+use rocwheel_wheel::{DistName, Metadata};
 
 /// The shortest and the longest pause between two looks at a set that is not whole yet.
 const OFTEN: Duration = Duration::from_secs(1);

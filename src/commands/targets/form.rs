@@ -3,8 +3,8 @@
 use itertools::Itertools as _;
 
 use super::TargetsAnswer;
-use crate::{
-    commands::args::Variables,
+use crate::commands::args::Variables;
+use rocwheel_base::{
     error::Result,
     quantity::aligned,
     target::{Target, TargetTable},

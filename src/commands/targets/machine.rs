@@ -8,8 +8,10 @@ use serde::Serialize;
 use super::World;
 use crate::{
     commands::args::{MachineArgs, seams},
-    error::{Error, Hint as _, No, Result, hinted},
     gpu::{self, Gpu},
+};
+use rocwheel_base::{
+    error::{Error, Hint as _, No, Result, hinted},
     quantity::many,
     target::{Target, TargetTable},
 };

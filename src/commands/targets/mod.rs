@@ -15,8 +15,8 @@ use super::{
     World,
     args::{MachineArgs, StepOutputs, Variables},
 };
-use crate::{
-    console::OutputFormat,
+use crate::console::OutputFormat;
+use rocwheel_base::{
     digest::Sha256,
     error::{Hint as _, Result, anyhow},
     target::{Target, TargetPattern, TargetTable},

@@ -11,8 +11,6 @@ use zip::ZipArchive;
 use super::sets::{make, options, sample, sets, world};
 use crate::{
     artifact::ArtifactTree,
-    digest::Sha256,
-    elf::ReadAt,
     package::{
         SdkTreePacking,
         assemble::{BuiltMember, MadePackage, MadeSet, Reuse},
@@ -20,8 +18,10 @@ use crate::{
     },
     place::{KnownPackage, KnownPackages, LocalSet},
     run::Provenance,
-    wheel::{Source, WheelCompression},
 };
+use rocwheel_base::digest::Sha256;
+use rocwheel_elf::ReadAt;
+use rocwheel_wheel::{Source, WheelCompression};
 
 fn whole(source: &dyn ReadAt) -> Vec<u8> {
     let len = usize::try_from(source.len()).unwrap();

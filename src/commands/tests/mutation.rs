@@ -17,9 +17,9 @@ use crate::{
         self, CheckOptions, SetFacts,
         observe::{Outline, PackageReader, ReadWatch, read_sdist},
     },
-    error::Stop,
     package::assemble::Reuse,
 };
+use rocwheel_base::error::Stop;
 
 /// In short and in long.
 const DAMAGES: [usize; 2] = [40, 200];

@@ -4,11 +4,11 @@ use std::{num::NonZeroUsize, path::Path, sync::Arc};
 
 use crate::{
     check::{self, SetFacts},
-    error::Stop,
     package::{SdkTreePacking, assemble::Reuse},
     place::{PackageDirectories, PlaceDepth, SetPlace},
-    wheel::WheelCompression,
 };
+use rocwheel_base::error::Stop;
+use rocwheel_wheel::WheelCompression;
 
 use super::sets::{make, options, sets, world};
 

@@ -11,7 +11,6 @@ use crate::{
     artifact::{ArtifactTree, input},
     commands::split::{self, SplitArgs},
     console::{Console, Options, World},
-    error::Stop,
     package::{
         BuildOptions,
         assemble::{MadeSet, Reuse},
@@ -19,6 +18,7 @@ use crate::{
     },
     run::Platform,
 };
+use rocwheel_base::error::Stop;
 
 pub(super) fn world() -> World {
     let options = Options { quiet: 2, ..Options::default() };

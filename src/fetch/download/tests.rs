@@ -13,11 +13,10 @@ use md5::Digest as _;
 use super::*;
 use crate::{
     artifact::sample,
-    digest::Checksum,
-    error::render,
     fetch::source::{Digests, Inventory, StoreSource, list_parcels},
-    store::{Condition, PutOptions, Store as _, local::LocalStore},
 };
+use rocwheel_base::{digest::Checksum, error::render};
+use rocwheel_store::{Condition, PutOptions, Store as _, local::LocalStore};
 
 const NAME: &str = "blas_lib_gfx942.tar.zst";
 
@@ -234,7 +233,7 @@ fn a_stop_leaves_nothing() {
     let stop = Stop::default();
     stop.flag().store(true, std::sync::atomic::Ordering::Relaxed);
     let (result, names) = stage.fetch_until(OutputForm::Unpacked, |bytes| bytes, &stop);
-    assert!(result.unwrap_err().is::<crate::error::Interrupted>());
+    assert!(result.unwrap_err().is::<rocwheel_base::error::Interrupted>());
     assert_eq!(names, "");
 }
 

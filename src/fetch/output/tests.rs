@@ -1,7 +1,7 @@
 //! Tests of the state file.
 
 use super::*;
-use crate::error::render;
+use rocwheel_base::error::render;
 
 fn names(names: &str) -> BTreeSet<String> {
     names.split_whitespace().map(str::to_owned).collect()

@@ -8,7 +8,8 @@ use std::io::{Cursor, Write as _};
 use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
 
 use super::*;
-use crate::{error::render, store::Ranged};
+use rocwheel_base::error::render;
+use rocwheel_store::Ranged;
 
 const NAME: &str = "blas_lib_gfx942.tar.zst";
 

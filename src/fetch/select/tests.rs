@@ -1,7 +1,8 @@
 //! Selections as a table: what was asked for, and the archives that it comes to.
 
 use super::*;
-use crate::{error::render, fetch::source::tests::inventory};
+use crate::fetch::source::tests::inventory;
+use rocwheel_base::error::render;
 
 /// A run with device code of its own, and variants.
 const SPLIT: &str = "base_lib_generic.tar.zst base_dev_generic.tar.zst blas_lib_generic.tar.zst \

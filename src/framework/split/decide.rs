@@ -10,7 +10,6 @@ use super::{
     plan::{DeviceWheelPlan, LightenedBinary, SplitWheelPlan},
 };
 use crate::{
-    error::{Context as _, Result},
     framework::{
         device_selector::SelectorPlan,
         metadata::MetadataEdit,
@@ -20,13 +19,16 @@ use crate::{
         rocm::RocmLibraries,
         tie::{self, TieRecord},
     },
-    kpack::databases,
     policy::{DistNames, selector::DeviceSelector},
+};
+use rocwheel_base::{
+    error::{Context as _, Result},
     relpath::RelPath,
     target::{Scope, Target, TargetTable},
     version::Version,
-    wheel::{DistName, Headers, PackageFilename, Requirement},
 };
+use rocwheel_kpack::databases;
+use rocwheel_wheel::{DistName, Headers, PackageFilename, Requirement};
 
 /// Makes a plan for each wheel, or refuses and lists every reason.
 pub fn decide(

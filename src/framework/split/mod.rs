@@ -8,7 +8,7 @@
 //!
 //! The archives are in `.kpack` below the import package of their binaries, because several wheels
 //! install into one `site-packages`: each device wheel adds files to a directory that the host wheel
-//! has. Names and markers follow the rules of [`kpack::split`](crate::kpack::split).
+//! has. Names and markers follow the rules of [`kpack::split`](rocwheel_kpack::split).
 
 mod decide;
 mod observe;
@@ -18,7 +18,8 @@ mod same;
 mod write;
 
 use super::tie::VersionSuffix;
-use crate::{target::TargetPattern, wheel::DistName};
+use rocwheel_base::target::TargetPattern;
+use rocwheel_wheel::DistName;
 
 pub use self::{
     decide::decide,

@@ -8,19 +8,19 @@ use super::{
     placement::{self, PlacedBinary},
     plan::KeptCode,
 };
-use crate::{
+use crate::framework::{
+    facts,
+    read::{Binary, FrameworkWheel},
+};
+use rocwheel_base::{
     error::{Context as _, Result, Stop},
-    framework::{
-        facts,
-        read::{Binary, FrameworkWheel},
-    },
-    kpack::{
-        CodeTarget, SplittableBinary,
-        split::{DeviceCode, device_code},
-    },
     parallel,
     relpath::RelPath,
     spool::Spool,
+};
+use rocwheel_kpack::{
+    CodeTarget, SplittableBinary,
+    split::{DeviceCode, device_code},
 };
 
 /// A wheel, and the device code of its binaries.

@@ -5,17 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use itertools::Itertools as _;
 
 use super::observe::FatMember;
-use crate::{
+use crate::framework::facts;
+use rocwheel_base::{
     error::{Context as _, Result},
-    framework::facts,
-    kpack::{
-        CodeTarget, Marker,
-        split::{ArchiveNames, FatBinary, archive_path, home},
-    },
     relpath::RelPath,
     target::Scope,
-    wheel::DistName,
 };
+use rocwheel_kpack::{
+    CodeTarget, Marker,
+    split::{ArchiveNames, FatBinary, archive_path, home},
+};
+use rocwheel_wheel::DistName;
 
 /// A binary that loses its device code.
 #[derive(Debug)]
@@ -115,7 +115,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{kpack::SplittableBinary, spool::Spool};
+    use rocwheel_base::spool::Spool;
+    use rocwheel_kpack::SplittableBinary;
 
     fn shown(packages: &[&str], binaries: &[(&str, &[&[&str]])]) -> String {
         let code = binaries.iter().map(|(path, bundles)| {

@@ -9,13 +9,13 @@ use itertools::Itertools as _;
 use serde::Serialize;
 
 use super::placement::PlacedArchive;
-use crate::{
-    framework::{device_selector::SelectorPlan, read::FrameworkWheel},
+use crate::framework::{device_selector::SelectorPlan, read::FrameworkWheel};
+use rocwheel_base::{
     quantity::many,
     relpath::RelPath,
     target::{Scope, Target},
-    wheel::PackageFilename,
 };
+use rocwheel_wheel::PackageFilename;
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]

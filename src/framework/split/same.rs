@@ -3,18 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{ToSplit, placement::PlacedBinary, plan::SplitWheelPlan};
-use crate::{
-    elf::{Patch, PatchedReader},
+use rocwheel_base::{
     error::{Context as _, Result, bail, ensure},
     io::FileAt,
-    kpack::{
-        CodeTarget,
-        archive::KpackArchive,
-        host::{self, WrapperReference},
-        loader::{ArchivesByPath, CodePlace, Generation, find, wanted},
-    },
     relpath::RelPath,
     target::{Target, TargetTable, generic},
+};
+use rocwheel_elf::{Patch, PatchedReader};
+use rocwheel_kpack::{
+    CodeTarget,
+    archive::KpackArchive,
+    host::{self, WrapperReference},
+    loader::{ArchivesByPath, CodePlace, Generation, find, wanted},
 };
 
 /// Fails if a device would get other code than before, or none. A target without an archive in the plan is left

@@ -19,21 +19,23 @@ use super::{
 };
 use crate::{
     console::World,
-    digest::Sha256,
-    elf::Patch,
-    error::{Context as _, Result},
     framework::{ShownFile, read::FrameworkWheel, tie},
+};
+use rocwheel_base::{
+    digest::Sha256,
+    error::{Context as _, Result},
     io::FileAt,
-    kpack::{
-        CodeTarget,
-        archive::{self, ArchiveWriter, CodeSource, KpackArchive},
-        host,
-    },
     parallel,
     quantity::size,
     relpath::RelPath,
-    wheel::{ChangedFile, PackSettings, Source, WheelEdit},
 };
+use rocwheel_elf::Patch;
+use rocwheel_kpack::{
+    CodeTarget,
+    archive::{self, ArchiveWriter, CodeSource, KpackArchive},
+    host,
+};
+use rocwheel_wheel::{ChangedFile, PackSettings, Source, WheelEdit};
 
 /// A wheel stays whole if a split would save a user of one target less than this, in percent: a
 /// package for each target costs more than such a download.

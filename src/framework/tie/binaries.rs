@@ -8,20 +8,16 @@ use std::{
 use itertools::Itertools as _;
 
 use super::{Tie, plan::RunPathChange};
-use crate::{
-    error::Result,
-    framework::{
-        facts,
-        policy::RocmDirectoryKey,
-        providers::LibraryProvider,
-        read::ElfMember,
-        refusal::{RefusalKind, WheelRefusal},
-        run_path,
-    },
-    quantity::many,
-    relpath,
-    wheel::DistName,
+use crate::framework::{
+    facts,
+    policy::RocmDirectoryKey,
+    providers::LibraryProvider,
+    read::ElfMember,
+    refusal::{RefusalKind, WheelRefusal},
+    run_path,
 };
+use rocwheel_base::{error::Result, quantity::many, relpath};
+use rocwheel_wheel::DistName;
 
 /// The libraries that a binary needs, by who provides them.
 #[derive(Default)]

@@ -19,9 +19,6 @@ use crate::{
         rule,
     },
     console::World,
-    digest::Sha256,
-    elf::ElfKind,
-    error::{Context as _, Error, Hint as _, No, Result, anyhow, bail, ensure, hinted},
     framework::{
         facts::JoiningFiles,
         read::{ElfMember, FrameworkWheel, host_files, installed_members},
@@ -30,12 +27,17 @@ use crate::{
     index::{self, BundledRocm},
     place::{OfferedFile, ServedDigests, SetPlace},
     policy::catalog::{CATALOG, PackageKind},
+    run::Platform,
+};
+use rocwheel_base::{
+    digest::Sha256,
+    error::{Context as _, Error, Hint as _, No, Result, anyhow, bail, ensure, hinted},
     quantity::{many, size},
     relpath::{self, RelPath},
-    run::Platform,
     target::{Target, TargetPattern, TargetTable},
-    wheel::{Archive, DistName, Headers, Metadata, Requirement, Source, WheelEdit},
 };
+use rocwheel_elf::ElfKind;
+use rocwheel_wheel::{Archive, DistName, Headers, Metadata, Requirement, Source, WheelEdit};
 
 /// The largest file that PyPI takes, unless a project is granted more.
 const PYPI_LIMIT: u64 = 100 << 20;

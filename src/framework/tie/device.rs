@@ -2,15 +2,13 @@
 //! and require it, and the device code of the set, in the new versions.
 
 use super::{Group, plan::TiePlan};
-use crate::{
-    error::Result,
-    framework::{
-        facts,
-        read::FrameworkWheel,
-        refusal::{RefusalKind, WheelRefusal},
-    },
-    wheel::PackageFilename,
+use crate::framework::{
+    facts,
+    read::FrameworkWheel,
+    refusal::{RefusalKind, WheelRefusal},
 };
+use rocwheel_base::error::Result;
+use rocwheel_wheel::PackageFilename;
 
 impl Group<'_> {
     /// The index of the host wheel of a device wheel, if it is in the group.

@@ -30,12 +30,12 @@ use super::{
     refusal::{RefusalKind, WheelRefusal},
     rocm::RocmLibraries,
 };
-use crate::{
+use rocwheel_base::{
     error::{Context as _, Error, Result},
     quantity::many,
     version::Version,
-    wheel::DistName,
 };
+use rocwheel_wheel::DistName;
 
 use self::binaries::UnmetNeeds;
 pub use self::{

@@ -3,14 +3,12 @@
 use itertools::Itertools as _;
 
 use super::{InitMode, Tie, VersionPin, plan::PlannedInit};
-use crate::{
-    error::Result,
-    framework::{
-        facts,
-        init_module::{self, InitCall, InitModule},
-        refusal::RefusalKind,
-    },
+use crate::framework::{
+    facts,
+    init_module::{self, InitCall, InitModule},
+    refusal::RefusalKind,
 };
+use rocwheel_base::error::Result;
 
 impl Tie<'_> {
     pub(super) fn plan_init_module(&mut self) -> Result<()> {

@@ -11,9 +11,6 @@ use serde::{Deserialize, Serialize};
 
 use super::RocmBundle;
 use crate::{
-    digest::Sha256,
-    elf::Rpath,
-    error::{Context as _, Result, ensure},
     framework::{
         device_selector::SelectorPlan,
         metadata::{self, MetadataEdit},
@@ -21,10 +18,15 @@ use crate::{
         rocm::RocmLibraries,
     },
     index::{TIE_RECORD, TIE_SCHEMA},
+};
+use rocwheel_base::{
+    digest::Sha256,
+    error::{Context as _, Result, ensure},
     quantity::many,
     version::Version,
-    wheel::{PackageFilename, Tag},
 };
+use rocwheel_elf::Rpath;
+use rocwheel_wheel::{PackageFilename, Tag};
 
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]

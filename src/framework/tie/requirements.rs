@@ -6,18 +6,15 @@ use itertools::Itertools as _;
 
 use super::{RocmBundle, Tie, VersionPin};
 use crate::{
-    error::Result,
     framework::{
         device_selector::SelectorPlan, policy::RocmDirectoryKey, read::FrameworkWheel,
         refusal::RefusalKind, version,
     },
     index,
     policy::selector::DeviceSelector,
-    quantity::many,
-    target::Target,
-    version::Version,
-    wheel::{DistName, Requirement},
 };
+use rocwheel_base::{error::Result, quantity::many, target::Target, version::Version};
+use rocwheel_wheel::{DistName, Requirement};
 
 impl VersionPin {
     /// What follows the name in a requirement. `None` if nothing is required.

@@ -3,19 +3,19 @@
 use itertools::Itertools as _;
 
 use super::{Tie, VersionSuffix, plan::PlannedTag};
-use crate::{
-    error::{Context as _, Hint as _, Result},
-    framework::{
-        facts,
-        policy::FrameworkSpec,
-        read::FrameworkWheel,
-        refusal::{RefusalKind, WheelRefusal},
-        tags::Manylinux,
-        version,
-    },
-    version::Version,
-    wheel::{PackageFilename, Tag},
+use crate::framework::{
+    facts,
+    policy::FrameworkSpec,
+    read::FrameworkWheel,
+    refusal::{RefusalKind, WheelRefusal},
+    tags::Manylinux,
+    version,
 };
+use rocwheel_base::{
+    error::{Context as _, Hint as _, Result},
+    version::Version,
+};
+use rocwheel_wheel::{PackageFilename, Tag};
 
 /// The version of a tied wheel, and the part of it that names ROCm.
 pub(in crate::framework) fn version_of(

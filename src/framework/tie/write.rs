@@ -12,15 +12,19 @@ use super::{
 };
 use crate::{
     console::World,
-    elf::{self, Patch, PatchedReader},
-    error::{Context as _, Result, bail, ensure},
     framework::{
         facts, policy::Frameworks, providers::Providers, read::FrameworkWheel, rocm::RocmLibraries,
     },
-    loader::{FileContents, InstalledTree, MissingLibrary, missing_libraries},
-    relpath,
-    wheel::{ChangedFile, PackSettings, Source, WheelEdit, installed_path},
 };
+use rocwheel_base::{
+    error::{Context as _, Result, bail, ensure},
+    relpath,
+};
+use rocwheel_elf::{
+    self, Patch, PatchedReader,
+    loader::{FileContents, InstalledTree, MissingLibrary, missing_libraries},
+};
+use rocwheel_wheel::{ChangedFile, PackSettings, Source, WheelEdit, installed_path};
 
 /// Writes the wheel of a plan into a directory, without the record of an earlier tie. `packages` are the paths of the
 /// packages whose files join it, by file name.
@@ -69,8 +73,8 @@ pub(in crate::framework) fn change_binary(
 /// Plans the change of one binary, and checks that the loader will read the wanted run path.
 fn plan_patch(wheel: &FrameworkWheel, change: &RunPathChange) -> Result<Patch> {
     let bytes = wheel.binary(&change.path)?;
-    let patch: Patch = elf::plan_rpath(bytes, &change.to)?.into();
-    let facts = elf::read(&PatchedReader::new(bytes, patch.clone()))?.unwrap_or_default();
+    let patch: Patch = rocwheel_elf::plan_rpath(bytes, &change.to)?.into();
+    let facts = rocwheel_elf::read(&PatchedReader::new(bytes, patch.clone()))?.unwrap_or_default();
     ensure!(
         facts.has_rpath(&change.to) || patch.is_nothing(),
         "its run path would be {:?}, not `{}`",

@@ -3,7 +3,7 @@
 use http::HeaderName;
 
 use super::*;
-use crate::error::render;
+use rocwheel_base::error::render;
 
 /// The headers of an answer: `retry-after`, and how many requests remain until which time.
 fn headers([retry_after, remaining, reset]: [Option<u64>; 3]) -> HeaderMap {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::error::render;
+use rocwheel_base::error::render;
 
 fn read(value: &Value) -> WorkflowRun {
     WorkflowRun::deserialize(value).unwrap()

@@ -18,16 +18,18 @@ use itertools::Itertools as _;
 
 use super::{REPOSITORY_VERSION, link};
 use crate::{
-    index::install::{requirements, targets},
     index::{
+        install::{requirements, targets},
         package_file::PackageFile,
         projects::{about, grouped},
         set_json::{IndexView, SetJson},
         urls::Urls,
         variants::VariantIndex,
     },
-    quantity::{many, size},
     run::{ArtifactGroup, Platform},
+};
+use rocwheel_base::{
+    quantity::{many, size},
     target::{Target, TargetTable},
 };
 

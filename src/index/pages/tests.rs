@@ -257,5 +257,5 @@ fn variant_wheels_that_disagree_are_no_set() {
         |other| SetJson::new(Identity::default(), vec![variant("", "gfx942", "gfx942"), other]);
     set(of("gfx942")).unwrap();
     let refused = set(of("gfx90a")).unwrap_err();
-    insta::assert_snapshot!(crate::error::one_line(&refused), @"variant wheels of one version do not agree: `rocm-7.13.0.dev0+ab-py3-none-any-gfx942.whl` and `rocm-7.13.0.dev0+ab-py3-none-linux_x86_64-gfx942.whl`: two wheels have different properties for `gfx942`");
+    insta::assert_snapshot!(rocwheel_base::error::one_line(&refused), @"variant wheels of one version do not agree: `rocm-7.13.0.dev0+ab-py3-none-any-gfx942.whl` and `rocm-7.13.0.dev0+ab-py3-none-linux_x86_64-gfx942.whl`: two wheels have different properties for `gfx942`");
 }

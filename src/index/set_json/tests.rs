@@ -1,11 +1,8 @@
 //! What `set.json` says, and which texts are not one.
 
 use super::*;
-use crate::{
-    digest::Sha256,
-    error::render,
-    index::{Remembered, SetStamp, tests as samples},
-};
+use crate::index::{Remembered, SetStamp, tests as samples};
+use rocwheel_base::{digest::Sha256, error::render};
 
 fn sample() -> SetJson {
     let identity = Identity {

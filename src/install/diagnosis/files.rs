@@ -19,10 +19,10 @@ use crate::{
     install::{
         installed_package::InstalledPackage, runtime::RuntimeFacts, site_packages::SitePackages,
     },
-    loader::missing_libraries,
     policy::DistNames,
-    quantity::{few, shell_word},
 };
+use rocwheel_base::quantity::{few, shell_word};
+use rocwheel_elf::loader::missing_libraries;
 
 /// The rules of `check` that make sense for installed packages: device code that is not found or cannot be used, and
 /// run paths that lead elsewhere.

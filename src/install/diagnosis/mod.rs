@@ -18,14 +18,13 @@ use super::{
     runtime::RuntimeFacts,
     site_packages::{DevelFiles, SitePackages},
 };
-use crate::{
+use crate::{index::is_ours, policy::DistNames};
+use rocwheel_base::{
     error::{Hint as _, No, Result, anyhow},
-    index::is_ours,
-    policy::DistNames,
     quantity::{few, shell_word},
     target::Target,
-    wheel::DistName,
 };
+use rocwheel_wheel::DistName;
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,10 +12,12 @@ use crate::{
         site_packages::{PLATFORM, SitePackages},
     },
     policy::DistNames,
+};
+use rocwheel_base::{
     quantity::few,
     target::{Target, TargetTable},
-    wheel::{DistName, Requirement},
 };
+use rocwheel_wheel::{DistName, Requirement};
 
 /// The beginning of an extra for the device code of a target: `device-gfx942`.
 const DEVICE_EXTRA: &str = "device-";

@@ -9,10 +9,9 @@ use crate::{
     index::is_ours,
     install::{installed_package::DEVICE, origin::InstallOrigin, site_packages::SitePackages},
     policy::DistNames,
-    target::Target,
-    version::Version,
-    wheel::{DistName, Requirement},
 };
+use rocwheel_base::{target::Target, version::Version};
+use rocwheel_wheel::{DistName, Requirement};
 
 /// Says how to repair an environment. If `install` filled the environment, the answer is a command, otherwise a
 /// sentence. A package of ROCm is never taken from PyPI, where strangers have uploaded packages with such names.

@@ -16,9 +16,8 @@ use crate::{
         runtime::{NamedRocm, RuntimeFacts},
         site_packages::SitePackages,
     },
-    quantity::many,
-    target::Target,
 };
+use rocwheel_base::{quantity::many, target::Target};
 
 /// The Python of the environment does not run: the Python that the environment was made with is gone, or stops at
 /// `pyvenv.cfg`.

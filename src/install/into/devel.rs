@@ -11,14 +11,13 @@ use itertools::Itertools as _;
 use serde::Deserialize;
 
 use super::unpack::{UnpackedTree, link_file, write_file};
-use crate::{
-    archive::{ArchiveFormat, Decompressor, TarKind, TarReader},
-    console::World,
+use crate::{console::World, policy::DistNames};
+use rocwheel_base::{
     error::{Context as _, Result, bail, ensure},
     io::Tap,
-    policy::DistNames,
     relpath::{RelPath, join},
 };
+use rocwheel_wheel::tar::{ArchiveFormat, Decompressor, TarKind, TarReader};
 
 /// The longest tar that is unpacked. Real ones have 4 GiB.
 const LIMIT: u64 = 256 << 30;
@@ -174,10 +173,8 @@ fn make_symlink(text: &str, path: &Path) -> Result<()> {
 #[cfg(unix)]
 mod tests {
     use super::*;
-    use crate::{
-        console::{Console, Options},
-        error::Stop,
-    };
+    use crate::console::{Console, Options};
+    use rocwheel_base::error::Stop;
     use rocwheel_test_files::tars::{Craft, compress};
 
     /// Expands archives of development files in a directory, beside which there is another one.

@@ -26,20 +26,22 @@ use super::{
     select::{self, RocmSelection, no},
 };
 use crate::{
+    console::World,
+    index::package_file::is_wheel,
+    place::{OfferedFile, OfferedSet, ServedDigests, SetPlace},
+};
+use rocwheel_base::{
     atomic::{
         StagedDir,
         lock::{Lock, LockPurpose},
     },
-    console::World,
     error::{Error, Hint as _, No, Result, anyhow, hinted},
-    index::package_file::is_wheel,
     io::resolved_path,
-    place::{OfferedFile, OfferedSet, ServedDigests, SetPlace},
     quantity::{few, many, size},
     target::Target,
     version::Version,
-    wheel::{Metadata, PackageFilename},
 };
+use rocwheel_wheel::{Metadata, PackageFilename};
 
 /// What will be unpacked, decided before anything is touched. It is what `--dry-run` prints.
 #[derive(Debug, Serialize)]

@@ -13,9 +13,9 @@ use super::{
     changed, not_ours,
     unpack::{UnpackedFile, UnpackedTree},
 };
-use crate::{
+use crate::console::World;
+use rocwheel_base::{
     atomic::lock::LockPurpose,
-    console::World,
     digest::Sha256,
     error::{Context as _, Hint as _, No, Result, anyhow, ensure},
     io::{FileIdentity, read_text},

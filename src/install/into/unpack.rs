@@ -8,17 +8,17 @@ use std::{
 
 use fs_err::{self as fs, File, OpenOptions};
 
-use crate::{
+use crate::console::World;
+use rocwheel_base::{
     atomic,
-    console::World,
     digest::{Hasher, Sha256},
     error::{Context as _, Hint as _, No, Result, anyhow, bail, ensure},
     io::Tap,
     parallel,
     quantity::{size, sum},
     relpath::RelPath,
-    wheel::{Archive, InstalledPlace, Record, RecordRow, StoredMember, installed_place},
 };
+use rocwheel_wheel::{Archive, InstalledPlace, Record, RecordRow, StoredMember, installed_place};
 
 /// The longest RECORD that is read.
 const RECORD_LIMIT: u64 = 256 << 20;

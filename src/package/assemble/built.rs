@@ -6,15 +6,14 @@ use std::{fmt, sync::Arc};
 use serde::{Serialize, Serializer, ser::SerializeStruct as _};
 
 use super::{content::SdkArchive, memory::WheelRecipe};
-use crate::{
+use crate::{index::PackageFile, package::split_tree::BuildArchives};
+use rocwheel_base::{
     digest::Sha256,
-    index::PackageFile,
     io::FileIdentity,
-    package::split_tree::BuildArchives,
     quantity::{count, many, size},
     relpath::RelPath,
-    wheel::Source,
 };
+use rocwheel_wheel::Source;
 
 /// The packages of a finished set. The sources of their members stay readable as long as it lives.
 #[derive(Debug)]

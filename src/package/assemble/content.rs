@@ -14,16 +14,20 @@ use xz2::{
 
 use super::memory::ContentKey;
 use crate::{
-    archive::{TarEntry, TarKind, TarPlan},
     artifact::TreeForm,
-    elf::{self, Patch, Rpath},
-    error::{Context as _, Result},
-    io::FileIdentity,
     package::plan::{BuildOrigin, MemberSource, SdkEntry, SdkTree, SdkTreePacking},
     policy::devel_manifest,
+};
+use rocwheel_base::{
+    error::{Context as _, Result},
+    io::FileIdentity,
     relpath::RelPath,
     version::Version,
-    wheel::{FileSource, MadeBytes, MemberReader, Source, SourceMember},
+};
+use rocwheel_elf::{Patch, Rpath};
+use rocwheel_wheel::{
+    FileSource, MadeBytes, MemberReader, Source, SourceMember,
+    tar::{TarEntry, TarKind, TarPlan},
 };
 
 /// A member of a wheel that is planned: its source, and what is known of it.
@@ -61,7 +65,7 @@ impl PlannedMember {
                 plain(Source::File(Arc::new(file)), key)
             }
             MemberSource::Launcher(target) => {
-                plain(Source::Bytes(elf::launcher(target.as_bytes())?.into()), None)
+                plain(Source::Bytes(rocwheel_elf::launcher(target.as_bytes())?.into()), None)
             }
             MemberSource::Text(text) => plain(Source::text(text), None),
             MemberSource::SdkManifest(tree) => {
@@ -169,7 +173,7 @@ impl KeyedFile {
         };
         let run_path = match rpath {
             // The edit is small, even for a file of gigabytes.
-            Some(rpath) => elf::plan_rpath(&form.open(&path)?, rpath)
+            Some(rpath) => rocwheel_elf::plan_rpath(&form.open(&path)?, rpath)
                 .with_context(|| format!("failed to plan a new run path for `{}`", path.display()))?
                 .into(),
             None => Patch::nothing(without_code.total_len()),

@@ -5,11 +5,13 @@ use std::{collections::BTreeSet, path::Path};
 use walkdir::WalkDir;
 
 use crate::{
+    index::pages::is_index_page,
+    package::plan::{BuildPlan, MemberSource, SdkEntry},
+};
+use rocwheel_base::{
     atomic,
     error::{Result, anyhow, hinted},
-    index::pages::is_index_page,
     io::read_text,
-    package::plan::{BuildPlan, MemberSource, SdkEntry},
     quantity::{many, size},
 };
 

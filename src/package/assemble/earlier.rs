@@ -16,8 +16,8 @@ use super::{
     content::PlannedMember,
     memory::{BuildMemory, WheelRecipe},
 };
-use crate::{
-    console::World,
+use crate::console::World;
+use rocwheel_base::{
     digest::Sha256,
     error::{Result, Stop, one_line},
     io::{DigestCache, FileIdentity, Tap},

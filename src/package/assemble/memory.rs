@@ -13,14 +13,14 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
+use rocwheel_base::{
     digest::Sha256,
-    elf::Rpath,
     error::Result,
     io::{FileCache, FileIdentity},
     relpath::RelPath,
-    wheel::PackSettings,
 };
+use rocwheel_elf::Rpath;
+use rocwheel_wheel::PackSettings;
 
 /// The names of the files. Programs that list a directory mostly leave such names out.
 const SOURCES: &str = ".rocwheel-sources.json";

@@ -17,23 +17,24 @@ use std::{
 use tempfile::NamedTempFile;
 
 use crate::{
-    archive,
-    atomic::{self, StagedDir},
     console::{Progress, World},
+    index::{Layout, PackageFile},
+    package::plan::{BuildPlan, PackageForm, PackagePlan},
+};
+use rocwheel_base::{
+    atomic::{self, StagedDir},
     digest::Sha256,
     error::{Context as _, Result, one_line},
-    index::{Layout, PackageFile},
     io::{FileIdentity, Tap, buffered},
-    package::plan::{BuildPlan, PackageForm, PackagePlan},
     parallel,
     quantity::{few, many, size, took},
     relpath::RelPath,
     version::Version,
-    wheel::{
-        PackSettings, Record, SourceMember, WheelCompression,
-        pack::{WheelContents, WrittenWheel, write_contents},
-        read_record,
-    },
+};
+use rocwheel_wheel::{
+    PackSettings, Record, SourceMember, WheelCompression,
+    pack::{WheelContents, WrittenWheel, write_contents},
+    read_record,
 };
 
 pub use built::{BuiltMember, MadePackage, MadeSet, ReuseCount};
@@ -251,7 +252,7 @@ impl Making<'_> {
         file: &Path,
     ) -> Result<WrittenFile> {
         let mut out = create_file(file)?;
-        archive::write_sdist(&mut out, top, &package.texts, self.settings.time)?;
+        rocwheel_wheel::tar::write_sdist(&mut out, top, &package.texts, self.settings.time)?;
         out.rewind()?;
         let (sha256, size) = Sha256::of_reader(&mut out)?;
         let members: Vec<BuiltMember> =

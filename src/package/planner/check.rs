@@ -10,8 +10,6 @@ use itertools::Itertools as _;
 
 use crate::{
     artifact::{ArtifactTree, Collision, Component, Owned, TreeContent, TreeFile, same_entry},
-    elf::{ElfKind, Machine},
-    error::{Error, Result, anyhow, hinted},
     package::{
         planner::Same,
         request::{OnCollision, Request},
@@ -22,11 +20,15 @@ use crate::{
         naming::DistributionMode,
         subset::Subset,
     },
+    run::Platform,
+};
+use rocwheel_base::{
+    error::{Error, Result, anyhow, hinted},
     quantity::{few, many},
     relpath::RelPath,
-    run::Platform,
     target::{Scope, Target, TargetTable, missing},
 };
+use rocwheel_elf::{ElfKind, Machine};
 
 /// The artifacts with libraries or programs that ship nowhere, such as those of a new project, and that
 /// `packages.toml` has no reason for: `brandnew_lib`.

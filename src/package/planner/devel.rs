@@ -6,17 +6,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     artifact::{LinkEnd, Owned, TreeContent},
-    elf::Rpath,
-    error::{Result, bail},
     package::{
         describe::Devel,
         plan::{BuildOrigin, Contradiction, MemberSource, SdkEntry, SdkTree, relative_path},
         runtime::{Claims, Files, loadable_elf, parse_rpath, refuse_escaping_link},
     },
-    relpath::RelPath,
     run::Platform,
+};
+use rocwheel_base::{
+    error::{Result, bail},
+    relpath::RelPath,
     target::Scope,
 };
+use rocwheel_elf::Rpath;
 
 /// Decides for each path of the tree whether it is a file, a symlink or an empty file.
 pub(super) fn plan_tree(

@@ -14,7 +14,7 @@ use crate::package::{
     plan::{BuildPlan, MemberSource, PackageForm, PackagePlan, SdkTreePacking},
     planner::tests::fixture::{Fixture, file, library, script},
 };
-use crate::relpath::RelPath;
+use rocwheel_base::relpath::RelPath;
 
 fn names(plan: &BuildPlan) -> String {
     let paths: Vec<String> = plan.packages.iter().map(PackagePlan::path).collect();

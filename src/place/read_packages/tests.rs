@@ -8,10 +8,8 @@ use std::{
 use flate2::{Compression, write::GzEncoder};
 
 use super::*;
-use crate::{
-    error::render,
-    store::{Store, local::LocalStore},
-};
+use rocwheel_base::error::render;
+use rocwheel_store::{Store, local::LocalStore};
 
 const GOOD: &str =
     "Metadata-Version: 2.4\nName: Rocm.SDK-core\nVersion: 7.0.0+ab\nRequires-Python: >=3.8\n";

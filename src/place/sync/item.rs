@@ -8,20 +8,22 @@ use std::{
 use bytes::Bytes;
 
 use crate::{
-    digest::Sha256,
-    error::{Result, Stop},
-    index::pages::{IndexPage, Phase, content_type, pages},
     index::{
         Layout, Urls,
         package_file::{PackageFile, SIDECAR},
+        pages::{IndexPage, Phase, content_type, pages},
         parse::is_directory_list,
         set_json::SetJson,
     },
+    place::set_place::{SetPlace, none_if_missing},
+};
+use rocwheel_base::{
+    digest::Sha256,
+    error::{Result, Stop},
     io::FileIdentity,
     parallel,
-    place::set_place::{SetPlace, none_if_missing},
-    store::{CopySource, Object, Span},
 };
+use rocwheel_store::{CopySource, Object, Span};
 
 /// One object of a set.
 #[derive(Clone, Debug, PartialEq, Eq)]

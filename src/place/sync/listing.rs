@@ -8,8 +8,6 @@ use super::{
 };
 use crate::{
     console::World,
-    digest::Checksum,
-    error::{Context as _, Result, Stop},
     index::{
         PageLink,
         package_file::is_package,
@@ -17,10 +15,14 @@ use crate::{
         parse::{self, Address, is_directory_list},
         set_json::TOP,
     },
-    parallel,
     place::set_place::{SetPlace, none_if_missing},
-    store::{Depth, Object},
 };
+use rocwheel_base::{
+    digest::Checksum,
+    error::{Context as _, Result, Stop},
+    parallel,
+};
+use rocwheel_store::{Depth, Object};
 
 /// The objects that a place had before anything was written, from listings of some directories.
 #[derive(Debug)]

@@ -11,11 +11,13 @@ use std::{
 use super::*;
 use crate::{
     console::{Console, Options},
+    index::{Identity, PackageFile, SetJson, pages, tests as samples},
+    place::{KnownPackages, LocalSet, PackageDirectories},
+};
+use rocwheel_base::{
     digest::Sha256,
     error::{Exit, Stop, render},
-    index::{Identity, PackageFile, SetJson, pages, tests as samples},
     io::FileIdentity,
-    place::{KnownPackages, LocalSet, PackageDirectories},
 };
 
 const METADATA: &[u8] = b"Metadata-Version: 2.4\n";

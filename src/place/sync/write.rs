@@ -15,14 +15,17 @@ use super::{
 };
 use crate::{
     console::{Progress, World},
+    index::pages::{Phase, content_type, directory_of},
+    place::set_place::{SetPlace, failure},
+};
+use rocwheel_base::{
     digest::Sha256,
     error::{Context as _, Error, No, Result, advise, bail, ensure, negative},
-    index::pages::{Phase, content_type, directory_of},
     io::{FileIdentity, Tap},
-    location::Key,
     parallel,
-    place::set_place::{SetPlace, failure},
-    store::{Body, Condition, CopySource, PutOptions, Span, StoreError, StoreFailureKind},
+};
+use rocwheel_store::{
+    Body, Condition, CopySource, PutOptions, Span, StoreError, StoreFailureKind, location::Key,
 };
 
 /// How often a page is written again at once because the bucket's own indexer came first.

@@ -22,12 +22,13 @@ use super::{
     memory::{self, MemoryStore},
     place_in, publish_to, quiet_world,
 };
-use crate::{
+use crate::place::{IndexOptions, Indexed, KnownPackages, index};
+use rocwheel_base::{
     digest::Sha256,
     error::{Exit, Result, render},
-    location::Key,
-    place::{IndexOptions, Indexed, KnownPackages, index},
-    store::{Body, Condition, Depth, Object, PutOptions, Span, Store, StoreError},
+};
+use rocwheel_store::{
+    Body, Condition, Depth, Object, PutOptions, Span, Store, StoreError, location::Key,
 };
 
 /// A store that counts what is read of it, keeps no digests if that is wanted, and in which

@@ -14,12 +14,10 @@ use super::{
     memory::{MemoryStore, put},
     publish_to,
 };
-use crate::{
-    error::{Exit, render},
+use rocwheel_base::error::{Exit, render};
+use rocwheel_store::{
+    Body, Condition, Depth, Object, PutOptions, Span, Store, StoreError, StoreFailureKind,
     location::Key,
-    store::{
-        Body, Condition, Depth, Object, PutOptions, Span, Store, StoreError, StoreFailureKind,
-    },
 };
 
 /// What is wrong with a store, for keys that hold a text.

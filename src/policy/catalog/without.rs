@@ -2,13 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::{
-    error::{Result, ensure},
-    policy::{
-        catalog::{Catalog, PackageKind, PackageSpec},
-        required_file::ArtifactPart,
-    },
+use crate::policy::{
+    catalog::{Catalog, PackageKind, PackageSpec},
+    required_file::ArtifactPart,
 };
+use rocwheel_base::error::{Result, ensure};
 
 impl Catalog {
     /// Removes something from the policy, by name: an optional package (`profiler`), an artifact

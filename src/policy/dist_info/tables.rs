@@ -7,14 +7,16 @@ use itertools::Itertools as _;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    error::Result,
-    glob::Glob,
     policy::{
         catalog::PackageSpec,
         naming::DistributionMode,
         required_file::{self, RequiredFile, RequiredFileKind},
     },
     run::Platform,
+};
+use rocwheel_base::{
+    error::Result,
+    glob::Glob,
     target::{Family, Target, TargetTable},
 };
 

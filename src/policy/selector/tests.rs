@@ -3,7 +3,8 @@
 use std::sync::LazyLock;
 
 use super::*;
-use crate::{policy::Catalog, target::PlatformView};
+use crate::policy::Catalog;
+use rocwheel_base::target::PlatformView;
 
 fn policy() -> &'static Catalog {
     static POLICY: LazyLock<Catalog> = LazyLock::new(|| Catalog::built_in().unwrap());

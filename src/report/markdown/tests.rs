@@ -252,7 +252,7 @@ fn findings_coverage_and_changes_have_their_tables() {
     let (mut earlier, urls) = (samples::document(), samples::urls());
     for file in earlier.files.iter_mut().skip(1) {
         file.size = 1_000_000;
-        file.sha256 = crate::digest::Sha256::of(b"");
+        file.sha256 = rocwheel_base::digest::Sha256::of(b"");
     }
     let set = samples::document_of(&["rocm", "rocm-sdk-core", "rocm-sdk-new"]);
     let report = report();

@@ -5,10 +5,8 @@ mod buckets;
 use serde_json::json;
 
 use super::*;
-use crate::{
-    error::{self, anyhow},
-    location::Location,
-};
+use rocwheel_base::error::{self, anyhow};
+use rocwheel_store::location::Location;
 
 const FORK: Event = Event { origin: RunOrigin::Fork, repository: RunOrigin::Own };
 

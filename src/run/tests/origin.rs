@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::error;
+use rocwheel_base::error;
 
 fn event(payload: &Value) -> Event {
     Event::parse(&payload.to_string()).unwrap()

@@ -6,10 +6,8 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
-use crate::{
-    artifact::{FileKind, TherockManifest},
-    error::{Exit, render},
-};
+use crate::artifact::{FileKind, TherockManifest};
+use rocwheel_base::error::{Exit, render};
 use rocwheel_test_files::linker::{Executable, SharedObject};
 
 /// A directory of artifacts in the making.

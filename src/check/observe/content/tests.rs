@@ -18,7 +18,7 @@ fn seen(bytes: &[u8], keep: Keep) -> ContentFacts {
 
 #[test]
 fn a_launcher_says_what_it_runs() {
-    let bytes = elf::launcher(b"../lib/llvm/bin/clang").unwrap();
+    let bytes = rocwheel_elf::launcher(b"../lib/llvm/bin/clang").unwrap();
     let Some(Elf::Read(elf)) = seen(&bytes, Keep::Facts).elf else {
         panic!("not read");
     };

@@ -5,11 +5,9 @@ use std::io::{self, Cursor, Write as _};
 use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
 
 use super::*;
-use crate::{
-    archive::{TarEntry, TarKind, TarPlan},
-    check::facts::MemberKind,
-    error::Stop,
-};
+use crate::check::facts::MemberKind;
+use rocwheel_base::error::Stop;
+use rocwheel_wheel::tar::{TarEntry, TarKind, TarPlan};
 
 const FILE: &str = "rocm_sdk_core-1-py3-none-any.whl";
 

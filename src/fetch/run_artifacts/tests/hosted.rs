@@ -11,13 +11,15 @@ use rocwheel_test_servers::github::{
 use serde_json::json;
 
 use crate::{
-    digest::Sha256,
-    error::{Error, Exit, Result, Stop},
     fetch::{open_artifact, storage_client},
     github::{
         GitHub, RunArtifact,
         tests::{connect, line, of},
     },
+};
+use rocwheel_base::{
+    digest::Sha256,
+    error::{Error, Exit, Result, Stop},
 };
 
 /// A page of `LIST` after the first.

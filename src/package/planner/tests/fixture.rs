@@ -4,8 +4,6 @@ use std::{num::NonZeroUsize, sync::Arc};
 
 use crate::{
     artifact::{Artifact, ArtifactTree, FileFacts, FileKind, LinkEnd, TreeContent, TreeFile},
-    elf::{self, ElfFacts, Machine},
-    error::{Result, render},
     package::{
         plan::BuildPlan,
         planner::plan,
@@ -13,8 +11,12 @@ use crate::{
     },
     policy::{DistributionMode, Subset},
     run::Platform,
+};
+use rocwheel_base::{
+    error::{Result, render},
     target::Target,
 };
+use rocwheel_elf::{ElfFacts, Machine};
 use rocwheel_test_files::linker::{Executable, SharedObject};
 
 /// An artifact tree that is described file by file, and the request for its plan.
@@ -33,13 +35,13 @@ pub(super) fn file() -> FileFacts {
 /// A library with this SONAME, which finds its dependencies in its own directory.
 pub(super) fn library(soname: &str) -> FileFacts {
     let bytes = SharedObject::new(soname).needs("libc.so.6").runpath("$ORIGIN").build();
-    loaded(FileKind::SharedObject, elf::read(&bytes).unwrap().unwrap())
+    loaded(FileKind::SharedObject, rocwheel_elf::read(&bytes).unwrap().unwrap())
 }
 
 /// An executable that needs the C library.
 pub(super) fn program() -> FileFacts {
     let bytes = Executable::new().needs("libc.so.6").build();
-    runs(loaded(FileKind::Executable, elf::read(&bytes).unwrap().unwrap()))
+    runs(loaded(FileKind::Executable, rocwheel_elf::read(&bytes).unwrap().unwrap()))
 }
 
 pub(super) fn script() -> FileFacts {
@@ -136,7 +138,7 @@ impl Fixture {
     }
 
     fn end(&self, path: &str, text: &str) -> LinkEnd {
-        let path: crate::relpath::RelPath = path.parse().unwrap();
+        let path: rocwheel_base::relpath::RelPath = path.parse().unwrap();
         let Some(place) = path.resolve_link(text) else {
             return LinkEnd::Escapes;
         };

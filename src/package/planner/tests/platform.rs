@@ -1,10 +1,8 @@
 //! Artifacts for the other platform.
 
-use crate::{
-    elf::Machine,
-    error::render,
-    package::planner::tests::fixture::{Fixture, file, library, of_machine},
-};
+use crate::package::planner::tests::fixture::{Fixture, file, library, of_machine};
+use rocwheel_base::error::render;
+use rocwheel_elf::Machine;
 
 fn refused(fixture: &Fixture) -> String {
     render(&fixture.try_plan().unwrap_err())

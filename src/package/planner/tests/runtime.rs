@@ -2,11 +2,11 @@
 
 use crate::{
     artifact::{FileFacts, FileKind},
-    elf::Machine,
     package::planner::tests::fixture::{
         Fixture, file, library, of_machine, program, runs, script, with,
     },
 };
+use rocwheel_elf::Machine;
 
 fn core() -> Fixture {
     Fixture::new().artifact("core-hip_lib_generic")
