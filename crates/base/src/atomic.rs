@@ -47,6 +47,7 @@ impl AtomicFile {
         }
     }
 
+    /// The temporary file, to be written.
     pub fn file(&mut self) -> &mut File {
         self.0.as_file_mut()
     }
@@ -59,6 +60,7 @@ impl AtomicLink {
         named().make_in(directory_of(target), link).map(Self)
     }
 
+    /// The temporary name, which exists until the link is renamed or dropped.
     pub fn path(&self) -> &Path {
         self.0.path()
     }
@@ -144,6 +146,7 @@ impl StagedDir {
         }
     }
 
+    /// The temporary directory, to be filled. It is removed unless it is given its name.
     pub fn path(&self) -> &Path {
         self.staging.path()
     }

@@ -16,6 +16,7 @@ use crate::error::{Invalid, as_text};
 pub struct Sha256([u8; 32]);
 
 impl Sha256 {
+    /// Hashes bytes that are all in memory.
     pub fn of(bytes: &[u8]) -> Self {
         Self(sha2::Sha256::digest(bytes).into())
     }
@@ -27,6 +28,7 @@ impl Sha256 {
         Ok(hasher.finish())
     }
 
+    /// The 32 bytes; `Display` shows them as lowercase hexadecimal digits.
     pub fn bytes(&self) -> &[u8; 32] {
         &self.0
     }
@@ -40,11 +42,13 @@ pub struct Hasher {
 }
 
 impl Hasher {
+    /// Hashes and counts further bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.hash.update(bytes);
         self.len += bytes.len() as u64;
     }
 
+    /// The digest of all bytes, and how many there were.
     pub fn finish(self) -> (Sha256, u64) {
         (Sha256(self.hash.finalize().into()), self.len)
     }
@@ -57,6 +61,7 @@ pub struct InspectReader<R, F> {
 }
 
 impl<R, F: FnMut(&[u8])> InspectReader<R, F> {
+    /// `inspect` is called with each piece that `inner` reads, before the caller gets it.
     pub fn new(inner: R, inspect: F) -> Self {
         Self { inner, inspect }
     }
@@ -160,10 +165,12 @@ pub struct Checking {
 }
 
 impl Checking {
+    /// Nothing has been hashed yet.
     pub fn new(expected: Checksum) -> Self {
         Self { expected, crc: crc_fast::Digest::new(CrcAlgorithm::Crc64Nvme), md5: Md5::new() }
     }
 
+    /// Hashes further bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         match self.expected {
             Checksum::Crc64Nvme(_) => self.crc.update(bytes),

@@ -25,10 +25,12 @@ pub struct Glob {
 }
 
 impl Glob {
+    /// Never fails: every text is a pattern. It is compiled when it is first asked.
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), regex: OnceLock::new() }
     }
 
+    /// The pattern as it was written.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -91,6 +93,7 @@ pub struct Filter {
 }
 
 impl Filter {
+    /// Whether the filter selects the path.
     pub fn accepts(&self, path: &str) -> bool {
         let any = |globs: &[Glob]| globs.iter().any(|glob| glob.matches(path));
         any(&self.force_includes)

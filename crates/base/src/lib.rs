@@ -9,6 +9,7 @@
 //! | [`parallel`] | ordered work on threads, and streams that are read ahead on a thread |
 //! | [`retry`] | trying again, and downloads that resume |
 //! | [`spool`] | bytes in memory or in a temporary file |
+#![warn(missing_docs)]
 
 pub mod error;
 

@@ -204,6 +204,7 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
         .expect("threads can be started")
 });
 
+/// The one runtime of the process, made at the first call. It is never shut down.
 pub fn runtime() -> &'static Runtime {
     &RUNTIME
 }

@@ -19,10 +19,12 @@ use crate::error::{Invalid, as_text};
 pub struct RelPath(Box<str>);
 
 impl RelPath {
+    /// The path with `/` between its components, on every system.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
+    /// The names of the directories, and the file name last. There is always one.
     pub fn components(&self) -> impl DoubleEndedIterator<Item = &str> {
         self.0.split('/')
     }
@@ -32,6 +34,7 @@ impl RelPath {
         self.components().count()
     }
 
+    /// The last component.
     pub fn file_name(&self) -> &str {
         self.0.rsplit('/').next().unwrap_or(&self.0)
     }

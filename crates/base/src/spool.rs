@@ -31,10 +31,12 @@ impl io::Write for Spool {
 }
 
 impl Spool {
+    /// An empty buffer that keeps at most `most` bytes in memory.
     pub fn new(most: usize) -> Self {
         Self { most, memory: Vec::new(), file: None, len: 0 }
     }
 
+    /// Appends bytes. Fails if the temporary file cannot be made or written.
     pub fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.len = self.len.saturating_add(bytes.len() as u64);
         if self.file.is_none() && self.memory.len().saturating_add(bytes.len()) <= self.most {
@@ -48,10 +50,12 @@ impl Spool {
         file.write_all(bytes)
     }
 
+    /// How many bytes were appended.
     pub fn size(&self) -> u64 {
         self.len
     }
 
+    /// All bytes, if they are still in memory; `None` once there is a temporary file.
     pub fn into_memory(self) -> Option<Vec<u8>> {
         self.file.is_none().then_some(self.memory)
     }

@@ -29,9 +29,13 @@ const MAX_STRINGS: usize = 1 << 20;
 /// the machine is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ElfFacts {
+    /// What the file is: a program, a library, or neither.
     pub kind: ElfKind,
+    /// The machine that the code is for.
     pub machine: Machine,
+    /// `DT_SONAME`: the name by which other files need the library.
     pub soname: Option<String>,
+    /// `DT_NEEDED`: the libraries that the loader must find, in the order in which it loads them.
     pub needed: Vec<String>,
     /// The text of `DT_RPATH`.
     pub rpath: Option<String>,
@@ -51,6 +55,7 @@ pub struct ElfFacts {
 pub enum ElfKind {
     /// `ET_EXEC`, or `ET_DYN` with the flag `DF_1_PIE`.
     Executable,
+    /// A library, which may also be a module or a plugin.
     SharedObject,
     /// For example a relocatable object or a core dump.
     #[default]
@@ -62,6 +67,8 @@ pub enum ElfKind {
 pub enum Machine {
     /// 64-bit and little-endian, as every host of ROCm is.
     X86_64,
+    /// Device code for AMD GPUs (`EM_AMDGPU`). It has the form of a shared object, but no host loads
+    /// it.
     AmdGpu,
     /// `e_machine` of another machine, or of x86-64 with another class or byte order, such as x32.
     Other(u16),
@@ -109,7 +116,9 @@ impl ElfFacts {
 /// The GNU symbol versions that a file needs of a library, such as `GLIBC_2.28` of `libc.so.6`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NeededVersions {
+    /// The SONAME of the library.
     pub library: String,
+    /// The names of its versions that the file needs, in the order of the table.
     pub versions: Vec<String>,
 }
 

@@ -2,6 +2,7 @@
 //!
 //! All code reads small ranges at offsets. The
 //! [gABI](https://www.sco.com/developers/gabi/latest/contents.html) defines the format.
+#![warn(missing_docs)]
 
 mod check;
 mod error;

@@ -33,10 +33,12 @@ pub struct InstalledTree<'a> {
     directories: BTreeSet<String>,
 }
 
+/// A file of an [`InstalledTree`].
 #[derive(Clone, Copy, Debug)]
 pub struct InstalledFile<'a> {
     /// The package that contains it.
     pub package: &'a str,
+    /// What is known of its bytes.
     pub contents: FileContents<'a>,
     /// Whether this is a second path of a file that another package contains.
     pub is_second_name: bool,
@@ -45,6 +47,7 @@ pub struct InstalledFile<'a> {
 /// What the dynamic loader finds in a file.
 #[derive(Clone, Copy, Debug)]
 pub enum FileContents<'a> {
+    /// A library or a program.
     Elf(&'a ElfFacts),
     /// Not an ELF file.
     Other,
@@ -53,6 +56,7 @@ pub enum FileContents<'a> {
 }
 
 impl<'a> InstalledFile<'a> {
+    /// The facts of an ELF file; `None` for any other file, and for a damaged one.
     pub fn elf(&self) -> Option<&'a ElfFacts> {
         match self.contents {
             FileContents::Elf(facts) => Some(facts),
@@ -66,11 +70,15 @@ impl<'a> InstalledFile<'a> {
 }
 
 impl<'a> InstalledTree<'a> {
+    /// Adds a file at its path in the tree, such as `_rocm_sdk_core/lib/libamdhip64.so.7`. The
+    /// directories above it need not be added.
     pub fn add_file(&mut self, path: &str, package: &'a str, contents: FileContents<'a>) {
         let file = InstalledFile { package, contents, is_second_name: false };
         self.insert(path, file);
     }
 
+    /// Adds a directory that need not have files. A run path may lead through it:
+    /// `lib/llvm/../librocm.so`.
     pub fn add_directory(&mut self, path: &str) {
         self.directories.insert(path.to_owned());
     }
@@ -107,6 +115,7 @@ impl<'a> InstalledTree<'a> {
         }
     }
 
+    /// All files by their paths, also those that replaced a symlink.
     pub fn files(&self) -> impl Iterator<Item = (&str, &InstalledFile<'a>)> {
         self.files.iter().map(|(path, file)| (path.as_str(), file))
     }
@@ -290,6 +299,8 @@ struct LibraryNames {
 }
 
 impl SystemLibraries {
+    /// The table of this crate, `system_libraries.toml`: the libraries of glibc, of the runtime of GCC, of the
+    /// graphics stack and of Python.
     pub fn builtin() -> &'static Self {
         &BUILTIN
     }

@@ -25,6 +25,7 @@ pub struct Patch {
 pub enum PatchPiece {
     /// A range of the old file.
     Copy(Range<u64>),
+    /// New bytes.
     Bytes(Vec<u8>),
     /// This many zeros. They may be many megabytes of padding, and so they are never in memory.
     Zeros(u64),
@@ -40,7 +41,9 @@ struct PlacedPiece {
 /// A range of the old file, and the pieces that replace it.
 #[derive(Clone, Debug)]
 pub struct Replacement {
+    /// The range that is replaced. It may be empty, which inserts.
     pub old: Range<u64>,
+    /// What comes in its place, in order. It may be shorter or longer.
     pub new: Vec<PatchPiece>,
 }
 

@@ -13,6 +13,7 @@ use rocwheel_base::{io::FileAt, spool::Spool};
     reason = "no caller asks whether a file is empty: it reads the header, and that fails"
 )]
 pub trait ReadAt {
+    /// The number of bytes. It must not change while the file is read.
     fn len(&self) -> u64;
 
     /// Reads at most `buffer.len()` bytes. Like `Read::read`, it may return fewer, and returns 0
@@ -83,12 +84,14 @@ impl<T: ReadAt + ?Sized> ReadAt for Arc<T> {
 
 /// Reads a source as a stream.
 pub struct ReadFrom<R> {
+    /// What is read.
     pub source: R,
     /// The offset of the next byte.
     pub offset: u64,
 }
 
 impl<R> ReadFrom<R> {
+    /// Reads from `offset` to the end.
     pub fn new(source: R, offset: u64) -> Self {
         Self { source, offset }
     }

@@ -89,6 +89,7 @@ pub struct ElfTables<'a> {
     pub(crate) head: Header,
     /// The class and the byte order of the file.
     ctx: Ctx,
+    /// The program headers, in the order of the file.
     pub segments: Vec<Segment>,
     /// The section headers of a linked file. Empty for other files, and without a section header table.
     pub sections: Vec<Section>,
@@ -97,13 +98,21 @@ pub struct ElfTables<'a> {
 /// A program header. `address` is `p_vaddr`, and `physical` is `p_paddr`, which linkers make the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
+    /// `p_type`, such as `PT_LOAD`.
     pub kind: u32,
+    /// `p_flags`: whether the memory may be read, written and run.
     pub flags: u32,
+    /// `p_offset`: where its bytes begin in the file.
     pub offset: u64,
+    /// `p_vaddr`: where they are loaded, relative to where the file is loaded.
     pub address: u64,
+    /// `p_paddr`, which no loader of a host reads.
     pub physical: u64,
+    /// `p_filesz`: how many bytes are in the file.
     pub file_size: u64,
+    /// `p_memsz`: how many bytes it has in memory. Those behind `file_size` are zeros.
     pub memory_size: u64,
+    /// `p_align`. The offset and the address have the same rest modulo this.
     pub align: u64,
 }
 
@@ -114,21 +123,32 @@ pub struct Section {
     pub name: String,
     /// The offset of the name in the section name table.
     pub name_at: u32,
+    /// `sh_type`, such as `SHT_DYNAMIC`.
     pub kind: u32,
+    /// `sh_flags`, such as [`ALLOC`].
     pub flags: u64,
+    /// `sh_addr`; 0 if the section is not loaded.
     pub address: u64,
+    /// `sh_offset`: where its bytes begin in the file.
     pub offset: u64,
+    /// `sh_size`. A section of type `SHT_NOBITS` has a size, and no bytes in the file.
     pub size: u64,
+    /// `sh_link`: the index of another section, mostly the names that this one refers to.
     pub link: u32,
+    /// `sh_info`, whose meaning depends on the type.
     pub info: u32,
+    /// `sh_addralign`; 0 and 1 both mean that any address will do.
     pub align: u64,
+    /// `sh_entsize`: the size of one entry; 0 if the section is no table.
     pub entry_size: u64,
 }
 
 /// One entry of the dynamic table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DynamicEntry {
+    /// `d_tag`, such as `DT_NEEDED`.
     pub tag: u64,
+    /// `d_val` or `d_ptr`: an address, a size, or an offset in the dynamic strings. The tag decides.
     pub value: u64,
 }
 
@@ -174,6 +194,7 @@ impl<'a> ElfTables<'a> {
         matches!(self.head.e_type, ET_DYN | ET_EXEC)
     }
 
+    /// The machine that the file is for, from its class, byte order and `e_machine`.
     pub fn machine(&self) -> Machine {
         let host = self.ctx.is_big() && self.ctx.is_little_endian();
         match self.head.e_machine {
@@ -325,10 +346,12 @@ impl<'a> ElfTables<'a> {
         self.head.e_shstrndx.into()
     }
 
+    /// The range of the program headers in the file.
     pub fn segment_table_range(&self) -> Range<u64> {
         range(self.segment_table_at(), self.segments.len() as u64 * SEGMENT)
     }
 
+    /// The range of the section headers in the file; empty for a file that is not linked.
     pub fn section_table_range(&self) -> Range<u64> {
         range(self.section_table_at(), self.sections.len() as u64 * SECTION)
     }
@@ -343,6 +366,7 @@ impl<'a> ElfTables<'a> {
         self.loads().find(|load| load.covers(file))
     }
 
+    /// The first segment of a type (`p_type`).
     pub fn first(&self, kind: u32) -> Option<&Segment> {
         self.segments.iter().find(|segment| segment.kind == kind)
     }
@@ -563,10 +587,12 @@ impl Segment {
         .concat()
     }
 
+    /// The range of its bytes in the file.
     pub fn file(&self) -> Range<u64> {
         range(self.offset, self.file_size)
     }
 
+    /// The range of addresses that it has in memory.
     pub fn memory(&self) -> Range<u64> {
         range(self.address, self.memory_size)
     }
@@ -631,10 +657,12 @@ impl Section {
         range(self.offset, if has_none { 0 } else { self.size })
     }
 
+    /// The range of addresses that it has in memory, if it is loaded.
     pub fn memory(&self) -> Range<u64> {
         range(self.address, self.size)
     }
 
+    /// Whether the section is in memory when the file runs.
     pub fn is_loaded(&self) -> bool {
         self.flags & ALLOC != 0
     }
@@ -682,6 +710,7 @@ pub(super) fn contains(outer: &Range<u64>, inner: &Range<u64>) -> bool {
     outer.start <= inner.start && inner.end <= outer.end
 }
 
+/// Whether two ranges overlap. An empty range counts if it lies inside of the other.
 pub fn overlaps(one: &Range<u64>, other: &Range<u64>) -> bool {
     one.start < other.end && other.start < one.end
 }

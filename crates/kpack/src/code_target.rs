@@ -20,6 +20,7 @@ pub struct CodeTarget(Box<str>);
 as_text!(CodeTarget);
 
 impl CodeTarget {
+    /// The target as compilers write it: `gfx942`, or `gfx942:xnack+`.
     pub fn as_str(&self) -> &str {
         &self.0
     }

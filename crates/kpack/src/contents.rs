@@ -16,8 +16,10 @@ use rocwheel_elf::ReadAt;
 /// The kind of a file with device code.
 #[derive(Clone, Debug, derive_more::Display, PartialEq, Eq)]
 pub enum CodeFile {
+    /// A `.kpack` archive.
     #[display("archive")]
     Archive,
+    /// A file of bundles, such as the compiler leaves beside an object file.
     #[display("bundles")]
     Bundles,
     /// A binary with its device code.
@@ -36,7 +38,9 @@ pub struct FoundCode {
     pub name: String,
     /// The number of the bundle; in an archive, the number in the key.
     pub bundle: usize,
+    /// The target that the code is for.
     pub target: CodeTarget,
+    /// Its size once it is decoded.
     pub size: u64,
     /// Its size in the file; `None` in a compressed bundle, which is compressed as a whole.
     #[serde(rename = "stored", skip_serializing_if = "Option::is_none")]

@@ -85,6 +85,7 @@ impl ReaderLimits {
 
 /// What the runtime finds for one wrapper and one device.
 pub enum CodePlace<'a, R> {
+    /// The code is in this archive, in this entry.
     In(&'a KpackArchive<R>, &'a StoredCode),
     /// There is no archive for the device. The runtime skips the device.
     PassedOver,

@@ -76,6 +76,8 @@ pub struct FatBinary {
 }
 
 impl ArchiveNames {
+    /// The names for an artifact, such as `blas_lib`, with all of its binaries: which name an archive
+    /// gets depends on the targets of the others.
     pub fn new(artifact: &str, binaries: &[FatBinary]) -> Self {
         let bundles = binaries.iter().flat_map(|binary| &binary.bundles);
         Self { artifact: artifact.to_owned(), everywhere: shared_targets(bundles) }
@@ -111,6 +113,7 @@ impl ArchiveNames {
 }
 
 impl FatBinary {
+    /// A binary by its stage directory, its path there, and the targets of each of its bundles.
     pub fn new(prefix: RelPath, path: RelPath, bundles: Vec<TargetSet>) -> Self {
         let kernel_name = prefix.join(&path).to_string();
         let hash = Sha256::of(kernel_name.as_bytes()).to_string();
@@ -158,6 +161,7 @@ pub fn home(target: &CodeTarget) -> Option<Scope> {
 
 /// What a split does with the device code of a binary.
 pub enum DeviceCode {
+    /// It has none.
     None,
     /// It was taken out before.
     Split,
@@ -217,6 +221,7 @@ impl Marker {
         Self { kpack_search_paths: paths, kernel_name: kernel_name.to_owned() }
     }
 
+    /// The bytes of the marker. Fails if they are more than a reader accepts.
     pub fn render(&self) -> Result<Vec<u8>> {
         let bytes = rmp_serde::to_vec_named(self).context("failed to write a marker")?;
         ensure!(bytes.len() <= MAX_LEN, "a marker of {} bytes", bytes.len());

@@ -1,4 +1,5 @@
 #![doc = include_str!("../README.md")]
+#![warn(missing_docs)]
 
 mod download;
 mod endpoint;
@@ -110,7 +111,9 @@ pub trait Store: fmt::Debug + Display + Send + Sync {
 /// What a whole store is: the directory, the bucket or the server that has the objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
+    /// A directory of this machine.
     Directory(PathBuf),
+    /// A bucket of S3 or of a server that speaks its protocol.
     Bucket(Bucket),
     /// A web server, which is only read.
     Web(Endpoint),
@@ -128,8 +131,11 @@ pub fn open(origin: &Origin, access: &Access, stop: &Stop) -> Result<Arc<dyn Sto
 /// An object to copy. It is copied only if it still has this `ETag`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopySource {
+    /// Where the object is. It may be in another bucket.
     pub location: Location,
+    /// Its size, which decides whether it is copied in parts.
     pub size: u64,
+    /// The `ETag` that was seen, without quotes.
     pub etag: String,
 }
 
@@ -138,18 +144,22 @@ pub struct CopySource {
 pub enum Depth {
     /// Only the objects directly in the directory.
     Children,
+    /// All objects below the directory.
     All,
 }
 
 /// The metadata of an object, as far as the store knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
+    /// Its name in the store.
     pub key: Key,
+    /// Its size in bytes.
     pub size: u64,
     /// The digest, if the store keeps it. A local directory keeps none.
     pub sha256: Option<Sha256>,
     /// Another checksum that the store keeps. Listings have none.
     pub checksum: Option<Checksum>,
+    /// The media type, as the store says it; `None` if it says none.
     pub content_type: Option<String>,
     /// How long caches may keep it. Listings do not say it, and some servers keep none.
     pub cache_control: Option<String>,
@@ -166,6 +176,7 @@ pub enum Span {
     Whole,
     /// From an offset to the end. A long rest may be fetched with several requests at once.
     From(u64),
+    /// From one offset up to another, which is not read.
     Between(Range<u64>),
 }
 
@@ -191,8 +202,10 @@ fn content_range(header: &str) -> Option<(u64, Option<u64>)> {
 /// Bytes to put. Their length is known and they can be read from any offset, more than once, so
 /// that a failed transfer can be repeated and a large one split into parts.
 pub trait Body: Sync {
+    /// The number of bytes.
     fn size(&self) -> u64;
 
+    /// Reads from an offset to the end. It is called again for each attempt, and from several threads.
     fn read_from(&self, offset: u64) -> io::Result<Box<dyn Read + Send + '_>>;
 }
 
@@ -210,8 +223,11 @@ impl Body for &[u8] {
 /// Headers and conditions of a put.
 #[derive(Clone, Debug)]
 pub struct PutOptions {
+    /// The media type that readers get.
     pub content_type: String,
+    /// How long caches may keep it; `None` for what the store does without a word.
     pub cache_control: Option<String>,
+    /// What must hold of the object that is there.
     pub condition: Condition,
     /// The expected digest. If the bytes differ, the put fails and the old object stays.
     pub sha256: Option<Sha256>,
@@ -220,6 +236,7 @@ pub struct PutOptions {
 /// When a put may write, and a delete may remove.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
+    /// Whatever is there.
     Always,
     /// Only if there is no such object: of two writers exactly one succeeds.
     IfAbsent,
@@ -284,10 +301,12 @@ pub struct StoreError {
 }
 
 impl StoreError {
+    /// An error without a cause, about a place such as `s3://bucket/key`.
     pub fn new(kind: StoreFailureKind, place: impl Display) -> Self {
         Self { kind, place: place.to_string(), cause: None }
     }
 
+    /// Adds what the store or the system said. It replaces an earlier cause.
     #[must_use]
     pub fn caused_by(mut self, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         self.cause = Some(cause.into());
@@ -334,6 +353,7 @@ impl StoreError {
         }
     }
 
+    /// What a caller can do about it.
     pub fn kind(&self) -> StoreFailureKind {
         self.kind
     }

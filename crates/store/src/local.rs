@@ -50,6 +50,7 @@ impl LocalStore {
         Self { follows_links: true, ..Self::new(root) }
     }
 
+    /// The directory that has the objects.
     pub fn root(&self) -> &Path {
         &self.root
     }

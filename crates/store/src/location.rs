@@ -38,15 +38,19 @@ pub struct Bucket(Box<str>);
 #[derive(Clone, Debug, Display, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[display("s3://{bucket}/{key}")]
 pub struct Location {
+    /// The bucket.
     pub bucket: Bucket,
+    /// The name of the object or directory in it.
     pub key: Key,
 }
 
 impl Key {
+    /// The text, which ends in `/` for a directory.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
+    /// Whether it ends in `/`.
     pub fn is_directory(&self) -> bool {
         self.0.ends_with('/')
     }
@@ -82,12 +86,14 @@ impl Key {
 }
 
 impl Bucket {
+    /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
 impl Location {
+    /// An object or a directory of a bucket.
     pub fn new(bucket: Bucket, key: Key) -> Self {
         Self { bucket, key }
     }

@@ -28,6 +28,8 @@ pub struct Ranged<'a> {
 }
 
 impl<'a> Ranged<'a> {
+    /// An object of `size` bytes. `read` is called with ranges inside of it, and must give all of their
+    /// bytes.
     pub fn new(size: u64, read: impl FnMut(Range<u64>) -> io::Result<Vec<u8>> + Send + 'a) -> Self {
         Self {
             read: Box::new(read),

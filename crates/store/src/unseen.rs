@@ -15,6 +15,7 @@ pub struct UnseenStore {
 }
 
 impl UnseenStore {
+    /// Has the name of the other store, so that messages are about it.
     pub fn in_place_of(store: &dyn Store) -> Self {
         Self { name: store.to_string() }
     }

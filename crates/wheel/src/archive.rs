@@ -31,8 +31,12 @@ const BUFFER: usize = 128 << 10;
 /// A member of a wheel, without the digest of its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredMember {
+    /// The uncompressed size.
     pub len: u64,
+    /// The CRC-32 of the uncompressed bytes, as the directory of the archive states it. It is not
+    /// checked before the bytes are read.
     pub crc: u32,
+    /// How it is compressed.
     pub method: StorageMethod,
     /// Whether it may be executed once it is installed.
     pub executable: bool,
@@ -43,6 +47,7 @@ pub struct StoredMember {
 /// The members of a wheel by their paths.
 #[derive(Clone, Debug)]
 pub struct Archive {
+    /// All files, without entries for directories.
     pub members: BTreeMap<RelPath, StoredMember>,
     /// The directory of its metadata: `rocm_sdk_core-7.14.0.dist-info`.
     pub dist_info: RelPath,
@@ -158,6 +163,8 @@ fn seconds(time: u32) -> Option<u64> {
 }
 
 impl Archive {
+    /// Reads the directory of the archive and the header of each member, and no contents. Fails if two
+    /// readers could see different wheels.
     pub fn read(mut wheel: impl Read + Seek) -> Result<Self> {
         let directory = directory(&mut wheel)?;
         let (files, dist_info) = files(&directory)?;

@@ -21,6 +21,7 @@ mod tests;
 /// Whether the members of a wheel are compressed.
 #[derive(Clone, Copy, Debug, Display, PartialEq, Eq)]
 pub enum WheelCompression {
+    /// Nothing is compressed.
     #[display("store")]
     Store,
     /// With a level: 1 is the fastest, 12 gives the smallest wheels.
@@ -100,7 +101,9 @@ fn text_level(level: i32) -> i32 {
 /// Whether a block is the last of its member, and so has to end the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockPosition {
+    /// Another block follows.
     Inner,
+    /// The stream ends with this block.
     Last,
 }
 
@@ -219,7 +222,10 @@ fn leave_open(stream: &mut [u8], ending: Ending) -> usize {
 
 /// Splits the bytes of a block into stored blocks of deflate: for each, its header and its
 /// contents. Used for a block that is not worth compressing, inside of a member that is.
-pub fn plain_blocks(bytes: &[u8], place: BlockPosition) -> impl Iterator<Item = ([u8; 5], &[u8])> {
+pub(crate) fn plain_blocks(
+    bytes: &[u8],
+    place: BlockPosition,
+) -> impl Iterator<Item = ([u8; 5], &[u8])> {
     let count = bytes.len().div_ceil(usize::from(u16::MAX));
     bytes.chunks(u16::MAX.into()).enumerate().map(move |(index, chunk)| {
         let last = place == BlockPosition::Last && index + 1 == count;

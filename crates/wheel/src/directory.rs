@@ -55,6 +55,8 @@ pub struct Directory {
     pub start: u64,
     /// How many bytes there are before the archive, and behind it.
     pub around: Vec<u64>,
+    /// What two readers of the archive may understand differently, each as a sentence. Empty for a
+    /// sound archive.
     pub contradictions: Vec<String>,
 }
 
@@ -63,13 +65,18 @@ pub struct Directory {
 pub struct DirectoryEntry {
     /// The raw bytes of the name.
     name: Vec<u8>,
+    /// The name as text. What is not UTF-8 is replaced, so this may be the path of no member.
     pub path: String,
     flags: u16,
+    /// The compression method: 0 is stored, 8 is deflated. Others are possible here.
     pub method: u16,
     /// Time and date in the format of MS-DOS.
     pub time: u32,
+    /// The CRC-32 that the directory states.
     pub crc: u32,
+    /// The compressed size that the directory states.
     pub packed: u64,
+    /// The uncompressed size that the directory states.
     pub len: u64,
     /// The offset of its local header in the file.
     pub at: u64,
@@ -77,13 +84,18 @@ pub struct DirectoryEntry {
     pub next: u64,
     /// The permissions; 0 if the archive does not say them.
     pub mode: u32,
+    /// What an installer would make of it.
     pub kind: MemberKind,
 }
 
+/// The type of a member, from its mode and its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberKind {
+    /// A regular file.
     File,
+    /// A directory, whose name ends in `/`.
     Directory,
+    /// A symlink, whose content is its target. No installer makes one of a wheel.
     Symlink,
     /// A device, a socket or another thing that no installer makes.
     Special,
@@ -291,6 +303,7 @@ impl DirectoryEntry {
         self.at.saturating_add(header).saturating_add(self.packed)
     }
 
+    /// Whether a password is needed. No installer asks for one.
     pub fn is_encrypted(&self) -> bool {
         self.flags & ENCRYPTED != 0
     }
@@ -334,6 +347,7 @@ impl DirectoryEntry {
 pub struct LocalHeader([u8; Self::LEN]);
 
 impl LocalHeader {
+    /// The size of its fixed part, in bytes.
     pub const LEN: usize = 30;
 
     /// `None` if the bytes are no such header.

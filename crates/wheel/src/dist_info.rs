@@ -36,11 +36,15 @@ fn required<'a>(headers: &'a Headers, file: &str, name: &'a str) -> Result<&'a s
 /// What rocwheel needs of the metadata of a distribution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metadata {
+    /// `Name`.
     pub name: DistName,
+    /// `Version`.
     pub version: Version,
+    /// `Requires-Python`, as it is written: it need not be valid.
     pub requires_python: Option<String>,
     /// Requirements, `a>=1; extra == "x"` ([PEP 508](https://peps.python.org/pep-0508/)).
     pub requires_dist: Vec<String>,
+    /// `Provides-Extra`, the extras that the distribution offers, as they are written.
     pub provides_extra: Vec<String>,
 }
 
@@ -70,6 +74,8 @@ impl Metadata {
         Requirement::all(&self.requires_dist)
     }
 
+    /// Reads METADATA or PKG-INFO. Fails without `Metadata-Version`, `Name` or `Version`, and if a
+    /// field that must be unique is repeated.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let text = str::from_utf8(bytes).map_err(|_| anyhow!("metadata that is not UTF-8"))?;
         let headers: Headers = text.parse()?;
@@ -129,7 +135,9 @@ pub fn wheel_text(tag: &Tag, compression: WheelCompression) -> String {
 /// The facts of WHEEL that `check` needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WheelFacts {
+    /// `Tag`: the interpreters and platforms for which the wheel says it is.
     pub tags: Vec<Tag>,
+    /// `Root-Is-Purelib`: whether its files belong into `purelib` and not into `platlib`.
     pub root_is_purelib: bool,
     /// The program that made the wheel: `setuptools (84.2.1)`. Empty if WHEEL does not say it.
     pub generator: String,

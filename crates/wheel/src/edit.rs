@@ -39,8 +39,11 @@ struct EditedMember {
 /// A wheel that was written, or an sdist beside it.
 #[derive(Clone, Debug, Serialize)]
 pub struct ChangedFile {
+    /// The file name.
     pub file: String,
+    /// Its size in bytes.
     pub size: u64,
+    /// The digest of the whole file.
     pub sha256: Sha256,
 }
 
@@ -120,6 +123,7 @@ impl WheelEdit {
         Ok(())
     }
 
+    /// The file name that the wheel will have.
     pub fn name(&self) -> &PackageFilename {
         &self.name
     }

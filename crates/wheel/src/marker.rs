@@ -43,24 +43,35 @@ pub struct Marker {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumString)]
 #[strum(serialize_all = "snake_case")]
 pub enum MarkerVariable {
+    /// `sys.implementation.name`, such as `cpython`.
     ImplementationName,
+    /// The version of the implementation, which is not always that of the language.
     ImplementationVersion,
+    /// `os.name`: `posix` or `nt`.
     #[strum(serialize = "os_name", serialize = "os.name")]
     OsName,
+    /// `platform.machine()`: `x86_64`, on Windows `AMD64`.
     #[strum(serialize = "platform_machine", serialize = "platform.machine")]
     PlatformMachine,
+    /// `platform.python_implementation()`, such as `CPython`.
     #[strum(
         serialize = "platform_python_implementation",
         serialize = "platform.python_implementation",
         serialize = "python_implementation"
     )]
     PlatformPythonImplementation,
+    /// `platform.release()`: the release of the kernel, which is mostly no valid version.
     PlatformRelease,
+    /// `platform.system()`, such as `Linux`.
     PlatformSystem,
+    /// `platform.version()`: the build of the kernel, which is mostly no valid version.
     #[strum(serialize = "platform_version", serialize = "platform.version")]
     PlatformVersion,
+    /// The version with all of its components: `3.12.4`.
     PythonFullVersion,
+    /// Major and minor version: `3.12`.
     PythonVersion,
+    /// `sys.platform`, such as `linux` and `win32`.
     #[strum(serialize = "sys_platform", serialize = "sys.platform")]
     SysPlatform,
 }
@@ -146,6 +157,7 @@ impl fmt::Display for Marker {
 }
 
 impl Marker {
+    /// Whether there is no condition, so that the requirement always holds.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty()
     }

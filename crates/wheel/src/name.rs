@@ -150,7 +150,9 @@ as_text!(VariantLabel);
 #[derive(Clone, Debug, Display, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[display("{text}")]
 pub struct PackageFilename {
+    /// The project, normalized. The text of the file name may spell it with underscores.
     pub name: DistName,
+    /// The version, without a build number.
     pub version: Version,
     /// `None` for an sdist.
     pub tag: Option<Tag>,

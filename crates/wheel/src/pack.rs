@@ -36,6 +36,7 @@ mod tests;
 pub struct PackSettings {
     /// The timestamp of every member, in seconds since 1970.
     pub time: u64,
+    /// How members are compressed. The bytes of a wheel depend on it.
     pub compression: WheelCompression,
     /// How many threads compress. The wheel has the same bytes for any number.
     pub jobs: NonZeroUsize,
@@ -75,6 +76,7 @@ pub fn sort_key(path: &RelPath) -> (u8, RelPath) {
 
 /// A wheel to write. Its members and texts are in the order in which they are written.
 pub struct WheelWork<'a> {
+    /// What the wheel has, without the files in `.dist-info`.
     pub members: &'a [WheelMember],
     /// Opens a member by its index.
     pub open: &'a Open<'a>,
@@ -85,7 +87,9 @@ pub struct WheelWork<'a> {
     pub texts: &'a [(RelPath, String)],
     /// The path of RECORD. The writer makes its text, and writes it as the last member.
     pub record: &'a RelPath,
+    /// How it is written.
     pub settings: &'a PackSettings,
+    /// Ends the work early when the user interrupts.
     pub stop: &'a Stop,
     /// Called from any thread with the number of bytes that were read since the last call.
     pub progress: &'a (dyn Fn(u64) + Sync),
@@ -104,6 +108,7 @@ const COPIED: usize = 128 << 10;
 /// A wheel that was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenWheel {
+    /// The size of the wheel in bytes.
     pub len: u64,
     /// The members, the texts, and RECORD itself, as written.
     pub record: Record,
@@ -139,6 +144,7 @@ impl WrittenWheel {
 /// What a wheel consists of, in the order in which it is written.
 #[derive(Clone, Copy, Debug)]
 pub struct WheelContents<'a> {
+    /// The files, without those in `.dist-info`.
     pub members: &'a [SourceMember],
     /// Paths and texts of the files in `.dist-info`, without RECORD.
     pub texts: &'a [(RelPath, String)],

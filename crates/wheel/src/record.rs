@@ -18,8 +18,11 @@ pub struct Record(Vec<RecordRow>);
 /// The row of one file. The row of RECORD itself has neither hash nor size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordRow {
+    /// Where the file is in the wheel; once it is installed, relative to `site-packages`.
     pub path: RelPath,
+    /// The SHA-256; `None` if the row has none.
     pub digest: Option<Sha256>,
+    /// The size; `None` if the row has none.
     pub len: Option<u64>,
 }
 
@@ -69,10 +72,13 @@ impl Record {
         self.0.push(RecordRow { path, digest, len });
     }
 
+    /// The rows in the order of the file.
     pub fn rows(&self) -> &[RecordRow] {
         &self.0
     }
 
+    /// Reads the bytes of RECORD. Fails if a path is none in a wheel, or a hash is no SHA-256 although
+    /// the row has one.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let mut reader = csv::ReaderBuilder::new()
             .has_headers(false)

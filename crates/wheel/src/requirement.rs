@@ -17,6 +17,7 @@ use rocwheel_base::{
 #[display("{text}")]
 pub struct Requirement {
     text: String,
+    /// The project that is required, normalized.
     pub name: DistName,
     /// What the brackets have.
     pub extras: Vec<DistName>,
@@ -24,6 +25,7 @@ pub struct Requirement {
     specifier: Range<usize>,
     /// `None` for an address, and for versions that only some installers understand.
     versions: Option<VersionSpecifiers>,
+    /// When it is required; empty if always.
     pub marker: Marker,
 }
 

@@ -24,6 +24,7 @@ use rocwheel_elf::{Patch, PatchedReader, ReadAt};
 pub enum Source {
     /// Bytes in memory: a text, or a launcher.
     Bytes(Arc<[u8]>),
+    /// A file of this disk, which is opened when it is packed.
     File(Arc<FileSource>),
     /// A binary that was read before, with a change.
     Patched(Arc<Spool>, Patch),
@@ -37,8 +38,10 @@ pub enum Source {
 ///
 /// **Contract:** every reader gives the same bytes, as many as `member_len` says.
 pub trait MadeBytes: fmt::Debug + Send + Sync {
+    /// The number of bytes that a reader gives.
     fn member_len(&self) -> u64;
 
+    /// Begins to make them. It is called once more for each time that they are read.
     fn open(self: Arc<Self>) -> Result<MemberReader>;
 }
 
@@ -48,12 +51,16 @@ pub type MemberReader = Box<dyn Read + Send>;
 /// A member to pack.
 #[derive(Clone, Debug)]
 pub struct SourceMember {
+    /// Its path in the wheel.
     pub path: RelPath,
+    /// Whether it may be executed once it is installed.
     pub executable: bool,
+    /// Where its bytes come from.
     pub source: Source,
 }
 
 impl Source {
+    /// A text, whose line ends stay as they are.
     pub fn text(text: &str) -> Self {
         Self::Bytes(text.as_bytes().into())
     }
@@ -84,7 +91,7 @@ impl Source {
         }
     }
 
-    pub fn as_kept(&self) -> Option<&KeptMember> {
+    pub(crate) fn as_kept(&self) -> Option<&KeptMember> {
         match self {
             Self::Kept(kept) => Some(kept),
             _ => None,
@@ -123,13 +130,16 @@ impl Source {
 /// **Contract:** a reader that reaches the end has read the file with this identity, and fails otherwise.
 #[derive(Debug)]
 pub struct FileSource {
+    /// Where the file is.
     pub path: PathBuf,
+    /// What it was when it was first looked at. A file that has changed since is an error.
     pub identity: FileIdentity,
     /// The second one changes what the first one gives. One that changes nothing stands for none.
     pub patches: [Patch; 2],
 }
 
 impl FileSource {
+    /// The size after both patches.
     pub fn member_len(&self) -> u64 {
         self.patches[1].total_len()
     }
@@ -142,6 +152,7 @@ impl FileSource {
         Ok(seen)
     }
 
+    /// Reads the patched bytes. The file is compared with its identity before the last of them.
     pub fn open(&self) -> Result<MemberReader> {
         Ok(Box::new(Unchanged {
             reader: self.patched()?,
@@ -172,6 +183,7 @@ struct KeptWheel {
 /// A compressed member of another wheel. The caller knows that its bytes are right.
 #[derive(Clone, Debug)]
 pub struct KeptMember {
+    /// What the directory of the other wheel says about it.
     pub stored: StoredMember,
     /// The digest of its content: what RECORD of that wheel says, or what was hashed.
     pub sha256: Option<Sha256>,
@@ -183,12 +195,15 @@ pub struct KeptMember {
 pub struct MemberKeeper(Arc<KeptWheel>);
 
 impl MemberKeeper {
+    /// Remembers which file the wheel is now. No member is read.
     pub fn new(wheel: &Path) -> Result<Self> {
         // Publishing gives a finished wheel another hard link, and changes no byte.
         let identity = FileIdentity::of(wheel)?.but_for_links();
         Ok(Self(Arc::new(KeptWheel { path: wheel.to_owned(), identity })))
     }
 
+    /// A source that copies the compressed bytes. If `sha256` is not given, the digest must be found by
+    /// who writes RECORD.
     pub fn keep(&self, stored: &StoredMember, sha256: Option<Sha256>) -> Source {
         Source::Kept(KeptMember { stored: stored.clone(), sha256, wheel: Arc::clone(&self.0) })
     }
@@ -197,7 +212,7 @@ impl MemberKeeper {
 impl KeptMember {
     /// Reads its compressed bytes. Fails at the last one if the wheel has changed since members were taken from
     /// it.
-    pub fn open_packed(&self) -> Result<MemberReader> {
+    pub(crate) fn open_packed(&self) -> Result<MemberReader> {
         let bytes = &self.stored.bytes;
         let left = bytes.end.saturating_sub(bytes.start);
         let KeptWheel { path, identity } = &*self.wheel;

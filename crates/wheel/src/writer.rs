@@ -25,7 +25,9 @@ mod tests;
 /// Compression method of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StorageMethod {
+    /// The bytes as they are.
     Stored = 0,
+    /// A raw deflate stream.
     Deflated = 8,
 }
 
@@ -39,8 +41,11 @@ impl StorageMethod {
 /// A member as it will be installed: path, mode and uncompressed length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WheelMember {
+    /// Its path in the wheel.
     pub path: RelPath,
+    /// Whether it may be executed once it is installed.
     pub executable: bool,
+    /// The uncompressed size.
     pub len: u64,
 }
 
@@ -73,8 +78,11 @@ pub struct ZipWriter<W> {
 /// A finished archive: where it is, its length, and the CRC-32 of all of its bytes.
 #[derive(Debug)]
 pub struct FinishedZip<W> {
+    /// What was written to, positioned at its end.
     pub out: W,
+    /// How many bytes the archive has.
     pub len: u64,
+    /// The CRC-32 of all of its bytes.
     pub crc: u32,
 }
 
@@ -155,6 +163,7 @@ impl<W: Write + Seek> ZipWriter<W> {
         Ok(open)
     }
 
+    /// Appends compressed bytes to the member that was announced or begun last.
     pub fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.out.write_all(bytes)?;
         self.crc.update(bytes);

@@ -16,7 +16,9 @@ use crate::error::{Context as _, Hint as _, Result, anyhow};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display)]
 #[strum(serialize_all = "lowercase")]
 pub enum LockPurpose {
+    /// Artifacts are downloaded into the directory.
     Fetch,
+    /// Packages are built into the directory.
     Build,
     /// A build inside the output directory of a pipeline.
     #[strum(to_string = "build")]
@@ -25,8 +27,11 @@ pub enum LockPurpose {
     /// of these may run at once.
     #[strum(to_string = "build")]
     Index,
+    /// A whole pipeline writes below the directory.
     Pipeline,
+    /// Device code is split into the directory.
     Split,
+    /// Packages are installed into the directory.
     Install,
 }
 
@@ -126,6 +131,8 @@ impl Lock {
         self.created.contains(&self.directory)
     }
 
+    /// Whether others are kept out. It is false where the user or the file system cannot lock, and the
+    /// work goes on.
     pub fn is_held(&self) -> bool {
         matches!(self.hold, Hold::Held(_))
     }

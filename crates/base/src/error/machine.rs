@@ -17,7 +17,7 @@ pub fn advise(error: Error) -> Error {
 
 /// The words for a full disk, if that caused an error. The message of the system names a temporary
 /// file, so that it is another one for each file that was to be written.
-pub fn full_disk(error: &Error) -> Option<String> {
+pub(crate) fn full_disk(error: &Error) -> Option<String> {
     use io::ErrorKind::{QuotaExceeded, StorageFull};
     let mut causes = error.chain().filter_map(|it| it.downcast_ref());
     let full = causes.find(|it: &&io::Error| matches!(it.kind(), StorageFull | QuotaExceeded));

@@ -18,8 +18,9 @@ use itertools::Itertools as _;
 
 pub use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 
+pub(crate) use self::machine::full_disk;
 pub use self::{
-    machine::{advise, full_disk},
+    machine::advise,
     secret::{Secret, redact},
     stop::{Interrupted, Stop, TimeOver},
 };
@@ -38,6 +39,7 @@ pub enum Exit {
 }
 
 impl Exit {
+    /// The number that the process ends with.
     pub fn code(self) -> u8 {
         self as u8
     }
@@ -107,6 +109,7 @@ pub struct Invalid {
 }
 
 impl Invalid {
+    /// An error whose message is the reason, and then the text that was not understood.
     pub fn new(reason: impl Into<Cow<'static, str>>, text: impl Into<String>) -> Self {
         Self { reason: reason.into(), text: text.into() }
     }
@@ -135,6 +138,8 @@ pub use as_text;
 
 /// Adds a hint to an error without changing its message.
 pub trait Hint<T> {
+    /// Adds what the user can do, as an imperative: `pass --version`. The hint is printed below the
+    /// message.
     fn hint(self, hint: impl Into<String>) -> Result<T>;
 }
 

@@ -11,6 +11,7 @@ use regex::{Captures, Regex};
 pub struct Secret(String);
 
 impl Secret {
+    /// Takes the text as it is, also an empty one.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }

@@ -18,6 +18,7 @@ pub type DigestCache = FileCache<CachedPackage>;
 /// What is remembered of a package.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CachedPackage {
+    /// The digest of the whole file.
     pub sha256: Sha256,
     /// METADATA of a wheel, PKG-INFO of an sdist.
     #[serde(default, skip_serializing_if = "Option::is_none")]

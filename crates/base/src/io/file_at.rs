@@ -27,6 +27,7 @@ impl FileAt {
         Ok(Self { file, len })
     }
 
+    /// The length when the file was opened.
     pub fn len(&self) -> u64 {
         self.len
     }

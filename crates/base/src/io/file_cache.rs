@@ -111,6 +111,7 @@ impl<T: PartialEq + Serialize + DeserializeOwned, P: Proof> FileCache<T, P> {
         Self { entries, is_changed: false, ..cache }
     }
 
+    /// Whether nothing is remembered.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

@@ -25,6 +25,7 @@ const COARSE_CLOCK: Duration = Duration::from_secs(2);
 /// one does not trust it: such an identity is never [settled](Self::is_settled).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileIdentity {
+    /// The size in bytes.
     pub len: u64,
     modified: FileTime,
     /// All names (hard links) of a file have the same. `None` on systems without inodes.
@@ -68,10 +69,12 @@ impl From<SystemTime> for FileTime {
 }
 
 impl FileIdentity {
+    /// The identity of the file to which the path leads, through symlinks.
     pub fn of(path: &Path) -> io::Result<Self> {
         Ok(Self::from_metadata(&fs_err::metadata(path)?))
     }
 
+    /// The identity in what the system said of a file.
     #[cfg(unix)]
     pub fn from_metadata(metadata: &Metadata) -> Self {
         use std::os::unix::fs::MetadataExt as _;
@@ -83,6 +86,7 @@ impl FileIdentity {
         }
     }
 
+    /// The identity in what the system said of a file.
     #[cfg(not(unix))]
     pub fn from_metadata(metadata: &Metadata) -> Self {
         Self {

@@ -13,8 +13,11 @@ use super::FileIdentity;
 /// the new library mostly has the same length. The wheel would then have the first half of the old
 /// library and the second half of the new one.
 pub struct Unchanged<R> {
+    /// The bytes, which may be those of an open file or of an edit of it.
     pub reader: R,
+    /// Where the file is, to look at its identity again.
     pub path: PathBuf,
+    /// The identity that was seen before the first byte was read.
     pub identity: FileIdentity,
     /// Bytes not yet read. The identity is compared when this becomes 0.
     pub left: u64,

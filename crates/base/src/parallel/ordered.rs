@@ -11,10 +11,12 @@ use crate::error::{Context as _, Result, Stop};
 /// How much may be under way at the same time.
 #[derive(Clone, Copy)]
 pub struct Limits<'a> {
+    /// How many threads work.
     pub jobs: NonZeroUsize,
     /// The cost of all items from when they are begun until their results are taken. An item that
     /// costs more is worked on alone.
     pub room: u64,
+    /// Ends the work early when the user interrupts.
     pub stop: &'a Stop,
 }
 

@@ -9,7 +9,9 @@ const MOST_LINKS: usize = 40;
 /// What exists at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Node {
+    /// A real directory.
     Directory,
+    /// Anything that is neither a directory nor a symlink.
     File,
     /// A symlink with its text.
     Link(Box<str>),
@@ -18,7 +20,9 @@ pub enum Node {
 /// The end of a symlink.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResolvedLink {
+    /// A file, by its path without symlinks.
     File(RelPath),
+    /// A directory, which may be the top directory.
     Directory,
     /// A path inside of the tree that does not exist, or a cycle.
     Missing,

@@ -13,7 +13,9 @@ use crate::target::{
 pub struct TestJob {
     /// Comma-separated, if the runners have several targets of the family.
     pub target: String,
+    /// The name of the family in TheRock's CI.
     pub family: String,
+    /// `linux` or `windows`.
     pub platform: &'static str,
     /// The label.
     pub runner: String,

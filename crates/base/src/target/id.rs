@@ -15,7 +15,9 @@ const MAX_FEATURES: usize = 4;
 /// them. Which processors there are is known to the types that are made of it.
 #[derive(Debug)]
 pub struct TargetId<'a> {
+    /// The part before the first `:`, such as `gfx90a`.
     pub processor: &'a str,
+    /// The features with their signs, in the order of the text: `sramecc+`, `xnack-`.
     pub features: Vec<&'a str>,
 }
 

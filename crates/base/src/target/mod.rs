@@ -44,15 +44,20 @@ pub struct Family(Box<str>);
 /// What an artifact is built for. Scopes of all kinds are ordered by their text.
 #[derive(Clone, Debug, Display, From, PartialEq, Eq, Hash)]
 pub enum Scope {
+    /// For every GPU.
     #[display("generic")]
     Generic,
+    /// For the targets of a family.
     Family(Family),
+    /// For one target.
     Target(Target),
 }
 
 as_text!(Target, Family, Scope);
 
 impl Target {
+    /// The name as it was written. Two spellings of one target differ here;
+    /// [`canonical`](Self::canonical) does not.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -76,12 +81,14 @@ impl Target {
 }
 
 impl Family {
+    /// The name, as CMake and the CI spell it.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
 impl Scope {
+    /// The text that stands in the name of an artifact: `generic`, `gfx94X-dcgpu` or `gfx942`.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Generic => "generic",

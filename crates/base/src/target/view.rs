@@ -8,8 +8,11 @@ use crate::target::{Scope, Target};
 /// targets of both. The lists are sorted and have no duplicates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlatformView {
+    /// What a user on Linux can select.
     pub linux: Vec<Scope>,
+    /// What a user on Windows can select.
     pub windows: Vec<Scope>,
+    /// What a user of either system can select.
     pub available: Vec<Scope>,
     /// The target for users who select none and whose GPU is unknown.
     pub default: Option<Scope>,

@@ -90,6 +90,8 @@ impl Version {
         Some(self.is_in(&parsed))
     }
 
+    /// Whether all specifiers allow it. A prerelease counts like any other version: whether an
+    /// installer wants one is not asked here.
     pub fn is_in(&self, specifiers: &pep440_rs::VersionSpecifiers) -> bool {
         specifiers.contains(&self.0)
     }
@@ -108,6 +110,13 @@ impl FromStr for Version {
 }
 
 /// How a build will be published. This decides its version and its bucket.
+///
+/// `ci` and `dev` are builds of a commit, `nightly` is a build of a day, and `prerelease` a candidate for a
+/// `release`. The versions of `dev-bkc` and `nightly-bkc` are based on an earlier day.
+#[expect(
+    missing_docs,
+    reason = "clap would show what stands at a variant in the help of each command"
+)]
 #[derive(
     Clone,
     Copy,

@@ -12,7 +12,7 @@ use crate::error::{Error, Invalid, No, Result, anyhow, hinted};
 
 impl Version {
     /// The day of a nightly: 20260811 of `7.14.0a20260811`.
-    pub fn nightly_date(&self) -> Option<u64> {
+    pub(crate) fn nightly_date(&self) -> Option<u64> {
         let pre = self.0.pre().filter(|it| it.kind == PrereleaseKind::Alpha);
         pre.map(|it| it.number)
     }

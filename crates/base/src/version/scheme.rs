@@ -30,10 +30,13 @@ impl VersionScheme {
 /// The inputs of [`compute`]. It uses neither the clock nor the repository.
 #[derive(Clone, Debug)]
 pub struct VersionInputs {
+    /// The version that the source names, such as `7.14.0`.
     pub base: BaseVersion,
+    /// The day of the build, for versions that contain a date.
     pub today: Date,
     /// The date on which a `*-bkc` release is based.
     pub base_date: Option<Date>,
+    /// The commit that is built, for versions that contain it.
     pub git_sha: Option<GitSha>,
     /// The number of the release candidate.
     pub prerelease: Option<u64>,
@@ -42,8 +45,11 @@ pub struct VersionInputs {
 /// The version of a build in each package format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackageVersions {
+    /// As Python orders it: `7.14.0a20260822` for a nightly.
     pub wheel: Version,
+    /// As dpkg orders it, for which `~` sorts before the end: `7.14.0~20260822`.
     pub deb: String,
+    /// As rpm orders it, for which `~` sorts before the end: `7.14.0~20260822`.
     pub rpm: String,
 }
 

@@ -63,6 +63,7 @@ pub struct StreamPlace {
 }
 
 impl ReleaseStream {
+    /// The streams in the order of `streams.toml`.
     pub fn all() -> impl Iterator<Item = Self> {
         STREAMS.streams.iter().map(Self)
     }

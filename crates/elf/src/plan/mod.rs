@@ -40,7 +40,9 @@ const MAX_SEGMENTS: usize = 1170;
 /// appends others. All other bytes keep their offsets.
 #[derive(Clone, Debug, PartialEq, Eq, derive_more::Into)]
 pub struct EditPlan {
+    /// What changes in the file. It changes nothing if the strategy is [`Strategy::Unchanged`].
     pub patch: Patch,
+    /// Which of the ways was possible.
     #[into(skip)]
     pub strategy: Strategy,
 }
@@ -48,6 +50,7 @@ pub struct EditPlan {
 /// How a file gets its run path. Tests and the benchmark print it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display)]
 pub enum Strategy {
+    /// The file stays as it is, for this reason.
     #[strum(to_string = "{0}")]
     Unchanged(Unchanged),
     /// An entry of the dynamic table changes, and no text.
@@ -67,24 +70,32 @@ pub enum Strategy {
 /// Why a file stays as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display)]
 pub enum Unchanged {
+    /// It has the wished run path, and no other.
     #[strum(to_string = "has the run path")]
     Reached,
+    /// It does not begin with the magic number of ELF.
     #[strum(to_string = "not ELF")]
     NotElf,
     /// Relocatable objects, core dumps and device code objects.
     #[strum(to_string = "not linked")]
     NotLinked,
+    /// It is not for 64-bit x86, the only machine whose files are edited.
     #[strum(to_string = "for another machine")]
     OtherMachine,
     /// It has only the debug information of another file.
     #[strum(to_string = "only debug information")]
     DebugOnly,
+    /// A program that the kernel starts without a loader: at a fixed address, or without a dynamic table.
     #[strum(to_string = "static")]
     Static,
+    /// A static program that can be loaded at any address. It has a dynamic table, and no loader reads
+    /// it.
     #[strum(to_string = "static-PIE")]
     StaticPie,
+    /// The file is the dynamic loader itself, such as `ld-linux-x86-64.so.2`.
     #[strum(to_string = "the dynamic loader")]
     Loader,
+    /// It has neither `DT_NEEDED` nor a run path, so the loader searches nothing for it.
     #[strum(to_string = "needs no library")]
     NeedsNothing,
 }

@@ -82,10 +82,13 @@ pub struct KpackArchive<R> {
 pub struct StoredCode {
     /// The key, such as `lib/libfoo.so#0`.
     pub key: String,
+    /// The target that the code is for, with its features.
     pub target: CodeTarget,
+    /// Its size once it is decoded.
     pub size: u64,
     /// Its size in the archive.
     pub packed: u64,
+    /// What the table of contents says about its bundle; `None` if it says nothing.
     pub origin: Option<CodeOrigin>,
     /// Its offset in the archive.
     offset: u64,
@@ -148,6 +151,8 @@ pub fn key(kernel_name: &str, bundle: usize) -> String {
 }
 
 impl<R: ReadAt> KpackArchive<R> {
+    /// Reads the table of contents, and no code. Fails if the file is no archive, or if an entry lies
+    /// outside of it.
     pub fn open(source: R) -> Result<Self> {
         let file = ByteRegion::whole(&source);
         ensure!(file.has(0, MAGIC)?, "not an archive of device code");
@@ -161,6 +166,7 @@ impl<R: ReadAt> KpackArchive<R> {
         Ok(Self { source, toc, codes })
     }
 
+    /// The name that its writer gave it (`group_name`). An archive is found by its path, not by this.
     pub fn group(&self) -> &str {
         &self.toc.group_name
     }
@@ -171,6 +177,7 @@ impl<R: ReadAt> KpackArchive<R> {
         &self.toc.gfx_arches
     }
 
+    /// How the code is stored.
     pub fn scheme(&self) -> KpackScheme {
         self.toc.compression_scheme
     }
@@ -180,6 +187,8 @@ impl<R: ReadAt> KpackArchive<R> {
         &self.codes
     }
 
+    /// The entry for a key and exactly this target: an entry without features is not found for a target
+    /// that has some.
     pub fn find(&self, key: &str, target: &CodeTarget) -> Option<&StoredCode> {
         let index = self
             .codes

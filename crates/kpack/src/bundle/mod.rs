@@ -43,6 +43,7 @@ const TRIPLES: [&str; 3] = ["amdgcn-amd-amdhsa--", "spirv64-amd-amdhsa--", "amdg
 /// A bundle, by its place in its section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bundle {
+    /// Its offset in the section.
     pub offset: u64,
     /// Its size in the section; for a compressed bundle, the compressed size.
     pub len: u64,
@@ -59,6 +60,7 @@ pub struct BundleEntry {
     pub target: Option<CodeTarget>,
     /// Relative to the start of the bundle; 0 if the entry is empty.
     pub offset: u64,
+    /// Its size in the bundle; 0 for the empty entry of the host.
     pub size: u64,
 }
 
@@ -175,7 +177,10 @@ pub fn open<'a>(section: &ByteRegion<'a>, bundle: &Bundle) -> Result<OpenedBundl
 
 /// Like [`open`], but does not verify the hash, an MD5 that takes longer than the decompression. For
 /// files whose SHA-256 is verified already.
-pub fn open_unhashed<'a>(section: &ByteRegion<'a>, bundle: &Bundle) -> Result<OpenedBundle<'a>> {
+pub(crate) fn open_unhashed<'a>(
+    section: &ByteRegion<'a>,
+    bundle: &Bundle,
+) -> Result<OpenedBundle<'a>> {
     let region = section.part("bundle", bundle.offset, bundle.len)?;
     let compression = bundle.compression.as_ref();
     let decoded = compression.map(|compression| compression.unpack(&region)).transpose()?;

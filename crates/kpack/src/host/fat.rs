@@ -43,7 +43,9 @@ pub enum FatFileKind {
 pub struct SplittableBinary {
     /// The range of the section with the bundles in the file.
     pub code: Range<u64>,
+    /// The bundles of that section, in the order of the file.
     pub bundles: Vec<Bundle>,
+    /// The wrappers, in the order of the file. Each leads to one of the bundles.
     pub wrappers: Vec<Wrapper>,
 }
 

@@ -23,4 +23,4 @@ pub const CODE: &str = ".hip_fatbin";
 /// The section with one wrapper per translation unit.
 pub const WRAPPERS: &str = ".hipFatBinSegment";
 /// The section with the markers, which replace the bundles.
-pub const MARKERS: &str = ".rocm_kpack_ref";
+pub(crate) const MARKERS: &str = ".rocm_kpack_ref";

@@ -56,9 +56,13 @@ const LONGEST_NAME: u64 = 260;
 pub enum Windows {
     /// Not a Windows binary, or a Windows binary without device code.
     Plain,
-    /// The range of the bundles in the file, and for each wrapper the offset in that range to which
-    /// it leads.
-    Fat { code: Range<u64>, wrapped: Vec<u64> },
+    /// It has device code.
+    Fat {
+        /// The range of the bundles in the file.
+        code: Range<u64>,
+        /// For each wrapper the offset in that range to which it leads.
+        wrapped: Vec<u64>,
+    },
     /// The code was removed; the marker and bundle number of each wrapper.
     Split(Vec<WrapperReference>),
 }

@@ -42,6 +42,7 @@ const MOST_BYTES: usize = 16 << 20;
 pub struct Wrapper {
     /// Its offset in the file.
     pub offset: u64,
+    /// Its address once the binary is loaded.
     pub address: u64,
     /// The number of the bundle that it leads to. With `-fgpu-rdc` several wrappers lead to one
     /// bundle, so this is not the number of the wrapper.
@@ -56,6 +57,7 @@ pub struct Wrapper {
 /// What the runtime gets from a wrapper of a split binary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrapperReference {
+    /// The marker to which it leads: the archives to search, and the name of the code.
     pub marker: Arc<Marker>,
     /// The number of the bundle, which selects one of the code objects with the marker's name.
     pub index: usize,

@@ -18,12 +18,14 @@ pub struct Access {
     pub region: Option<S3Region>,
     /// Which section of the AWS configuration files to use.
     pub profile: Option<Profile>,
+    /// With which credentials requests are signed, if at all.
     pub signing: Signing,
 }
 
 /// A section of the AWS configuration files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
+    /// The name of the section.
     pub name: String,
     /// Whether the profile takes precedence over access keys in the environment. The `--profile`
     /// flag does; `AWS_PROFILE` does not, as with other AWS tools.
@@ -36,14 +38,18 @@ pub enum Signing {
     /// With the credentials of the standard AWS chain; unsigned if it finds none.
     #[default]
     Auto,
+    /// Unsigned, for public buckets.
     Never,
+    /// With these keys.
     With(Keys),
 }
 
 /// An access key of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keys {
+    /// The access key id, which is no secret.
     pub id: String,
+    /// The secret access key.
     pub secret: Secret,
 }
 

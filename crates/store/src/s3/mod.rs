@@ -96,6 +96,7 @@ impl S3Store {
         Self::with_limits(bucket, access, stop, S3Limits::default())
     }
 
+    /// Like [`connect`](Self::connect), with other limits than the default.
     pub fn with_limits(
         bucket: Bucket,
         access: &Access,

@@ -59,6 +59,7 @@ struct SourceErrors<R> {
 const FRAME_HEAD: u64 = 5;
 
 impl<R: Read> Decompressor<R> {
+    /// Reads `source` from its current position. Fails if the decoder cannot be made.
     pub fn new(format: ArchiveFormat, source: R) -> io::Result<Self> {
         let source_failed = Arc::default();
         let source = SourceErrors { inner: source, failed: Arc::clone(&source_failed) };

@@ -21,7 +21,9 @@ const BLOCK: usize = 512;
 /// The format of an archive, which its file extension tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ArchiveFormat {
+    /// Zstandard: what CI writes today.
     TarZst,
+    /// xz: what older runs have.
     TarXz,
 }
 

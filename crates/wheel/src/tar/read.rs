@@ -21,6 +21,7 @@ const MAX_EXTENSION: u64 = 1 << 20;
 
 /// Iterates over the members of a tar: `next_entry` returns a member, and `Read` its content.
 pub struct TarReader<R> {
+    /// The bytes of the uncompressed archive.
     pub source: R,
     /// How many bytes the uncompressed tar may have.
     max_len: u64,
@@ -32,6 +33,8 @@ pub struct TarReader<R> {
 }
 
 impl<R: Read> TarReader<R> {
+    /// Reads an uncompressed archive. More than `max_len` bytes are an error, so that a small archive
+    /// cannot fill a disk.
     pub fn new(source: R, max_len: u64) -> Self {
         Self { source, max_len, at: 0, due: 0, ended: false }
     }

@@ -26,16 +26,22 @@ const END: usize = 1024;
 /// One member of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TarEntry {
+    /// Where it is unpacked.
     pub path: RelPath,
+    /// What it is.
     pub kind: TarKind,
 }
 
 /// The type of a member, with what only this type has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TarKind {
+    /// A directory.
     Directory,
+    /// A file.
     File {
+        /// The number of bytes, which are read later and must be as many.
         len: u64,
+        /// Whether it may be executed. All files have one of two modes.
         executable: bool,
     },
     /// With its target, as `readlink` returns it.
@@ -79,6 +85,7 @@ impl TarPlan {
         Ok(Self { len, entries: entries.into(), mtime })
     }
 
+    /// The members, in the order in which they are written.
     pub fn entries(&self) -> &[TarEntry] {
         &self.entries
     }
