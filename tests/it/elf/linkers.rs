@@ -1,14 +1,15 @@
 //! Libraries and programs as the linkers make them: each is loaded before and after the change,
 //! with a dependency that only the new run path leads to.
 
-use crate::support::prelude::*;
-use crate::{
-    elf::{
-        compiled::{Linker, linkers, say, sysroot},
-        load::{Place, call, linked, run, with_rpath},
-    },
-    judges,
+use std::io::Read as _;
+
+use rocwheel_elf::{EditPlan, ElfError, PatchedReader, plan_rpath};
+use rocwheel_test_files::{
+    compiled::{Linker, linkers, say, sysroot},
+    programs::{Place, call, linked, run},
 };
+
+use crate::support::prelude::*;
 
 const GOAL: &str = "$ORIGIN/../nowhere:$ORIGIN/../dep";
 
@@ -155,7 +156,7 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let place = Place::new();
+        let place = Place::make();
         let dependency = SharedObject::new("liby.so.2").function("y_answer", 33);
         place.put("dep/liby.so.2", &dependency.build());
         Self { place }
@@ -237,7 +238,7 @@ impl Bench {
     /// patchelf reads our result as it is meant, and makes the same of the file.
     fn assert_as_patchelf(&self, what: &str, unchanged: &Path, changed: &Path, answer: &Answer) {
         let patchelf = |flags: &[&str], file: &Path| {
-            let mut patchelf = Command::new(judges::tool("patchelf"));
+            let mut patchelf = Command::new(tool("patchelf"));
             patchelf.args(flags).arg(file).output().unwrap()
         };
         let output = patchelf(&["--print-rpath"], changed);
@@ -255,4 +256,13 @@ impl Bench {
         let facts = |path: &Path| rocwheel_elf::read(&fs_err::read(path).unwrap()).unwrap();
         assert_eq!(facts(changed), facts(&theirs), "{what}");
     }
+}
+
+/// The plan for a run path, and the file after it.
+fn with_rpath(file: &[u8], goal: &str) -> Result<(EditPlan, Vec<u8>), ElfError> {
+    let plan = plan_rpath(&file, &goal.parse().unwrap())?;
+    let mut changed = Vec::new();
+    let mut reader = PatchedReader::new(file.to_vec(), plan.clone());
+    reader.read_to_end(&mut changed).unwrap();
+    Ok((plan, changed))
 }

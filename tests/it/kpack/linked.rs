@@ -7,8 +7,8 @@ use super::{
     runtime::compare,
     splitting::{flattened, put, split},
 };
-use crate::elf::compiled::{Linker, linkers};
 use crate::support::prelude::*;
+use rocwheel_test_files::compiled::{Linker, linkers};
 
 /// Counts wrappers that lead to a marker by hundreds, and adds up their numbers.
 const RUNTIME: &str = r"

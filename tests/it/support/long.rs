@@ -9,8 +9,9 @@ pub(crate) use rocwheel_test_files::long::{is_on, rounds, seeds};
 fn a_test_that_is_only_for_long_runs_has_it_in_its_name() {
     let mut wrong = Vec::new();
     let mut names = 0;
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it");
-    for entry in walkdir::WalkDir::new(tests) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let directories = ["tests/it", "crates"].map(|directory| root.join(directory));
+    for entry in directories.into_iter().flat_map(walkdir::WalkDir::new) {
         let file = entry.unwrap().into_path();
         if file.extension().is_none_or(|end| end != "rs") {
             continue;

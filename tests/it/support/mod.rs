@@ -63,7 +63,8 @@ pub(crate) mod prelude {
     pub(crate) use rocwheel_base::digest::Sha256;
     pub(crate) use rocwheel_test_files::{
         bundles,
-        linker::{DeviceRelocations, Executable, SharedObject},
+        linker::{DeviceRelocations, SharedObject},
+        programs::write_program,
     };
     pub(crate) use serde_json::{Value, json};
     pub(crate) use tempfile::TempDir;
@@ -72,9 +73,7 @@ pub(crate) mod prelude {
         demo::DemoWheel,
         long,
         members::{Members, record, unzip, zipped},
-        place::{
-            contents, contents_without_caches, copy_files, copy_tree, text, tree, write_program,
-        },
+        place::{contents, contents_without_caches, copy_files, copy_tree, text, tree},
         program::{Outcome, ROCWHEEL, command, rocwheel, succeed},
         published::{self, TestSet, sample, sets},
         sandbox::Sandbox,

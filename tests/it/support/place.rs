@@ -1,7 +1,5 @@
 //! Directories to work in.
 
-use std::os::unix::fs::PermissionsExt;
-
 use crate::support::prelude::*;
 
 /// The directory for temporary files of these tests, below `target/`.
@@ -56,12 +54,6 @@ fn contents_by<T>(directory: &Path, read: impl Fn(&Path) -> T) -> BTreeMap<Strin
         (text(path).to_owned(), read(entry.path()))
     });
     files.collect()
-}
-
-/// Writes a program.
-pub(crate) fn write_program(path: &Path, text: impl AsRef<[u8]>) {
-    fs_err::write(path, text).unwrap();
-    fs_err::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
 }
 
 /// Copies a directory with all that is in it, as it is.

@@ -2,9 +2,12 @@
 
 use goblin::elf::{Elf, section_header::SHT_DYNSYM};
 
-use crate::elf::load::with_rpath;
-use crate::support::prelude::*;
-use rocwheel_test_files::linker::TableAt;
+use rocwheel_test_files::{
+    linker::{Executable, SharedObject, TableAt},
+    long,
+};
+
+use crate::with_rpath;
 
 /// How many files are tried, in short and in long.
 const ROUNDS: [u64; 2] = [2_000, 20_000];

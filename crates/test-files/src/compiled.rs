@@ -1,10 +1,15 @@
 //! The linkers that the C compiler of this machine can use.
 
-use crate::judges::skipped;
-use crate::support::prelude::*;
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    sync::OnceLock,
+};
+
+use crate::skipped::skipped;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Linker {
+pub enum Linker {
     Bfd,
     Gold,
     Lld,
@@ -12,7 +17,7 @@ pub(crate) enum Linker {
 }
 
 /// All that are here. GNU ld and the one that comes with Rust always are.
-pub(crate) fn linkers() -> &'static [Linker] {
+pub fn linkers() -> &'static [Linker] {
     static FOUND: OnceLock<Vec<Linker>> = OnceLock::new();
     FOUND.get_or_init(|| {
         let all = [Linker::Bfd, Linker::Gold, Linker::Lld, Linker::Mold];
@@ -29,7 +34,7 @@ pub(crate) fn linkers() -> &'static [Linker] {
 }
 
 impl Linker {
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Bfd => "bfd",
             Self::Gold => "gold",
@@ -39,18 +44,12 @@ impl Linker {
     }
 
     /// Options that no version of a linker knows.
-    pub(crate) fn lacks(self, options: &[&str]) -> bool {
+    pub fn lacks(self, options: &[&str]) -> bool {
         let unknown = ["-Wl,-z,pack-relative-relocs", "-Wl,-z,noseparate-code"];
         self == Self::Gold && options.iter().any(|option| unknown.contains(option))
     }
 
-    pub(crate) fn build(
-        self,
-        place: &Path,
-        source: &str,
-        flags: &[&str],
-        dependency: &Path,
-    ) -> PathBuf {
+    pub fn build(self, place: &Path, source: &str, flags: &[&str], dependency: &Path) -> PathBuf {
         let code = place.join("source.c");
         let built = place.join("built");
         fs_err::write(&code, source).unwrap();
@@ -89,12 +88,13 @@ impl Linker {
 
 /// Shows what a test saw, when it fails or is run with `--nocapture`.
 #[expect(clippy::print_stdout, reason = "the test harness keeps it")]
-pub(crate) fn say(lines: &[String]) {
+pub fn say(lines: &[String]) {
     println!("{}", lines.join("\n"));
 }
 
 /// Where Rust keeps its own libraries and tools.
-pub(crate) fn sysroot() -> PathBuf {
-    let output = succeed(Command::new("rustc").args(["--print", "sysroot"]));
+pub fn sysroot() -> PathBuf {
+    let output = Command::new("rustc").args(["--print", "sysroot"]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
     PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())
 }

@@ -6,8 +6,12 @@ use goblin::elf::{Elf, ProgramHeader, program_header::PT_LOAD};
 
 use rocwheel_elf::Strategy;
 
-use crate::elf::load::{Place, linked, run, with_rpath};
-use rocwheel_test_files::linker::{Executable, HashStyle, SharedObject, TableAt};
+use rocwheel_test_files::{
+    linker::{Executable, HashStyle, SharedObject, TableAt},
+    programs::{Place, linked, run},
+};
+
+use crate::with_rpath;
 
 const GOAL: &str = "$ORIGIN/../somewhere/else:$ORIGIN/../dep";
 
@@ -76,7 +80,7 @@ fn hollow(program: Executable) -> Executable {
 
 /// A place with the dependency of all of these, whose function returns a number.
 fn with_dependency(directory: &str, answer: i32) -> Place {
-    let place = Place::new();
+    let place = Place::make();
     let dependency = SharedObject::new("liby.so.2").function("y_answer", answer);
     place.put(&format!("{directory}/liby.so.2"), &dependency.build());
     place

@@ -4,8 +4,10 @@ use std::{cell::Cell, io, os::unix::fs::FileExt as _};
 
 use rocwheel_elf::{PatchedReader, ReadAt, plan_rpath};
 
-use crate::elf::load::{Place, linked};
-use rocwheel_test_files::linker::SharedObject;
+use rocwheel_test_files::{
+    linker::SharedObject,
+    programs::{Place, linked},
+};
 
 const GOAL: &str = "$ORIGIN/../dep";
 /// Beyond what 32 bits hold.
@@ -13,7 +15,7 @@ const LARGE: u64 = 5 << 30;
 
 #[test]
 fn a_file_of_many_gigabytes_is_planned_from_a_few_reads() {
-    let place = Place::new();
+    let place = Place::make();
     let dependency = SharedObject::new("liby.so.2").function("y", 42);
     place.put("dep/liby.so.2", &dependency.build());
     let library = SharedObject::new("libx.so.1").needs("liby.so.2");

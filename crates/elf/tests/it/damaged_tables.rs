@@ -10,8 +10,7 @@ use goblin::elf::{
     program_header::{PT_DYNAMIC, PT_GNU_EH_FRAME, PT_GNU_RELRO, PT_LOAD, PT_TLS},
 };
 
-use crate::elf::compiled::Linker;
-use crate::support::prelude::*;
+use rocwheel_test_files::{compiled::Linker, linker::SharedObject};
 
 const LIBRARY: &str = r#"
 #include <stdio.h>

@@ -1,26 +1,31 @@
 //! Puts files on disk, and loads and runs them.
 
-use std::io::{self, Read as _};
+use std::{
+    io,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    time::Duration,
+};
 
-use rocwheel_base::error::Result;
-use rocwheel_elf::{EditPlan, PatchedReader, plan_rpath};
+use tempfile::TempDir;
 
-use crate::support::prelude::*;
+use crate::linker::Executable;
 
 /// A directory of libraries and programs.
-pub(super) struct Place(TempDir);
+pub struct Place(TempDir);
 
 impl Place {
-    pub(super) fn new() -> Self {
+    pub fn make() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         self.0.path()
     }
 
     /// Writes an executable file, with the directories above it.
-    pub(super) fn put(&self, name: &str, bytes: &[u8]) -> PathBuf {
+    pub fn put(&self, name: &str, bytes: &[u8]) -> PathBuf {
         let path = self.path().join(name);
         fs_err::create_dir_all(path.parent().unwrap()).unwrap();
         write_program(&path, bytes);
@@ -28,8 +33,14 @@ impl Place {
     }
 }
 
+/// Writes a program.
+pub fn write_program(path: &Path, text: impl AsRef<[u8]>) {
+    fs_err::write(path, text).unwrap();
+    fs_err::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
+}
+
 /// What `dlopen` and a call of a function give, or what the loader says.
-pub(super) fn call(library: &Path, function: &str) -> Result<i32, String> {
+pub fn call(library: &Path, function: &str) -> Result<i32, String> {
     const SCRIPT: &str =
         "import ctypes, sys; print(getattr(ctypes.CDLL(sys.argv[1]), sys.argv[2])())";
     let mut python = Command::new("python3");
@@ -45,15 +56,15 @@ pub(super) fn call(library: &Path, function: &str) -> Result<i32, String> {
 
 /// What a function gives in a program that is linked to a library by its path: the same question
 /// as `call`, modulo 256, and answered in a tenth of the time.
-pub(super) fn linked(library: &Path, function: &str) -> Result<i32, String> {
-    let program = Executable::new().needs(text(library)).calls(function);
+pub fn linked(library: &Path, function: &str) -> Result<i32, String> {
+    let program = Executable::new().needs(library.to_str().unwrap()).calls(function);
     let path = library.with_extension("program");
     write_program(&path, program.build());
     run(&path).map(|(_, status)| status)
 }
 
 /// What a program prints, and its exit code; or what killed it.
-pub(super) fn run(program: &Path) -> Result<(String, i32), String> {
+pub fn run(program: &Path) -> Result<(String, i32), String> {
     let output = output(program).map_err(|error| error.to_string())?;
     match output.status.code() {
         Some(127) | None => Err(last_line(&output, program)),
@@ -80,14 +91,4 @@ fn last_line(output: &Output, path: &Path) -> String {
     let line = said.lines().last().unwrap_or("no word");
     let directory = path.parent().unwrap().display().to_string();
     format!("{}: {line}", output.status).replace(&directory, "DIR")
-}
-
-/// The plan for a run path, and the file after it.
-pub(super) fn with_rpath(file: &[u8], goal: &str) -> Result<(EditPlan, Vec<u8>)> {
-    let plan = plan_rpath(&file, &goal.parse().unwrap())?;
-    let mut changed = Vec::new();
-    let mut reader = PatchedReader::new(file.to_vec(), plan.clone());
-    reader.read_to_end(&mut changed).unwrap();
-    assert_eq!(changed.len() as u64, plan.patch.total_len());
-    Ok((plan, changed))
 }

@@ -2,12 +2,14 @@
 
 use rocwheel_elf::{ElfKind, Machine};
 
-use crate::elf::load::{Place, run};
-use rocwheel_test_files::linker::{Executable, SharedObject};
+use rocwheel_test_files::{
+    linker::{Executable, SharedObject},
+    programs::{Place, run},
+};
 
 #[test]
 fn static_programs_print_and_exit() {
-    let place = Place::new();
+    let place = Place::make();
     let plain = Executable::new().prints("gfx942\n").exits(3);
     for program in [
         plain.clone(),

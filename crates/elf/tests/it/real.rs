@@ -1,14 +1,16 @@
 //! Programs as they are shipped: those of the Rust toolchain are on every machine that runs this.
 
-use crate::elf::{
+use rocwheel_test_files::{
     compiled::sysroot,
-    load::{Place, run, with_rpath},
+    programs::{Place, run},
 };
+
+use crate::with_rpath;
 
 #[test]
 fn a_shipped_program_finds_its_libraries_from_another_place() {
     let rust = sysroot();
-    let place = Place::new();
+    let place = Place::make();
     let libraries = rust.join("lib").display().to_string();
     let objcopy = "lib/rustlib/x86_64-unknown-linux-gnu/bin/rust-objcopy";
     for program in [objcopy, "bin/rustc"] {
