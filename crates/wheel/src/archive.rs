@@ -367,11 +367,14 @@ mod tests {
         let len = comment.len();
         comment[len - 2] = 3;
         comment.extend(b"PK!");
+        let mut cut = good.clone();
+        cut[len - 2] = 126;
         let messages = [
             refusal([b"#!/bin/sh\n", &good[..]].concat()),
             refusal([&good[..], b"\0"].concat()),
             refusal([&good[..], &good[..]].concat()),
             refusal(comment),
+            refusal(cut),
             refusal(twice),
             refusal(patched(&good, LOCAL, 14, &[7])),
             refusal(patched(&good, LOCAL, 10, &[7])),
@@ -382,6 +385,7 @@ mod tests {
         1 bytes around the archive, in which other readers could find another one
         3474 bytes around the archive, in which other readers could find another one
         3 bytes around the archive, in which other readers could find another one
+        readers could understand the archive in different ways: its end record has a comment of 126 bytes, which is cut off
         readers could understand the archive in different ways: `x/__init__.py` is there twice
         readers could understand the archive in different ways: `x-1.dist-info/METADATA`: other sizes or another checksum in its local header
         readers could understand the archive in different ways: `x-1.dist-info/METADATA`: another time in its local header

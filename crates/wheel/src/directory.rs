@@ -189,6 +189,12 @@ impl Directory {
         if record.len() > END {
             self.around.push((record.len() - END) as u64);
         }
+        let stated = usize::from(half(record, 20));
+        if stated > record.len() - END {
+            // Python reads such an archive as far as it goes, and other readers refuse it.
+            let cut = format!("its end record has a comment of {stated} bytes, which is cut off");
+            self.contradictions.push(cut);
+        }
         let is_one = half(record, 4) == half(record, 6) && half(record, 8) == half(record, 10);
         ensure!(is_one, "an archive of several parts");
         let plain = EndOfDirectory {
