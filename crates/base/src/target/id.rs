@@ -17,7 +17,7 @@ const MAX_FEATURES: usize = 4;
 pub struct TargetId<'a> {
     /// The part before the first `:`, such as `gfx90a`.
     pub processor: &'a str,
-    /// The features with their signs, in the order of the text: `sramecc+`, `xnack-`.
+    /// The features with their signs, sorted: `sramecc+`, `xnack-`.
     pub features: Vec<&'a str>,
 }
 
