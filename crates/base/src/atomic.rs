@@ -35,16 +35,21 @@ impl AtomicFile {
     /// The name is random and created exclusively. A process id would not do: two containers that
     /// share a directory both run as process 1, and would write into one file.
     pub fn beside(target: &Path) -> io::Result<Self> {
+        loop {
+            let file = Self::without_lock(target)?;
+            if is_held(file.0.as_file(), file.0.path()) {
+                return Ok(file);
+            }
+        }
+    }
+
+    /// Like [`beside`](Self::beside), but a concurrent [`sweep`] may remove the file.
+    fn without_lock(target: &Path) -> io::Result<Self> {
         let create = |path: &Path| {
             let mut options = OpenOptions::new();
             options.read(true).write(true).create_new(true).open(path)
         };
-        loop {
-            let file = named().make_in(directory_of(target), create)?;
-            if is_held(file.as_file(), file.path()) {
-                return Ok(Self(file));
-            }
-        }
+        named().make_in(directory_of(target), create).map(Self)
     }
 
     /// The temporary file, to be written.
@@ -64,19 +69,23 @@ impl AtomicLink {
     pub fn path(&self) -> &Path {
         self.0.path()
     }
+
+    /// Renames the link to `target`, replacing an existing file.
+    pub fn replace_link(self, target: &Path) -> io::Result<()> {
+        let temporary = self.0.path().to_owned();
+        self.replace(target)?;
+        // Renaming a file to another name of the same file does nothing and reports success, so the
+        // temporary name may still exist.
+        let _ = fs::remove_file(temporary);
+        Ok(())
+    }
 }
 
 impl<T> AtomicFile<T> {
     /// Renames the file to `target`, replacing an existing file.
     pub fn replace(self, target: &Path) -> io::Result<()> {
-        let temporary = self.0.path().to_owned();
-        if let Err(failed) = self.0.persist(target) {
-            return Err(rename_failed(&failed.error, target));
-        }
-        // Renaming a file to another name of the same file does nothing and reports success, so the
-        // temporary name of a link may still exist.
-        let _ = fs::remove_file(temporary);
-        Ok(())
+        let renamed = self.0.persist(target).map(drop);
+        renamed.map_err(|failed| rename_failed(&failed.error, target))
     }
 
     /// Renames the file to `target`, or fails with `AlreadyExists`: of two writers exactly one
@@ -102,9 +111,31 @@ impl<T> AtomicFile<T> {
 
 /// Writes a file atomically, replacing an existing one.
 pub fn write(target: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
-    let mut file = AtomicFile::beside(target)?;
-    file.file().write_all(bytes.as_ref())?;
-    file.replace(target)
+    write_at_once(target, bytes.as_ref(), AtomicFile::replace)
+}
+
+/// Writes a file atomically, or fails with `AlreadyExists`: see [`AtomicFile::claim`].
+pub fn create(target: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+    write_at_once(target, bytes.as_ref(), AtomicFile::claim)
+}
+
+/// Writes bytes that are all in memory. The unfinished file is so young when it gets its name that it is not locked:
+/// an index of small packages consists of thousands of such files, and a lock is as much work as the bytes. A
+/// concurrent [`sweep`] may take the file for an abandoned one and remove it. Then it cannot be renamed, and is
+/// written once more with a lock.
+fn write_at_once(
+    target: &Path,
+    bytes: &[u8],
+    name: impl Fn(AtomicFile, &Path) -> io::Result<()>,
+) -> io::Result<()> {
+    let finish = |mut file: AtomicFile| {
+        file.file().write_all(bytes)?;
+        name(file, target)
+    };
+    match finish(AtomicFile::without_lock(target)?) {
+        Err(error) if is_gone(&error) => finish(AtomicFile::beside(target)?),
+        finished => finished,
+    }
 }
 
 /// A temporary directory. It is deleted on drop unless it was renamed to its target.

@@ -1,6 +1,6 @@
 //! Names that are claimed, directories that are replaced, and what killed writers leave.
 
-use std::thread;
+use std::{cell::Cell, thread};
 
 use super::*;
 
@@ -150,6 +150,30 @@ fn what_has_no_writer_under_this_kernel_is_swept() {
     assert!(written.0.path().exists() && made.path().exists());
     drop((written, made));
     assert_eq!(names(directory.path()), [".rocwheel-fetch.lock", ".rocwheel-of-another.part"]);
+}
+
+#[test]
+fn a_file_that_a_sweep_has_removed_is_written_once_more() {
+    let directory = tempfile::tempdir().unwrap();
+    let target = directory.path().join("a.txt");
+    let attempts = Cell::new(0);
+    write_at_once(&target, b"whole", |file, target| {
+        if attempts.replace(attempts.get() + 1) == 0 {
+            sweep(directory.path());
+            assert_eq!(file.0.path().exists(), OF_THIS_KERNEL.is_none());
+        }
+        file.claim(target)
+    })
+    .unwrap();
+    assert_eq!(attempts.get(), if OF_THIS_KERNEL.is_some() { 2 } else { 1 });
+    assert_eq!(fs::read_to_string(&target).unwrap(), "whole");
+    assert_eq!(create(&target, "other").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    write(&target, "third").unwrap();
+    assert_eq!(fs::read_to_string(&target).unwrap(), "third");
+    assert_eq!(names(directory.path()), ["a.txt"]);
+    // Without the directory there is nothing to try again.
+    let lost = create(&directory.path().join("gone/a.txt"), "").unwrap_err();
+    assert_eq!(lost.kind(), io::ErrorKind::NotFound);
 }
 
 /// Two writers with the same process id (in two containers) must get different names.
