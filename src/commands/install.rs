@@ -345,12 +345,14 @@ impl InstallArgs {
         action: Action,
         world: &World,
     ) -> Result<(SetPlace, install::Plan)> {
+        let search = Installer::search(self.installer);
         let earlier = self.earlier(environment);
         let mut request = self.request()?;
         if request.version.is_none() {
             request.version = earlier.as_ref().and_then(|it| it.version.clone());
         }
         let Chosen { place, mut offered, rocm } = self.choose(&request, earlier.as_ref(), world)?;
+        let installer = search.finish()?;
         let mut present = Vec::new();
         let mut broken = Vec::new();
         if action == Action::Update {
@@ -360,13 +362,12 @@ impl InstallArgs {
             let site =
                 SitePackages::read(environment.root(), &variables, World::jobs(), &world.stop);
             if let (Ok(site), Some(_)) = (&site, &rocm) {
-                install::ensure_no_other_rocm(site, environment, Installer::find(self.installer)?)?;
+                install::ensure_no_other_rocm(site, environment, installer)?;
             }
             broken.extend(site.iter().flat_map(install::broken));
             world.stop.check()?;
         }
         let packages = metadata_of(&request.packages, &place, &mut offered, rocm.as_ref())?;
-        let installer = Installer::find(self.installer)?;
         if (action, installer) == (Action::Update, Installer::Pip) {
             install::ensure_pip(&environment.python())?;
         }

@@ -1,23 +1,25 @@
 //! [`Installer`]: uv or pip, the exact arguments that they get, and how they are run.
 
 use std::{
-    env,
+    env, io,
     path::Path,
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
     thread::sleep,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use serde::Serialize;
 
 use crate::{console::World, place::PackageSource};
 use rocwheel_base::{
-    error::{Context as _, Hint as _, No, Result, anyhow},
+    error::{Context as _, Error, Hint as _, No, Result, anyhow, ensure},
     quantity::shell_word,
 };
 
-/// How often a running program is asked whether it has ended.
-const PAUSE: Duration = Duration::from_millis(5);
+/// The shortest and the longest pause until a running program is asked once more whether it has ended.
+const PAUSES: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(5)];
+/// A pause is this part of the time that the program has run: uv with a warm cache ends after milliseconds.
+const PART_OF_TIME: u32 = 8;
 
 /// The variables that uv, pip and the build code of an sdist get; `*` stands for any end. They get no other
 /// variable: the secrets of a job are in variables, and most of `PIP_*`, `UV_*` and `PYTHON*` would choose other
@@ -62,18 +64,13 @@ pub(super) fn words(text: &str) -> CommandLine {
 }
 
 impl Installer {
-    /// Finds the installer: the program that the user wants, or else uv if this machine has it, or else pip.
-    pub fn find(wanted: Option<Self>) -> Result<Self> {
-        if wanted == Some(Self::Pip) {
-            return Ok(Self::Pip);
-        }
-        match ask(command("uv".as_ref()).arg("--version")) {
-            Err(_) if wanted.is_none() => Ok(Self::Pip),
-            answer => {
-                answer.hint("install uv, or pass `--installer pip`")?;
-                Ok(Self::Uv)
-            }
-        }
+    /// Begins to look for the installer.
+    pub fn search(wanted: Option<Self>) -> InstallerSearch {
+        let start = || {
+            let mut version = command("uv".as_ref());
+            version.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+        };
+        InstallerSearch { wanted, uv: (wanted != Some(Self::Pip)).then(start) }
     }
 
     /// What helps if this installer cannot create an environment although it runs.
@@ -114,6 +111,32 @@ impl Installer {
                 line.extend(words(&format!("-m pip {verb} --no-input")));
                 line
             }
+        }
+    }
+}
+
+/// A search for the installer: uv is asked whether it runs, and answers while the packages are chosen.
+#[derive(Debug)]
+pub struct InstallerSearch {
+    wanted: Option<Installer>,
+    /// `None` if the user wants pip.
+    uv: Option<io::Result<Child>>,
+}
+
+impl InstallerSearch {
+    /// The installer that the user wants, or else uv if this machine has it, or else pip.
+    pub fn finish(self) -> Result<Installer> {
+        let Some(started) = self.uv else {
+            return Ok(Installer::Pip);
+        };
+        let answer = started.and_then(|mut uv| uv.wait()).map_err(Error::from);
+        let runs = answer.and_then(|status| {
+            ensure!(status.success(), "it ended with {status}");
+            Ok(Installer::Uv)
+        });
+        match runs.context("failed to run `uv`") {
+            Err(_) if self.wanted.is_none() => Ok(Installer::Pip),
+            answer => answer.hint("install uv, or pass `--installer pip`"),
         }
     }
 }
@@ -242,6 +265,8 @@ pub fn run(command: &mut Command, failure: &str, world: &World) -> Result<()> {
         .start(command)
         .with_context(|| format!("failed to run `{name}`"))
         .hint("`--installer` and `--python` name another program")?;
+    let started = Instant::now();
+    let [shortest, longest] = PAUSES;
     loop {
         // This is asked first, because Ctrl-C in a terminal ends the program too. Its exit code would then be
         // reported as a failure.
@@ -250,7 +275,7 @@ pub fn run(command: &mut Command, failure: &str, world: &World) -> Result<()> {
             return Err(stopped.into());
         }
         match program.try_wait()? {
-            None => sleep(PAUSE),
+            None => sleep((started.elapsed() / PART_OF_TIME).clamp(shortest, longest)),
             Some(status) if status.success() => return Ok(()),
             Some(status) => {
                 return Err(anyhow!(No(format!("{failure}: `{name}` ended with {status}"))));
