@@ -6,7 +6,7 @@
 //!
 //! [RFC 1951]: https://www.rfc-editor.org/rfc/rfc1951
 
-use std::str::FromStr;
+use std::{mem, str::FromStr};
 
 use derive_more::Display;
 use libdeflater::{CompressionLvl, Compressor};
@@ -87,6 +87,7 @@ impl WheelCompression {
             text: compressor(text_level(level)),
             sampler: compressor(1),
             finder: Finder::default(),
+            room: Vec::new(),
         })
     }
 }
@@ -113,6 +114,8 @@ pub struct Deflater {
     text: Compressor,
     sampler: Compressor,
     finder: Finder,
+    /// The room of the longest block so far.
+    room: Vec<u8>,
 }
 
 impl Deflater {
@@ -120,6 +123,19 @@ impl Deflater {
     /// `len`, because joining streams can add `GAP` bytes.
     pub const fn room(len: usize) -> usize {
         len + GAP
+    }
+
+    /// Compresses a block of a member. `None` if it would save too little.
+    ///
+    /// The room for the result is kept for the next block: to clear as many bytes as were read takes longer than to
+    /// copy the compressed ones, and a block that waits to be written has no empty room behind it.
+    pub(crate) fn pack(&mut self, bytes: &[u8], place: BlockPosition) -> Option<Vec<u8>> {
+        let mut room = mem::take(&mut self.room);
+        room.resize(room.len().max(Self::room(bytes.len())), 0);
+        let len = self.block(bytes, place, &mut room);
+        let packed = len.map(|len| room[..len].to_vec());
+        self.room = room;
+        packed
     }
 
     /// Compresses a block of a member into `room`, and returns the compressed length. The output

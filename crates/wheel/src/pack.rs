@@ -229,12 +229,7 @@ impl PackedPiece {
     ) -> Self {
         let mut crc = crc32fast::Hasher::new();
         crc.update(&bytes);
-        let packed = deflater.and_then(|deflater| {
-            let mut room = vec![0; Deflater::room(bytes.len())];
-            let len = deflater.block(&bytes, place, &mut room)?;
-            room.truncate(len);
-            Some(room)
-        });
+        let packed = deflater.and_then(|deflater| deflater.pack(&bytes, place));
         Self {
             crc,
             sha256,
