@@ -235,7 +235,7 @@ impl Bench<'_> {
                 progress: &|_| {},
             };
             let written = write_wheel(&mut out, &work)?;
-            written.digest(&mut out)?;
+            written.digest(&mut out, None)?;
             Ok(written.len)
         })
     }

@@ -458,6 +458,7 @@ impl SetFacts {
                     file: PackageFile::named(path.clone(), package.size, package.sha256?).ok()?,
                     identity: Some(*identity),
                     metadata: metadata.to_vec(),
+                    start: None,
                 };
                 Some((path.clone(), known))
             })

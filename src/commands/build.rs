@@ -190,6 +190,7 @@ pub(super) fn known_packages(made: &[MadePackage]) -> KnownPackages {
             file: made.file.clone(),
             metadata: made.metadata()?.to_vec(),
             identity: made.identity,
+            start: made.start.clone(),
         };
         Some((made.file.path.clone(), known))
     });

@@ -132,6 +132,10 @@ impl PackageFile {
 
     /// The label of a variant wheel.
     pub fn label(&self) -> Option<VariantLabel> {
+        // The name of a wheel has five parts, and a label is one more. So most names need not be read.
+        if self.name().split('-').count() < 6 {
+            return None;
+        }
         self.name().parse::<PackageFilename>().ok()?.label
     }
 

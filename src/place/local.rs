@@ -21,7 +21,7 @@ use crate::{
 };
 use rocwheel_base::{
     atomic,
-    digest::Sha256,
+    digest::{HashedStart, Sha256},
     error::{Context as _, Error, Hint as _, No, Result, anyhow, one_line},
     io::{DigestCache, FileIdentity, read_text},
 };
@@ -148,11 +148,18 @@ impl LocalSet {
             let path = root.join(&file.path);
             let metadata = metadata_of(&path)?;
             let identity = Some(FileIdentity::of(&path)?);
-            known.made.insert(file.path.clone(), KnownPackage { file, identity, metadata });
+            let path = file.path.clone();
+            known.made.insert(path, KnownPackage { file, identity, metadata, start: None });
         }
         let place = SetPlace::directory(root, &world.stop);
         let directories = PackageDirectories::Built;
         Self::read_known(root, &place, known, directories, |_| true, world)
+    }
+
+    /// The beginning of a wheel, and which file begins so, if `build` remembers it.
+    pub fn start_of(&self, path: &str) -> Option<(FileIdentity, &HashedStart)> {
+        let facts = self.facts.get(path)?;
+        Some((facts.identity?, facts.start.as_ref()?))
     }
 
     /// Names an object with the bytes of a package, for servers that can copy it.

@@ -7,7 +7,7 @@
 use std::{
     cmp::Reverse,
     collections::{HashMap, HashSet},
-    io::{BufReader, Cursor, Read, Seek},
+    io::{self, BufReader, Cursor, Read, Seek},
     num::NonZeroUsize,
     path::Path,
 };
@@ -15,16 +15,17 @@ use std::{
 use bytes::Bytes;
 use flate2::read::GzDecoder;
 use itertools::Itertools as _;
+use memchr::memmem;
 
 use super::{
     set_place::SetPlace,
-    stored_package::{ListedPackage, StoredPackage},
+    stored_package::{ListedPackage, StoredPackage, bundled_rocm},
     sync::Listing,
 };
 use crate::{
     console::{Progress, World},
     index::{
-        Layout,
+        Layout, TIE_RECORD,
         package_file::{
             PackageFile, Remembered, SIDECAR, SetStamp, identity, is_of_others, is_ours,
             is_package, is_wheel,
@@ -34,13 +35,13 @@ use crate::{
     run::ArtifactGroup,
 };
 use rocwheel_base::{
-    digest::Sha256,
+    digest::{HashedStart, Sha256},
     error::{Context as _, Hint as _, No, Result, anyhow, bail, ensure, one_line},
     io::{CachedPackage, DigestCache, FileIdentity, Tap, buffered},
     parallel,
 };
 use rocwheel_store::{Span, location::Key};
-use rocwheel_wheel::{Metadata, PackageFilename};
+use rocwheel_wheel::{DistName, Metadata, PackageFilename};
 
 /// The largest package that is read at once, for its metadata and its digest.
 const SMALL: u64 = 256 << 10;
@@ -74,6 +75,8 @@ pub struct KnownPackage {
     pub identity: Option<FileIdentity>,
     /// METADATA of a wheel, PKG-INFO of an sdist.
     pub metadata: Vec<u8>,
+    /// The beginning of a wheel that this process has packed.
+    pub start: Option<HashedStart>,
 }
 
 /// The packages that this process knows, by their paths in the set.
@@ -135,18 +138,26 @@ impl KnownFacts {
         families.sorted().dedup().collect()
     }
 
-    /// The digest and the metadata of a file on disk, if the file that was written or read is what it is `now`.
-    pub(super) fn on_disk(
-        &self,
-        listed: &ListedPackage,
-        now: FileIdentity,
-    ) -> Option<(Sha256, Vec<u8>)> {
+    /// What is known of a file on disk, if the file that was written or read is what it is `now`.
+    pub(super) fn on_disk(&self, listed: &ListedPackage, now: FileIdentity) -> Option<KnownFile> {
+        let cached = self.cache.as_ref().and_then(|cache| cache.get(&listed.path, now));
+        let cached_start = cached.and_then(|file| file.start.as_ref());
         if let Some(made) = self.made.get(&listed.path) {
             let is_same = made.file.size == listed.stamp.size && made.identity == Some(now);
-            return is_same.then(|| (made.file.sha256, made.metadata.clone()));
+            return is_same.then(|| KnownFile {
+                sha256: made.file.sha256,
+                text: made.metadata.clone(),
+                has_rocm: None,
+                start: made.start.as_ref().or(cached_start).cloned(),
+            });
         }
-        let file = self.cache.as_ref()?.get(&listed.path, now)?;
-        Some((file.sha256, file.metadata.clone()?.into_bytes()))
+        let file = cached?;
+        Some(KnownFile {
+            sha256: file.sha256,
+            text: file.metadata.clone()?.into_bytes(),
+            has_rocm: Some(file.has_rocm),
+            start: cached_start.cloned(),
+        })
     }
 
     /// The digest of an object, if it is unchanged.
@@ -182,6 +193,16 @@ impl KnownFacts {
     }
 }
 
+/// What is known of a file on disk without opening it.
+pub(super) struct KnownFile {
+    sha256: Sha256,
+    /// METADATA of a wheel, PKG-INFO of an sdist.
+    text: Vec<u8>,
+    /// See [`PackageFile::has_rocm`]. `None` if it was not looked for.
+    has_rocm: Option<bool>,
+    start: Option<HashedStart>,
+}
+
 /// Adds the files of a set that were read to the cache of its directory, and removes those that are not
 /// of the set.
 pub(super) fn remember(
@@ -190,11 +211,15 @@ pub(super) fn remember(
     set: &SetJson,
 ) -> Result<()> {
     for file in &set.files {
-        if let Some(ReadFacts { text: Some(text), identity: Some(identity), .. }) =
+        if let Some(ReadFacts { text: Some(text), identity: Some(identity), start, .. }) =
             read.get(&file.path)
         {
-            let metadata = String::from_utf8(text.to_vec()).ok();
-            let package = CachedPackage { sha256: file.sha256, metadata };
+            let package = CachedPackage {
+                sha256: file.sha256,
+                metadata: String::from_utf8(text.to_vec()).ok(),
+                start: start.clone(),
+                has_rocm: file.has_rocm,
+            };
             cache.insert(&file.path, *identity, package);
         }
     }
@@ -232,6 +257,8 @@ pub(super) struct ReadFacts {
     is_wheel: bool,
     /// What a file on this disk was before its digest was taken. `None` if it is in a bucket.
     pub(super) identity: Option<FileIdentity>,
+    /// The beginning of a wheel of this disk that `build` made.
+    pub(super) start: Option<HashedStart>,
 }
 
 impl ReadFacts {
@@ -266,10 +293,6 @@ impl Reading<'_> {
                     None => self.object(listed, sidecar.as_ref())?,
                 };
                 self.add_variant(&mut file, listed)?;
-                // `set.json` of a bucket has it, for a file whose text was not read again.
-                if facts.text.is_some() && facts.is_wheel && !is_ours(&file.project) {
-                    file.has_rocm = self.has_rocm(listed)?;
-                }
                 Ok((file, facts))
             };
             read().with_context(|| {
@@ -320,10 +343,15 @@ impl Reading<'_> {
     fn file(&self, path: &Path, listed: &ListedPackage) -> Result<(PackageFile, ReadFacts)> {
         let identity = FileIdentity::of(path)?;
         let known = self.known.on_disk(listed, identity);
-        let (file, text) = if let Some((sha256, text)) = known {
+        let (file, text, start) = if let Some(known) = known {
+            let KnownFile { sha256, text, has_rocm, start } = known;
             let facts = named_metadata(&text, &listed.name)?;
-            let file = self.described(listed, sha256, facts, Some(&text));
-            (file, Some(text))
+            let mut file = self.described(listed, sha256, facts, Some(&text));
+            file.has_rocm = match has_rocm {
+                Some(has_rocm) => has_rocm,
+                None => self.has_rocm(listed, &file.project, None)?,
+            };
+            (file, Some(text), start)
         } else {
             let (file, text) = self.examine(listed)?;
             // Metadata and digest are read one after the other. Another command may link the file into
@@ -331,12 +359,13 @@ impl Reading<'_> {
             let now = FileIdentity::of(path)?;
             let is_same = identity.but_for_links().is_same_as(&now);
             ensure!(is_same, "it changed while it was read");
-            (file, text)
+            (file, text, None)
         };
         let facts = ReadFacts {
             text: text.map(Bytes::from),
             is_wheel: is_wheel(&listed.name),
             identity: Some(identity),
+            start,
         };
         Ok((file, facts))
     }
@@ -361,6 +390,7 @@ impl Reading<'_> {
             text: text.map(Bytes::from),
             is_wheel: is_wheel(&listed.name),
             identity: None,
+            start: None,
         };
         Ok((file, facts))
     }
@@ -404,17 +434,17 @@ impl Reading<'_> {
             None if self.place.local().is_none() => store.head(&key)?.sha256,
             known => known,
         };
-        let (metadata, known) = if size <= SMALL && known.is_none() {
-            let bytes = self.whole(&key, size)?;
-            let metadata = metadata_text(Cursor::new(&bytes), &listed.name);
-            (metadata, Some(Sha256::of(&bytes)))
+        let is_read_at_once = size <= SMALL && known.is_none();
+        let bytes = is_read_at_once.then(|| self.whole(listed, &key)).transpose()?;
+        let metadata = if let Some(bytes) = &bytes {
+            metadata_text(Cursor::new(bytes), &listed.name)
         } else {
             // Parse first: a file that is not a valid package fails without a full download.
             let package = StoredPackage::new(listed.name.clone(), store, key.clone(), size);
             let metadata = package.metadata();
             // The package may be good, and the store could not deliver it.
             package.outcome()?;
-            (metadata, known)
+            metadata
         };
         let answer =
             metadata.and_then(|text| Ok((named_metadata(&text, &listed.name)?, Some(text))));
@@ -441,8 +471,16 @@ impl Reading<'_> {
                 (facts, None)
             }
         };
-        let sha256 = known.map_or_else(|| self.hash(&key, size), Ok)?;
-        Ok((self.described(listed, sha256, facts, text.as_ref()), text))
+        let sha256 = match (&bytes, known) {
+            (Some(bytes), _) => Sha256::of(bytes),
+            (None, Some(known)) => known,
+            (None, None) => self.hash(&key, size)?,
+        };
+        let mut file = self.described(listed, sha256, facts, text.as_ref());
+        if text.is_some() {
+            file.has_rocm = self.has_rocm(listed, &file.project, bytes.as_deref())?;
+        }
+        Ok((file, text))
     }
 
     /// Adds what a variant wheel says of its label. The digest cache of a directory does not have it, and the
@@ -469,23 +507,47 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// Whether a wheel of others has ROCm in it. A wheel that cannot be read does not say so.
-    fn has_rocm(&self, listed: &ListedPackage) -> Result<bool> {
+    /// Whether it is a wheel of others that has ROCm in it. A wheel that cannot be read does not say so. `bytes` are
+    /// all of the wheel, if they were read.
+    fn has_rocm(
+        &self,
+        listed: &ListedPackage,
+        project: &DistName,
+        bytes: Option<&[u8]>,
+    ) -> Result<bool> {
+        if !is_wheel(&listed.name) || is_ours(project) {
+            return Ok(false);
+        }
+        if let Some(bytes) = bytes {
+            // The directory of a zip has the names as they are, so that most wheels need not be read again.
+            let may_say_so = memmem::find(bytes, TIE_RECORD.as_bytes()).is_some();
+            return Ok(may_say_so && has_rocm_in(Cursor::new(bytes)));
+        }
         let key = self.place.key(&listed.path)?;
         let name = listed.name.clone();
         let package = StoredPackage::new(name, &self.place.store, key, listed.stamp.size);
-        let bundled = package.bundled_rocm();
+        let has_rocm = has_rocm_in(package.reader());
         package.outcome()?;
-        Ok(bundled.is_ok_and(|bundled| bundled.is_some()))
+        Ok(has_rocm)
     }
 
     /// All bytes of a small package.
-    fn whole(&self, key: &Key, listed: u64) -> Result<Vec<u8>> {
-        let mut bytes = Vec::with_capacity(usize::try_from(listed)? + 1);
-        let source = self.place.store.get(key, Span::Whole)?;
-        source.take(listed + 1).read_to_end(&mut bytes)?;
-        ensure!(bytes.len() as u64 == listed, "it changed while it was read");
-        self.progress.inc(listed);
+    fn whole(&self, listed: &ListedPackage, key: &Key) -> Result<Vec<u8>> {
+        let size = listed.stamp.size;
+        let mut source: Box<dyn Read> = match self.place.local() {
+            // The caller compares the identities from before and after, which is all that the store would look at.
+            Some(root) => Box::new(fs_err::File::open(root.join(&listed.path))?),
+            None => self.place.store.get(key, Span::Whole)?,
+        };
+        let mut bytes = vec![0; usize::try_from(size)?];
+        let is_whole = match source.read_exact(&mut bytes) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => false,
+            read => read.map(|()| true)?,
+        };
+        // A file that became longer has another identity.
+        let is_at_end = self.place.local().is_some() || source.read(&mut [0])? == 0;
+        ensure!(is_whole && is_at_end, "it changed while it was read");
+        self.progress.inc(size);
         Ok(bytes)
     }
 
@@ -529,6 +591,10 @@ pub(super) fn metadata_text(file: impl Read + Seek, name: &str) -> Result<Vec<u8
     } else {
         sdist_metadata(file, outside.top()).context("failed to read PKG-INFO")
     }
+}
+
+fn has_rocm_in(wheel: impl Read + Seek) -> bool {
+    bundled_rocm(wheel).is_ok_and(|bundled| bundled.is_some())
 }
 
 /// METADATA of a wheel on this disk, or PKG-INFO of an sdist.

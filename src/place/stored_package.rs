@@ -423,17 +423,8 @@ impl StoredPackage {
         read_variant(self.reader(), label).context("failed to read `variant.json`")
     }
 
-    /// The ROCm packages that a wheel of others has in it.
-    pub(super) fn bundled_rocm(&self) -> Result<Option<BundledRocm>> {
-        let read = read_with_record(self.reader(), TIE_RECORD, LONGEST_TIE_RECORD)
-            .with_context(|| format!("failed to read `{TIE_RECORD}`"))?;
-        Ok(read.and_then(|(tie_record, record)| {
-            let files = record.rows().iter().map(|row| (row.path.as_str(), row.digest));
-            BundledRocm::read(&tie_record, files)
-        }))
-    }
-
-    fn reader(&self) -> impl Read + Seek {
+    /// Reads the package in ranges.
+    pub(super) fn reader(&self) -> impl Read + Seek {
         let read = |range: Range<u64>| {
             let len = range.end.saturating_sub(range.start);
             let mut bytes = Vec::with_capacity(usize::try_from(len).map_err(io::Error::other)?);
@@ -442,6 +433,16 @@ impl StoredPackage {
         };
         BufReader::new(Ranged::new(self.size, read))
     }
+}
+
+/// The ROCm packages that a wheel of others has in it.
+pub(super) fn bundled_rocm(wheel: impl Read + Seek) -> Result<Option<BundledRocm>> {
+    let read = read_with_record(wheel, TIE_RECORD, LONGEST_TIE_RECORD)
+        .with_context(|| format!("failed to read `{TIE_RECORD}`"))?;
+    Ok(read.and_then(|(tie_record, record)| {
+        let files = record.rows().iter().map(|row| (row.path.as_str(), row.digest));
+        BundledRocm::read(&tie_record, files)
+    }))
 }
 
 /// One package of each store, and none that is empty.

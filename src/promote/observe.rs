@@ -18,7 +18,9 @@ use crate::{
     place::LocalSet,
 };
 use rocwheel_base::{
+    digest::HashedStart,
     error::{Context as _, Hint as _, No, Result, anyhow},
+    io::FileIdentity,
     parallel,
     relpath::RelPath,
     version::Version,
@@ -56,6 +58,8 @@ pub struct CandidatePackage {
     pub file: PackageFile,
     pub name: PackageFilename,
     pub form: CandidateForm,
+    /// The beginning of the file, and which file begins so, if `build` remembers it.
+    pub start: Option<(FileIdentity, HashedStart)>,
     /// The texts that name the version and are edited, by their paths.
     pub texts: BTreeMap<RelPath, String>,
     /// Other files that name the version, and should not.
@@ -171,7 +175,8 @@ impl CandidatePackage {
             CandidateForm::Wheel { archive: Box::new(archive), record, generator: wheel.generator }
         };
         let VersionSearch { texts, leftovers, .. } = search;
-        Ok(Self { file: file.clone(), name, form, texts, leftovers })
+        let start = set.start_of(&file.path).map(|(identity, start)| (identity, start.clone()));
+        Ok(Self { file: file.clone(), name, form, start, texts, leftovers })
     }
 }
 

@@ -203,6 +203,9 @@ impl PromotionWriter<'_> {
         let dist_info = renamed_dist_info(archive, &self.plan.change)?;
         let name = planned.name.clone();
         let mut edit = WheelEdit::of(&source, archive, name, dist_info, recorded_digest)?;
+        if let Some((identity, start)) = &package.start {
+            edit.know_start(*identity, start.clone());
+        }
         for (path, text) in &planned.texts {
             edit.replace(path, Source::text(text))?;
         }

@@ -4,7 +4,11 @@ use std::{fmt, io, str::FromStr};
 
 use crc_fast::CrcAlgorithm;
 use md5::Md5;
-use sha2::Digest as _;
+use serde::{Deserialize, Serialize};
+use sha2::{
+    Digest as _,
+    digest::common::hazmat::{SerializableState as _, SerializedState},
+};
 
 use crate::error::{Invalid, as_text};
 
@@ -51,6 +55,34 @@ impl Hasher {
     /// The digest of all bytes, and how many there were.
     pub fn finish(self) -> (Sha256, u64) {
         (Sha256(self.hash.finalize().into()), self.len)
+    }
+}
+
+/// The first bytes of a file, hashed: the digest of another file that begins with the same bytes takes only the rest.
+///
+/// **Contract:** it says nothing about a file. Its reader knows by other means that a file begins so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HashedStart {
+    /// How many bytes these are.
+    pub len: u64,
+    /// CRC-32 of these bytes.
+    pub crc: u32,
+    /// What SHA-256 knows after them, in hexadecimal digits.
+    state: String,
+}
+
+impl HashedStart {
+    /// `hasher` has hashed the first bytes and no others.
+    pub fn new(hasher: &Hasher, crc: u32) -> Self {
+        Self { len: hasher.len, crc, state: hex::encode(hasher.hash.serialize()) }
+    }
+
+    /// Goes on after the first bytes. `None` if another version wrote the state.
+    pub fn hasher(&self) -> Option<Hasher> {
+        let bytes = hex::decode(&self.state).ok()?;
+        let state = SerializedState::<sha2::Sha256>::try_from(bytes.as_slice()).ok()?;
+        let hash = sha2::Sha256::deserialize(&state).ok()?;
+        Some(Hasher { hash, len: self.len })
     }
 }
 
@@ -198,6 +230,26 @@ mod tests {
         assert_eq!(Sha256::of(b"abc").to_string(), ABC);
         assert_eq!(Sha256::of_reader(&b"abc"[..]).unwrap(), (Sha256::of(b"abc"), 3));
         assert_eq!(ABC.parse(), Ok(Sha256::of(b"abc")));
+    }
+
+    #[test]
+    fn a_digest_goes_on_where_another_one_was() {
+        let bytes: Vec<u8> = (0..1000_u32).flat_map(u32::to_le_bytes).collect();
+        for at in [0, 1, 63, 64, 65, 4000] {
+            let (first, rest) = bytes.split_at(at);
+            let mut hasher = Hasher::default();
+            hasher.update(first);
+            let json = serde_json::to_string(&HashedStart::new(&hasher, 7)).unwrap();
+            let start: HashedStart = serde_json::from_str(&json).unwrap();
+            let mut going_on = start.hasher().unwrap();
+            going_on.update(rest);
+            assert_eq!(going_on.finish(), (Sha256::of(&bytes), 4000), "{at}");
+            for state in ["", "00", &start.state[2..]] {
+                assert!(
+                    HashedStart { state: state.to_owned(), ..start.clone() }.hasher().is_none()
+                );
+            }
+        }
     }
 
     #[test]

@@ -19,8 +19,9 @@ use super::{
 };
 use rocwheel_base::{
     atomic::AtomicFile,
-    digest::Sha256,
+    digest::{HashedStart, Sha256},
     error::{Context as _, Result, Stop, ensure},
+    io::FileIdentity,
     relpath::RelPath,
 };
 
@@ -29,6 +30,10 @@ pub struct WheelEdit {
     name: PackageFilename,
     dist_info: RelPath,
     members: BTreeMap<RelPath, EditedMember>,
+    /// The wheel that most members are of.
+    original: Option<FileIdentity>,
+    /// What is known of the beginning of that wheel.
+    start: Option<HashedStart>,
 }
 
 struct EditedMember {
@@ -50,7 +55,8 @@ pub struct ChangedFile {
 impl WheelEdit {
     /// A wheel without members.
     pub fn new(name: PackageFilename) -> Result<Self> {
-        Ok(Self { dist_info: name.dist_info().parse()?, name, members: BTreeMap::new() })
+        let dist_info = name.dist_info().parse()?;
+        Ok(Self { dist_info, name, members: BTreeMap::new(), original: None, start: None })
     }
 
     /// The wheel at a path under another name: all members except RECORD and its signatures.
@@ -73,7 +79,14 @@ impl WheelEdit {
                 Ok((archive.renamed(path, &dist_info)?, member))
             })
             .collect::<Result<_>>()?;
-        Ok(Self { name, dist_info, members })
+        Ok(Self { name, dist_info, members, original: Some(keeper.identity()), start: None })
+    }
+
+    /// Says what is known of the beginning of the original wheel, which had this identity when it was hashed. What
+    /// the written wheel has of these bytes is then not hashed again. A wheel that changed since is hashed.
+    pub fn know_start(&mut self, original: FileIdentity, start: HashedStart) {
+        let is_same = self.original.is_some_and(|it| it.is_same_as(&original));
+        self.start = Some(start).filter(|_| is_same);
     }
 
     /// The path in this wheel of a member of the original wheel.
@@ -154,7 +167,7 @@ impl WheelEdit {
         stop: &Stop,
         progress: &(dyn Fn(u64) + Sync),
     ) -> Result<ChangedFile> {
-        let Self { name, dist_info, members } = self;
+        let Self { name, dist_info, members, start, .. } = self;
         let mut members: Vec<SourceMember> = members
             .into_iter()
             .map(|(path, EditedMember { executable, source })| SourceMember {
@@ -171,8 +184,60 @@ impl WheelEdit {
         };
         let mut file = AtomicFile::beside(target)?;
         let written = write_contents(file.file(), &contents, settings, stop, progress)?;
-        let sha256 = written.digest(file.file())?;
+        let sha256 = written.digest(file.file(), start.as_ref())?.sha256;
         file.replace(target)?;
         Ok(ChangedFile { file: name.to_string(), size: written.len, sha256 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+
+    use super::*;
+    use crate::WheelCompression;
+    use rocwheel_base::digest::Hasher;
+
+    #[test]
+    fn the_beginning_of_a_wheel_that_is_known_is_not_hashed_again() {
+        let place = tempfile::tempdir().unwrap();
+        let settings = PackSettings::new(WheelCompression::Store, NonZeroUsize::MIN);
+        let write = |edit: WheelEdit| {
+            edit.write(place.path(), &settings, &Stop::default(), &|_| {}).unwrap().sha256
+        };
+        let mut edit = WheelEdit::new("a-1-py3-none-any.whl".parse().unwrap()).unwrap();
+        edit.add("a/b.bin".parse().unwrap(), false, Source::Bytes(vec![7; 5 << 20].into()));
+        edit.add("a-1.dist-info/METADATA".parse().unwrap(), false, Source::text("Version: 1\n"));
+        write(edit);
+        let path = place.path().join("a-1-py3-none-any.whl");
+        let archive = Archive::read(File::open(&path).unwrap()).unwrap();
+        let identity = FileIdentity::of(&path).unwrap();
+        let bytes = fs_err::read(&path).unwrap();
+        let end = usize::try_from(archive.members["a/b.bin"].bytes.end).unwrap();
+        let crc = crc32fast::hash(&bytes[..end]);
+        let hashed = |bytes: &[u8], crc| {
+            let mut hasher = Hasher::default();
+            hasher.update(bytes);
+            HashedStart::new(&hasher, crc)
+        };
+        let promoted = |identity, start| {
+            let name = "a-2-py3-none-any.whl".parse().unwrap();
+            let dist_info = "a-2.dist-info".parse().unwrap();
+            let digest = |_: &RelPath| Some(Sha256::of(b""));
+            let mut edit = WheelEdit::of(&path, &archive, name, dist_info, digest).unwrap();
+            edit.know_start(identity, start);
+            let sha256 = write(edit);
+            let bytes = fs_err::read(place.path().join("a-2-py3-none-any.whl")).unwrap();
+            sha256 == Sha256::of(&bytes)
+        };
+        assert!(promoted(identity, hashed(&bytes[..end], crc)));
+        // Only the identity of the file says that it begins so.
+        let forged = hashed(&vec![0; end], crc);
+        assert!(!promoted(identity, forged.clone()));
+        let other = FileIdentity::of(place.path()).unwrap();
+        assert!(promoted(other, forged));
+        // Another beginning says nothing about this one.
+        assert!(promoted(identity, hashed(&bytes[..end], crc + 1)));
+        assert!(promoted(identity, hashed(&bytes[..end - 1], crc)));
     }
 }

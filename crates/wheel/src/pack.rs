@@ -18,11 +18,11 @@ use super::{
     Deflater, Record, StorageMethod, WheelCompression, WheelMember, ZipWriter,
     deflate::{BlockPosition, plain_blocks},
     source::{KeptMember, MemberReader, SourceMember},
-    writer::{FinishedZip, OpenMember},
+    writer::{FinishedZip, OpenMember, ZipStart},
 };
 use crate::tar::read_some;
 use rocwheel_base::{
-    digest::{Hasher, Sha256},
+    digest::{HashedStart, Hasher, Sha256},
     error::{Context as _, Result, Stop, bail, ensure},
     parallel::{self, Limits},
     relpath::RelPath,
@@ -114,30 +114,65 @@ pub struct WrittenWheel {
     pub record: Record,
     /// CRC-32 of all bytes that were written.
     crc: u32,
+    start: ZipStart,
+}
+
+/// The digest of a wheel that was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WheelDigest {
+    /// The digest of the whole file.
+    pub sha256: Sha256,
+    /// The beginning of the wheel. `None` if it has no large member.
+    pub start: Option<HashedStart>,
 }
 
 impl WrittenWheel {
     /// Reads the file that was written, mostly from the page cache, for its digest. Fails if it has
     /// other bytes than were written: no other program may write to it.
-    pub fn digest(&self, mut file: impl Read + Seek) -> Result<Sha256> {
-        file.seek(SeekFrom::Start(0))?;
-        let mut hasher = Hasher::default();
-        let mut crc = crc32fast::Hasher::new();
+    ///
+    /// `known` is the beginning of a wheel that members were taken from. If this wheel begins with the same bytes, only
+    /// the rest is read.
+    pub fn digest(
+        &self,
+        mut file: impl Read + Seek,
+        known: Option<&HashedStart>,
+    ) -> Result<WheelDigest> {
+        let ZipStart { len: start_len, crc: start_crc } = self.start;
+        let known = known.filter(|known| (known.len, known.crc) == (start_len, start_crc));
+        let (mut start, mut hasher) = match known.and_then(|known| Some((known, known.hasher()?))) {
+            Some((known, hasher)) => (Some(known.clone()), hasher),
+            None => (None, Hasher::default()),
+        };
+        let mut at = start.as_ref().map_or(0, |start| start.len);
+        let mut crc = match at {
+            0 => crc32fast::Hasher::new(),
+            len => crc32fast::Hasher::new_with_initial_len(start_crc, len),
+        };
+        file.seek(SeekFrom::Start(at))?;
         let mut buffer = vec![0; BUFFER];
         loop {
-            let read = read_some(&mut file, &mut buffer)?;
+            // The bytes up to the end of the last large member come first, and then those behind it.
+            let room = match start_len.saturating_sub(at) {
+                0 => BUFFER,
+                left => usize::try_from(left).map_or(BUFFER, |left| left.min(BUFFER)),
+            };
+            let read = read_some(&mut file, &mut buffer[..room])?;
             if read == 0 {
                 break;
             }
             hasher.update(&buffer[..read]);
             crc.update(&buffer[..read]);
+            at += read as u64;
+            if at == start_len {
+                start = Some(HashedStart::new(&hasher, start_crc));
+            }
         }
         let (sha256, len) = hasher.finish();
         ensure!(
             (len, crc.finalize()) == (self.len, self.crc),
             "another program wrote to the file while it was written"
         );
-        Ok(sha256)
+        Ok(WheelDigest { sha256, start })
     }
 }
 
@@ -527,8 +562,8 @@ impl<'a, W: Write + Seek> WheelWriter<'a, W> {
         self.record.push(path.clone(), None);
         let text = self.record.to_string();
         self.text(path, &text, None, deflater.as_mut())?;
-        let FinishedZip { len, crc, .. } = self.zip.finish()?;
-        Ok(WrittenWheel { len, record: self.record, crc })
+        let FinishedZip { len, crc, start, .. } = self.zip.finish()?;
+        Ok(WrittenWheel { len, record: self.record, crc, start })
     }
 
     fn text(

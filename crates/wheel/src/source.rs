@@ -202,6 +202,11 @@ impl MemberKeeper {
         Ok(Self(Arc::new(KeptWheel { path: wheel.to_owned(), identity })))
     }
 
+    /// The wheel as it was when members were first taken from it.
+    pub(crate) fn identity(&self) -> FileIdentity {
+        self.0.identity
+    }
+
     /// A source that copies the compressed bytes. If `sha256` is not given, the digest must be found by
     /// who writes RECORD.
     pub fn keep(&self, stored: &StoredMember, sha256: Option<Sha256>) -> Source {

@@ -73,7 +73,21 @@ pub struct ZipWriter<W> {
     entries: Vec<OpenMember>,
     /// CRC-32 of what was written, from its start or from the first byte of the open member.
     crc: crc32fast::Hasher,
+    start: ZipStart,
 }
+
+/// The first bytes of an archive, to the end of its last large member. What changes when a wheel gets another version
+/// are small members, and most of them come behind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ZipStart {
+    /// How many bytes these are: 0 if no member is large.
+    pub len: u64,
+    /// Their CRC-32.
+    pub crc: u32,
+}
+
+/// How many bytes a large member has at least, as they are compressed.
+const LARGE: u64 = 4 << 20;
 
 /// A finished archive: where it is, its length, and the CRC-32 of all of its bytes.
 #[derive(Debug)]
@@ -84,6 +98,8 @@ pub struct FinishedZip<W> {
     pub len: u64,
     /// The CRC-32 of all of its bytes.
     pub crc: u32,
+    /// Its first bytes.
+    pub start: ZipStart,
 }
 
 /// A member: its header is written, and its bytes are appended one after the other.
@@ -113,6 +129,7 @@ impl<W: Write + Seek> ZipWriter<W> {
             time: dos_time(seconds),
             entries: Vec::new(),
             crc: crc32fast::Hasher::new(),
+            start: ZipStart::default(),
         }
     }
 
@@ -194,6 +211,7 @@ impl<W: Write + Seek> ZipWriter<W> {
 
     /// Writes the central directory.
     pub fn finish(mut self) -> io::Result<FinishedZip<W>> {
+        self.note_start();
         let start = self.at;
         let entries = std::mem::take(&mut self.entries);
         for entry in &entries {
@@ -201,10 +219,19 @@ impl<W: Write + Seek> ZipWriter<W> {
         }
         self.append(&directory_end(entries.len(), start, self.at - start))?;
         self.out.flush()?;
-        Ok(FinishedZip { out: self.out, len: self.at, crc: self.crc.finalize() })
+        let crc = self.crc.finalize();
+        Ok(FinishedZip { out: self.out, len: self.at, crc, start: self.start })
     }
 
-    fn entry(&self, member: &WheelMember) -> io::Result<OpenMember> {
+    /// Notes the end of a large member, before anything follows it.
+    fn note_start(&mut self) {
+        if self.entries.last().is_some_and(|member| member.packed >= LARGE) {
+            self.start = ZipStart { len: self.at, crc: self.crc.clone().finalize() };
+        }
+    }
+
+    fn entry(&mut self, member: &WheelMember) -> io::Result<OpenMember> {
+        self.note_start();
         let path = &member.path;
         if path.as_str().len() > usize::from(u16::MAX) {
             return Err(invalid(format!("a name too long for an archive: `{path}`")));

@@ -151,7 +151,7 @@ fn a_package_that_changed_since_it_was_packed_is_refused() {
         let file = made.file.clone();
         let identity = made.identity;
         let metadata = made.metadata().unwrap().to_vec();
-        (made.file.path.clone(), KnownPackage { file, identity, metadata })
+        (made.file.path.clone(), KnownPackage { file, identity, metadata, start: None })
     });
     let known: KnownPackages = known.collect();
     let describe = || {

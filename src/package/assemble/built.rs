@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer, ser::SerializeStruct as _};
 use super::{content::SdkArchive, memory::WheelRecipe};
 use crate::{index::PackageFile, package::split_tree::BuildArchives};
 use rocwheel_base::{
-    digest::Sha256,
+    digest::{HashedStart, Sha256},
     io::FileIdentity,
     quantity::{count, many, size},
     relpath::RelPath,
@@ -69,6 +69,8 @@ pub struct MadePackage {
     pub members: Vec<BuiltMember>,
     /// The file that was written. `None` if another file has its name since.
     pub identity: Option<FileIdentity>,
+    /// The beginning of a wheel that was just packed.
+    pub start: Option<HashedStart>,
     /// What the bytes of a wheel follow from. `None` for an sdist.
     pub(super) recipe: Option<WheelRecipe>,
 }

@@ -33,7 +33,7 @@ use rocwheel_base::{
 };
 use rocwheel_wheel::{
     PackSettings, Record, SourceMember, WheelCompression,
-    pack::{WheelContents, WrittenWheel, write_contents},
+    pack::{WheelContents, WheelDigest, WrittenWheel, write_contents},
     read_record,
 };
 
@@ -125,7 +125,7 @@ pub fn assemble(
     let packages: Vec<MadePackage> = written
         .into_iter()
         .zip(digests)
-        .map(|(file, sha256)| file.finish(sha256, dist))
+        .map(|(file, digest)| file.finish(digest, dist))
         .collect::<Result<_>>()?;
     if let Some(memory) = memory {
         remember_wheels(memory, &packages, world);
@@ -174,18 +174,19 @@ enum FileDigest {
 }
 
 impl WrittenFile {
-    fn digest(&self) -> Result<Sha256> {
+    fn digest(&self) -> Result<WheelDigest> {
         match &self.digest {
-            FileDigest::Known(sha256) => Ok(*sha256),
+            FileDigest::Known(sha256) => Ok(WheelDigest { sha256: *sha256, start: None }),
             FileDigest::ToRead(file, wheel) => {
-                wheel.digest(file).with_context(|| format!("failed to make `{}`", self.path))
+                wheel.digest(file, None).with_context(|| format!("failed to make `{}`", self.path))
             }
         }
     }
 
     /// Looks for the file under its final name. Replacing an earlier set takes seconds, and another
     /// program may write to the file meanwhile.
-    fn finish(self, sha256: Sha256, dist: &Path) -> Result<MadePackage> {
+    fn finish(self, digest: WheelDigest, dist: &Path) -> Result<MadePackage> {
+        let WheelDigest { sha256, start } = digest;
         // Deleting another name of a file changes its `ctime`.
         let written = if self.is_shared { self.identity.but_for_links() } else { self.identity };
         let current = FileIdentity::of(&dist.join(&self.path)).ok();
@@ -194,6 +195,7 @@ impl WrittenFile {
             file: PackageFile::named(path, self.size, sha256)?,
             members: self.members,
             identity: current.filter(|current| written.is_same_as(current)),
+            start,
             recipe: self.recipe,
         })
     }
@@ -493,7 +495,8 @@ mod tests {
         // Let the clock of the file system go on.
         sleep(Duration::from_millis(30));
         happens(&file);
-        let made = written.finish(sha256, dist.path()).unwrap();
+        let digest = written.digest().unwrap();
+        let made = written.finish(digest, dist.path()).unwrap();
         assert!(made.identity.is_none() || made.identity == FileIdentity::of(&file).ok());
         made.identity.is_some()
     }

@@ -8,7 +8,8 @@ use std::{
 use flate2::{Compression, write::GzEncoder};
 
 use super::*;
-use rocwheel_base::error::render;
+use crate::console::{Console, Options};
+use rocwheel_base::error::{Stop, render};
 use rocwheel_store::{Store, local::LocalStore};
 
 const GOOD: &str =
@@ -192,9 +193,53 @@ fn what_a_build_knows_holds_for_the_file_that_it_wrote() {
     let other = written("other");
     let path = "dist/a-1.tar.gz".to_owned();
     let file = PackageFile::named(path.clone(), 1, Sha256::of(b"a")).unwrap();
-    let made = KnownPackage { file, metadata: Vec::new(), identity: Some(ours) };
+    let made = KnownPackage { file, metadata: Vec::new(), identity: Some(ours), start: None };
     let known = KnownFacts { made: [(path, made)].into(), ..KnownFacts::default() };
     let listed = listed("a-1.tar.gz", stamp(None));
     assert!(known.on_disk(&listed, ours).is_some());
     assert!(known.on_disk(&listed, other).is_none());
+}
+
+#[cfg(unix)]
+#[test]
+fn what_an_index_has_read_of_a_file_holds_until_the_file_changes() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    let name = "other-1-py3-none-any.whl";
+    let metadata = "Metadata-Version: 2.4\nName: other\nVersion: 1\n";
+    let bytes = wheel(&[("other-1.dist-info/METADATA", metadata.as_bytes())]);
+    fs_err::write(root.join(name), &bytes).unwrap();
+    // A file that has just changed is not remembered.
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    let mut cache = DigestCache::of_directory(root);
+    let remembered = CachedPackage {
+        sha256: Sha256::of(b"remembered"),
+        metadata: Some(metadata.to_owned()),
+        start: None,
+        has_rocm: true,
+    };
+    cache.insert(name, FileIdentity::of(&root.join(name)).unwrap(), remembered);
+    cache.write().unwrap();
+    let world = World {
+        console: Console::of_this_process(Options { quiet: 2, ..Options::default() }),
+        stop: Stop::default(),
+    };
+    let place = SetPlace::directory(root, &world.stop);
+    let read = || {
+        let layouts = vec![Layout::Flat];
+        let listed = place.files(&layouts).unwrap();
+        let reading = Reading {
+            place: &place,
+            layouts,
+            known: &KnownFacts::read(&place, None).unwrap(),
+            at_once: NonZeroUsize::MIN,
+            world: &world,
+            progress: &world.console.progress("Reading", "a directory", None),
+        };
+        let [file] = <[PackageFile; 1]>::try_from(reading.run(listed).unwrap().files).unwrap();
+        (file.sha256, file.has_rocm)
+    };
+    assert_eq!(read(), (Sha256::of(b"remembered"), true));
+    fs_err::write(root.join(name), &bytes).unwrap();
+    assert_eq!(read(), (Sha256::of(&bytes), false));
 }

@@ -111,7 +111,7 @@ impl Fixture {
         let written = self.write_to(&mut out, settings).unwrap();
         let bytes = out.into_inner();
         assert_eq!(written.len, bytes.len() as u64);
-        assert_eq!(written.digest(Cursor::new(&bytes)).unwrap(), Sha256::of(&bytes));
+        assert_eq!(written.digest(Cursor::new(&bytes), None).unwrap().sha256, Sha256::of(&bytes));
         self.check(&bytes, &written.record);
         bytes
     }
@@ -233,11 +233,11 @@ fn bytes_that_another_program_writes_meanwhile_are_noticed() {
     for at in [0, 40, 5_000, bytes.len() - 1] {
         let mut other = bytes.clone();
         other[at] ^= 1;
-        let error = written.digest(Cursor::new(&other)).unwrap_err().to_string();
+        let error = written.digest(Cursor::new(&other), None).unwrap_err().to_string();
         assert_eq!(error, "another program wrote to the file while it was written");
     }
-    assert!(written.digest(Cursor::new([&*bytes, b"x"].concat())).is_err());
-    assert!(written.digest(Cursor::new(&bytes[1..])).is_err());
+    assert!(written.digest(Cursor::new([&*bytes, b"x"].concat()), None).is_err());
+    assert!(written.digest(Cursor::new(&bytes[1..]), None).is_err());
 }
 
 #[test]
