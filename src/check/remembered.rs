@@ -6,13 +6,15 @@
 //! with pages holds only while these and the sidecars are the same files too. The verdict about a set without pages holds
 //! on when `index` writes them: it looks at the set itself.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::{CheckOptions, Report};
-use crate::place::{SetFiles, SetPlace};
+use crate::place::{PublishedUpload, SetFiles, SetPlace};
 use rocwheel_base::{digest::Sha256, error::Result, io::FileCache};
 
 const FILE: &str = ".rocwheel-checked.json";
+/// The same of a place in a bucket, in the directory where this machine keeps what it knows of the place.
+const FILE_OF_BUCKET: &str = "checked.json";
 const SCHEMA: &str = concat!("rocwheel-checked-v1 ", env!("CARGO_PKG_VERSION"));
 
 /// The verdict about the set of a directory, as its files are now, with this accept list.
@@ -45,6 +47,41 @@ impl VerdictMemory {
         Ok(Some(Self { path: root.join(FILE), of_packages, with_pages }))
     }
 
+    /// Where the verdict about the packages in a bucket is remembered, without the pages there. `None` if none is: the
+    /// user has no directory of caches, the bucket does not say enough of its objects, or the options are not usual.
+    pub fn of_bucket(place: &SetPlace, options: &CheckOptions) -> Result<Option<Self>> {
+        let Some(directory) = place.caches().filter(|_| options.are_usual()) else {
+            return Ok(None);
+        };
+        Self::of_state(directory, place.state_in_bucket()?, options)
+    }
+
+    /// The same, with what was published there a moment ago.
+    pub fn of_published(
+        place: &SetPlace,
+        published: &PublishedUpload,
+        options: &CheckOptions,
+    ) -> Result<Option<Self>> {
+        let Some(directory) = place.caches().filter(|_| options.are_usual()) else {
+            return Ok(None);
+        };
+        Self::of_state(directory, published.state, options)
+    }
+
+    fn of_state(
+        directory: &Path,
+        state: Option<Sha256>,
+        options: &CheckOptions,
+    ) -> Result<Option<Self>> {
+        let Some(state) = state else {
+            return Ok(None);
+        };
+        let accept = options.accept.dated(&options.today)?;
+        let of_packages = Sha256::of(format!("{state}\n{accept}").as_bytes());
+        let path = directory.join(FILE_OF_BUCKET);
+        Ok(Some(Self { path, of_packages, with_pages: Some(of_packages) }))
+    }
+
     /// What was said about this set.
     pub fn report(&self) -> Option<Report> {
         let cache: FileCache<Report, Sha256> = FileCache::open(self.path.clone(), SCHEMA);
@@ -53,7 +90,7 @@ impl VerdictMemory {
         of_packages.or_else(with_pages).cloned()
     }
 
-    /// Remembers a report, in place of an earlier one.
+    /// Remembers a report, in place of an earlier one. The directory must exist.
     pub fn remember(&self, report: &Report) -> Result<()> {
         let mut cache = FileCache::new(self.path.clone(), SCHEMA);
         // Without pages, both are proofs of the same files.

@@ -433,10 +433,14 @@ pub struct AccessArgs {
     /// [env: `ROCWHEEL_NO_SIGN_REQUEST`]
     #[arg(long, hide_short_help = true)]
     no_sign_request: bool,
+    /// Where this machine keeps what it knows of places in buckets.
+    #[arg(skip)]
+    places: Option<PathBuf>,
 }
 
 impl AccessArgs {
     pub fn read_variables(&mut self, variables: &Variables<'_>) -> Result<()> {
+        self.places = variables.cache_file("places");
         variables.check_proxies()?;
         variables.fill_switch(&mut self.no_sign_request, "ROCWHEEL_NO_SIGN_REQUEST")
     }
@@ -449,12 +453,14 @@ impl AccessArgs {
 
     /// Opens a set in a directory, in a bucket or on a web server.
     pub fn place(&self, place: &PlaceArg, stop: &Stop) -> Result<SetPlace> {
-        SetPlace::open(place, |known| self.access(known), stop)
+        let place = SetPlace::open(place, |known| self.access(known), stop)?;
+        Ok(place.remembered_in(self.places.as_deref()))
     }
 
     /// Opens a set in a directory of a bucket, for reading.
     pub fn bucket(&self, place: &Location, stop: &Stop) -> Result<SetPlace> {
-        SetPlace::bucket(place, |known| self.access(known), stop)
+        let place = SetPlace::bucket(place, |known| self.access(known), stop)?;
+        Ok(place.remembered_in(self.places.as_deref()))
     }
 
     /// Opens a place to write to. Every command that publishes opens its place here: the code of a fork never

@@ -124,6 +124,9 @@ pub fn run(args: &UploadArgs, world: &World) -> Result<()> {
     let publication =
         Publication { upload, group: None, report: report.as_ref(), changes: changes.as_ref() };
     let answer = |published: &PublishedUpload, _: SummaryPage<'_>| {
+        if let Some(report) = &report {
+            args.gate.remember_published(report, &place, published, world)?;
+        }
         if !args.part {
             return world.console.answer(published);
         }

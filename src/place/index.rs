@@ -94,19 +94,21 @@ fn decide(
         listing.add(family.as_str())?;
     }
     let is_local = site.local().is_some();
+    // All files of a directory were listed above. For a directory that does not exist, `package_files` gives the error.
+    let (layouts, listed) = if site.local().is_some_and(Path::is_dir) {
+        let layouts = site.layouts(PackageDirectories::All)?;
+        let listed = site.files_among(&layouts, &listing.objects);
+        (layouts, listed)
+    } else {
+        site.package_files(PackageDirectories::All)?
+    };
     let reading = Reading {
         place: site,
-        layouts: site.layouts(PackageDirectories::All)?,
+        layouts,
         known: &known,
         at_once: if is_local { options.jobs } else { site.requests() },
         world,
         progress: &world.console.progress("Reading", site, None),
-    };
-    // All files of a directory were listed above. For a directory that does not exist, `files` gives the error.
-    let listed = if site.local().is_some_and(Path::is_dir) {
-        site.files_among(&reading.layouts, &listing.objects)
-    } else {
-        site.files(&reading.layouts)?
     };
     let ReadPackages { files, facts, orphans } = reading.run(listed)?;
     let mut set = SetJson::new(known.identity.clone(), files)?;
@@ -122,7 +124,7 @@ fn decide(
     stale_pages.extend(stale_variants(listing, &items)?);
     let mut removed = listing.removals_of_pages(stale_pages, world)?;
     removed.extend(orphans.into_iter().map(|path| listing.removal(path)));
-    let changes = Changes { items, removed };
+    let changes = Changes { items, removed, packages: Vec::new() };
     let new = NewIndex { set, cache: known.cache, facts };
     Ok((changes, new))
 }

@@ -7,6 +7,7 @@
 //! | `read_index` `install_source` `offered_versions` | says what pages claim, where installers find packages, and which versions are there |
 //! | `first_use` | takes the digests that a place does not say |
 //! | `sync` | compares a place with the objects that it is to have, and writes the difference |
+//! | `object_memory` | what this machine knows of the objects of a bucket |
 //! | `upload` `index` `products` `mirror` | these objects, for a set, an index, a release place, and a base index |
 //! | `earlier_set` | whether a set may take the place of the set that is there |
 
@@ -17,6 +18,7 @@ mod index;
 mod install_source;
 mod local;
 mod mirror;
+mod object_memory;
 mod offered_versions;
 mod place_arg;
 mod products;

@@ -59,6 +59,9 @@ pub(super) struct KnownFacts {
     pub(super) of_set: Option<Identity>,
     /// What `set.json` says of the files.
     pub(super) files: HashMap<String, PackageFile>,
+    /// What this machine knows of packages of a bucket that `set.json` does not say, because an upload cannot know the
+    /// `ETag` of what it is about to write. None of them need be of a set.
+    pub(super) seen: HashMap<String, PackageFile>,
     /// The packages that this process has just written or read.
     pub(super) made: KnownPackages,
     /// Only a directory has one.
@@ -120,7 +123,28 @@ impl KnownFacts {
         known.of_set = of_set;
         known.has_later_parts = identity.is_some();
         known.identity = identity.unwrap_or(known.identity);
+        if let Some(listing) = listing {
+            known.add_seen(listing);
+        }
         Ok(known)
+    }
+
+    /// Adds what this machine knows of the listed packages.
+    fn add_seen(&mut self, listing: &Listing<'_>) {
+        let Some(memory) = listing.place.memory() else {
+            return;
+        };
+        for (path, object) in listing.objects.iter().filter(|(path, _)| is_package(path)) {
+            let Some(seen) = memory.get(path, object).and_then(|facts| facts.package) else {
+                continue;
+            };
+            let described = self.files.get(path).filter(|file| file.sha256 == seen.sha256);
+            let file = match described {
+                Some(file) => PackageFile { remembered: seen.remembered, ..file.clone() },
+                None => *seen,
+            };
+            self.seen.insert(path.clone(), file);
+        }
     }
 
     pub(super) fn new(document: SetJson) -> Self {
@@ -187,9 +211,12 @@ impl KnownFacts {
 
     /// Equal stamps prove equal bytes only with an `ETag`, which depends on the bytes.
     fn same(&self, listed: &ListedPackage) -> Option<&PackageFile> {
-        let file = self.files.get(&listed.path)?;
-        let is_same = file.remembered.as_ref()?.file == listed.stamp;
-        (is_same && listed.stamp.etag.is_some()).then_some(file)
+        let is_same = |file: &&PackageFile| {
+            let remembered = file.remembered.as_ref();
+            remembered.is_some_and(|it| it.file == listed.stamp && it.file.etag.is_some())
+        };
+        let described = self.files.get(&listed.path).filter(is_same);
+        described.or_else(|| self.seen.get(&listed.path).filter(is_same))
     }
 }
 

@@ -17,6 +17,7 @@ use fs_err as fs;
 
 use super::{
     directory_url::urls_of_directory,
+    object_memory::ObjectMemory,
     place_arg::{PlaceArg, WebAddress},
 };
 use crate::{
@@ -29,6 +30,7 @@ use crate::{
     run::{Buckets, ForeignCode, RunPlace},
 };
 use rocwheel_base::{
+    digest::Sha256,
     error::{Context as _, Error, Hint as _, Result, Stop, anyhow, bail, ensure},
     version::Version,
 };
@@ -76,6 +78,8 @@ pub struct SetPlace {
     other_servers: Mutex<BTreeMap<String, Arc<dyn Store>>>,
     /// Whether the server has failed for a key that ends in `/`.
     keys_fail: AtomicBool,
+    /// What this machine knows of a bucket. Boxed, because few places have it.
+    memory: Option<Box<ObjectMemory>>,
     pub(super) stop: Stop,
 }
 
@@ -172,7 +176,28 @@ impl SetPlace {
     #[must_use]
     pub fn assumed_empty(self) -> Self {
         let store = Arc::new(UnseenStore::in_place_of(&*self.store));
-        Self { store, ..self }
+        Self { store, memory: None, ..self }
+    }
+
+    /// The same place, of which this machine keeps what it knows in a directory below this one.
+    #[must_use]
+    pub fn remembered_in(self, directory: Option<&Path>) -> Self {
+        let (PlaceKind::Bucket(urls), Some(directory)) = (&self.kind, directory) else {
+            return self;
+        };
+        // An address may be longer than a file name.
+        let directory = directory.join(Sha256::of(urls.path("").as_bytes()).to_string());
+        Self { memory: Some(Box::new(ObjectMemory::in_directory(directory))), ..self }
+    }
+
+    /// What this machine knows of the objects of a bucket.
+    pub(super) fn memory(&self) -> Option<&ObjectMemory> {
+        self.memory.as_deref()
+    }
+
+    /// Where this machine keeps what it knows of a place in a bucket.
+    pub fn caches(&self) -> Option<&Path> {
+        Some(self.memory.as_ref()?.directory())
     }
 
     /// A directory of any store with exact keys, like a bucket.
@@ -199,6 +224,7 @@ impl SetPlace {
             version: None,
             other_servers: Mutex::default(),
             keys_fail: AtomicBool::new(false),
+            memory: None,
             stop: stop.clone(),
         }
     }
@@ -269,8 +295,19 @@ impl SetPlace {
         key.with_context(|| format!("failed to place `{below}`"))
     }
 
-    /// Lists a directory. Paths are relative to the directory of the set.
+    /// Lists a directory, without the pages of directories. Paths are relative to the directory of the set.
     pub fn list(&self, below: &str, depth: Depth) -> Result<Vec<(String, Object)>> {
+        let mut objects = self.list_with_pages(below, depth)?;
+        objects.retain(|(path, _)| !path.ends_with('/'));
+        Ok(objects)
+    }
+
+    /// The same, with the pages of directories that the store lists: under `TOP` if it is the page of the set.
+    pub(super) fn list_with_pages(
+        &self,
+        below: &str,
+        depth: Depth,
+    ) -> Result<Vec<(String, Object)>> {
         let path = self.path(below);
         let directory = (!path.is_empty()).then(|| path.parse()).transpose()?;
         let listing = || format!("failed to list `{path}` of `{}`", self.store);
@@ -278,6 +315,7 @@ impl SetPlace {
         let mut objects_by_path = Vec::with_capacity(objects.len());
         for object in objects {
             if let Some(path) = object.key.as_str().strip_prefix(&self.top) {
+                let path = if path.is_empty() { TOP } else { path };
                 objects_by_path.push((path.to_owned(), object));
             }
         }

@@ -17,6 +17,7 @@ use itertools::Itertools as _;
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{
+    object_memory::ListedIdentity,
     read_packages::metadata_text,
     set_place::{PackageDirectories, PlaceKind, SetPlace, none_if_missing},
 };
@@ -101,6 +102,23 @@ impl SetPlace {
         Ok(self.files_among(layouts, &objects))
     }
 
+    /// The layouts of the directories that have the packages, and the packages and sidecars in them. A bucket is listed
+    /// once: a large one has many pages of keys.
+    pub(super) fn package_files(
+        &self,
+        directories: PackageDirectories,
+    ) -> Result<(Vec<Layout>, Vec<ListedPackage>)> {
+        if self.local().is_some() || directories == PackageDirectories::Built {
+            let layouts = self.layouts(directories)?;
+            let files = self.files(&layouts)?;
+            return Ok((layouts, files));
+        }
+        let objects: HashMap<String, Object> = self.list("", Depth::All)?.into_iter().collect();
+        let layouts = layouts_among(&objects);
+        let files = self.files_among(&layouts, &objects);
+        Ok((layouts, files))
+    }
+
     /// A digest of files of a local set and of the text of its `set.json`, without reading a package: it changes
     /// with each of them. `None` if there is no `set.json`, or if a file is so young that its next change might
     /// not show.
@@ -140,6 +158,19 @@ impl SetPlace {
         }
         let state = (Sha256::of(read_text(&description)?.as_bytes()).to_string(), identities);
         Ok(Some(Sha256::of(&serde_json::to_vec(&state)?)))
+    }
+
+    /// See [`state_among`]. `None` if the listing does not say enough, or if this machine remembers nothing of the place.
+    pub fn state_in_bucket(&self) -> Result<Option<Sha256>> {
+        if self.caches().is_none() {
+            return Ok(None);
+        }
+        let objects: HashMap<String, Object> = self.list("", Depth::All)?.into_iter().collect();
+        let document = match objects.get("set.json") {
+            Some(_) => self.find_set_json()?,
+            None => None,
+        };
+        Ok(state_among(&objects, document.as_ref()))
     }
 
     /// The packages and sidecars of some layouts among listed objects.
@@ -216,7 +247,11 @@ impl SetPlace {
         ListedPackage {
             path: path.to_owned(),
             name: name.to_owned(),
-            stamp: SetStamp { size: object.size, etag: object.etag.clone().filter(|_| !is_local) },
+            stamp: if is_local {
+                SetStamp { size: object.size, etag: None }
+            } else {
+                stamp_of(object)
+            },
             uploaded: object.modified.filter(|_| !is_local),
         }
     }
@@ -227,9 +262,8 @@ impl SetPlace {
         if self.kind == PlaceKind::Web {
             return Ok(Vec::new());
         }
-        let layouts = self.layouts(directories)?;
-        let files = each_once(self.files(&layouts)?, layouts[0]);
-        files
+        let (layouts, files) = self.package_files(directories)?;
+        each_once(files, layouts[0])
             .iter()
             .filter(|file| is_package(&file.name))
             .map(|file| {
@@ -284,6 +318,36 @@ impl SetPlace {
         let document = SetJson::parse(&text).with_context(reading).hint(hint)?;
         Ok(Some((document, object.modified)))
     }
+}
+
+/// A digest of the packages among the objects of a bucket, as they are listed, and of what `set.json` says of them.
+pub(super) fn state_among(
+    objects: &HashMap<String, Object>,
+    document: Option<&SetJson>,
+) -> Option<Sha256> {
+    let is_input = |path: &str| is_package(path) || path == PART;
+    let inputs = objects.iter().filter(|(path, _)| is_input(path));
+    let identities = inputs
+        .map(|(path, object)| Some((path.as_str(), ListedIdentity::of(object)?)))
+        .collect::<Option<BTreeMap<_, _>>>()?;
+    // What is remembered of the objects says nothing about the packages.
+    let text = document.map(|document| {
+        let mut document = document.clone();
+        document.files.iter_mut().for_each(|file| file.remembered = None);
+        document.pretty()
+    });
+    Some(Sha256::of(&serde_json::to_vec(&(text, identities)).ok()?))
+}
+
+/// The layouts of the packages among the objects of a bucket. The first one is the layout of the set.
+fn layouts_among(objects: &HashMap<String, Object>) -> Vec<Layout> {
+    let has_dist = objects.keys().any(|path| path.starts_with(Layout::Dist.files()));
+    if has_dist { vec![Layout::Dist, Layout::Flat] } else { vec![Layout::Flat] }
+}
+
+/// Size and `ETag` of an object in a bucket.
+pub(super) fn stamp_of(object: &Object) -> SetStamp {
+    SetStamp { size: object.size, etag: object.etag.clone() }
 }
 
 /// Leaves out the second of two files of one name, which is not the one in `layout`.

@@ -10,8 +10,10 @@ mod listing;
 mod write;
 
 use std::{
+    collections::{HashMap, HashSet},
     fmt,
     path::Path,
+    sync::Mutex,
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
@@ -20,18 +22,20 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use self::{
+    item::page_of_directory,
     item::{Action, ExistingObject},
-    write::{WriteOutcome, Writer},
+    listing::{ListedObjects, has_bytes_of},
+    write::{Carried, WriteOutcome, Writer},
 };
 pub(super) use self::{
     item::{Item, Removal},
     listing::Listing,
 };
-use super::{earlier_set, local::because, set_place::SetPlace};
+use super::{earlier_set, local::because, object_memory::newest, set_place::SetPlace};
 use crate::{
     console::World,
     index::{
-        Layout,
+        Layout, PackageFile,
         pages::{Phase, content_type},
     },
 };
@@ -41,6 +45,7 @@ use rocwheel_base::{
     quantity::{many, size},
     retry::{Backoff, Failures},
 };
+use rocwheel_store::Object;
 
 /// Attempts before giving up, if other jobs write to the place each time.
 const BACKOFF: Backoff = Backoff { attempts: 8, pause: Duration::from_millis(250) };
@@ -56,6 +61,8 @@ pub(super) struct Changes {
     /// job that adds one of them meanwhile has listed the earlier `set.json`. So it fails when it writes its own,
     /// or this job does, and looks again.
     pub(super) removed: Vec<Removal>,
+    /// The packages among the items, to remember what an index says of them.
+    pub(super) packages: Vec<PackageFile>,
 }
 
 impl Changes {
@@ -134,7 +141,8 @@ impl<'a> Sync<'a> {
     ) -> Result<(Plan, T)> {
         let mut listing = Listing::nothing(self.place);
         let (changes, value) = decide(&mut listing)?;
-        Ok((self.compare(changes, &listing)?, value))
+        let plan = self.compare(changes, &listing)?;
+        Ok((Plan { before: listing.into_objects(), ..plan }, value))
     }
 
     /// Decides, compares and writes, until no other job has written to the place meanwhile.
@@ -146,7 +154,10 @@ impl<'a> Sync<'a> {
         loop {
             let (plan, value) = self.plan(&mut decide)?;
             let overtaken = match self.carry_out(&plan)? {
-                Attempt::Done(done) => return Ok((done, value)),
+                Attempt::Done(mut done) => {
+                    done.listed.get_or_insert(plan.before.objects);
+                    return Ok((done, value));
+                }
                 Attempt::Overtaken(error) => error,
             };
             let Some(pause) = failures.pause(&BACKOFF) else {
@@ -173,13 +184,18 @@ impl<'a> Sync<'a> {
         items.sort_by(|one, other| (one.phase, &one.path).cmp(&(other.phase, &other.path)));
         let links = self.source.is_some_and(|it| place.is_on_disk_of(it));
         let replaces = self.existing == Existing::Replace;
+        let dropped = listing.dropped(&items).with_context(reading)?;
+        let stop = &self.world.stop;
         let actions =
-            listing.actions(&items, replaces, links, &self.world.stop).with_context(reading)?;
+            listing.actions(&items, replaces, links, &dropped, stop).with_context(reading)?;
         let plan = Plan {
             place: place.to_string(),
             is_of_run: place.run_place().is_some(),
             steps: items.into_iter().zip(actions).collect(),
             removed: changes.removed,
+            before: ListedObjects::default(),
+            dropped,
+            packages: changes.packages,
         };
         if let Some(note) = note.filter(|_| plan.refusal().is_none()) {
             self.world.console.note(note);
@@ -206,6 +222,7 @@ impl<'a> Sync<'a> {
             world,
             progress: console.progress_in_parts(self.verb, to, plan.steps.len(), bytes),
             overtaken: AtomicBool::new(false),
+            etags: Mutex::default(),
         };
         let mut written = 0;
         let mut linked = Vec::new();
@@ -221,13 +238,15 @@ impl<'a> Sync<'a> {
                 console.debug(format!("{outcome} {}", item.path));
             }
         };
-        let answer = writer.carry_out(&plan.steps, &plan.removed, done);
-        match answer.with_context(|| format!("failed to write to `{to}`")) {
+        let answer = writer.carry_out(plan, done);
+        let carried = match answer.with_context(|| format!("failed to write to `{to}`")) {
             Err(error) if writer.overtaken.load(Ordering::Relaxed) => {
                 return Ok(Attempt::Overtaken(error));
             }
             answer => answer?,
-        }
+        };
+        self.say_dropped(&carried.lost)?;
+        self.remember(plan, &carried, &writer);
         if !linked.is_empty() {
             let bytes = linked.iter().sum();
             let facts = format!("{} ({})", many(linked.len(), "package"), size(bytes));
@@ -241,7 +260,47 @@ impl<'a> Sync<'a> {
             linked: linked.len(),
             unchanged: plan.steps.len() - written,
             removed: plan.removed.iter().map(|it| it.path.clone()).collect(),
+            listed: carried.listed.map(|it| it.objects),
         }))
+    }
+
+    /// Warns of a server that drops the pages of directories. This is no error, because each page also exists under its
+    /// file name.
+    fn say_dropped(&self, lost: &[String]) -> Result<()> {
+        let Some(path) = lost.iter().min() else {
+            return Ok(());
+        };
+        let key = self.place.key(path)?;
+        self.world.console.warn(format!(
+            "this server drops the pages of directories, such as `{key}`: install with `--find-links` and \
+             the address of the `index.html` beside the packages"
+        ));
+        Ok(())
+    }
+
+    /// Remembers what the place has now, so that the next command on this machine need not ask for it.
+    fn remember(&self, plan: &Plan, carried: &Carried, writer: &Writer<'_>) {
+        let Some(memory) = self.place.memory() else {
+            return;
+        };
+        let listed = carried.listed.as_ref().unwrap_or(&plan.before);
+        let newest = newest(listed.objects.values());
+        for (item, action) in &plan.steps {
+            let Some(object) = listed.objects.get(&item.path) else { continue };
+            // The bytes of a sidecar are mostly shown by its `ETag`, and its headers do not matter.
+            let is_known = item.phase == Phase::Sidecar && has_bytes_of(item, object);
+            if action.is_written() && !is_known && writer.is_as_written(item, object) {
+                memory.insert(&item.path, object, item.facts(plan.is_of_run), newest);
+            }
+        }
+        let lost = plan.steps.iter().filter(|(item, _)| carried.lost.contains(&item.path));
+        for (item, _) in lost {
+            if let Some(page) = listed.objects.get(&page_of_directory(&item.path)) {
+                memory.insert(&item.path, page, item.facts(plan.is_of_run), newest);
+            }
+        }
+        memory.insert_packages(&plan.packages, &listed.objects);
+        memory.write(|path| listed.may_have(path), self.world);
     }
 
     /// What to do about files that exist with other bytes.
@@ -273,6 +332,11 @@ pub struct Plan {
     /// Every object, in the order of writing.
     steps: Vec<(Item, Action)>,
     removed: Vec<Removal>,
+    /// What the place had.
+    before: ListedObjects,
+    /// The keys that end in `/` whose pages the server is known to drop. Each is among the steps, with nothing to do.
+    dropped: HashSet<String>,
+    packages: Vec<PackageFile>,
 }
 
 /// How an attempt to carry out a plan ended.
@@ -291,6 +355,8 @@ pub struct Synced {
     pub linked: usize,
     pub unchanged: usize,
     pub removed: Vec<String>,
+    /// The objects of the place afterwards, as far as it was listed. `None` if they are those before.
+    pub(super) listed: Option<HashMap<String, Object>>,
 }
 
 impl Plan {

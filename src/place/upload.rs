@@ -6,6 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use itertools::Itertools as _;
 use serde::Serialize;
 
 use super::{
@@ -13,7 +14,7 @@ use super::{
     local::LocalSet,
     read_packages::{KnownFacts, ReadFacts, Reading},
     set_place::SetPlace,
-    stored_package::each_once,
+    stored_package::{each_once, state_among},
     sync::{Changes, Existing, Guard, Item, Listing, Plan, Sync},
     variants_of_others::keep_variants_of_others,
 };
@@ -74,7 +75,15 @@ impl Upload<'_> {
             console.status("Listed", set.counted());
         }
         let urls = place.urls()?.in_layout(set.layout());
+        let listed = done.listed.unwrap_or_default();
+        let state = state_among(&listed, Some(&set)).filter(|_| {
+            let layouts = [Layout::Dist, Layout::Flat];
+            let files = place.files_among(&layouts, &listed).into_iter();
+            let packages = files.filter(|file| is_package(&file.name)).map(|file| file.path);
+            packages.sorted().eq(set.files.iter().map(|file| file.path.clone()).sorted())
+        });
         Ok(PublishedUpload {
+            state,
             schema: "rocwheel-upload-v1",
             addresses: Addresses::new(&urls, &set.families()),
             uploaded: done.written,
@@ -161,7 +170,8 @@ impl Upload<'_> {
         for removal in &removed {
             listing.objects.remove(&removal.path);
         }
-        Ok((Changes { items, removed }, set))
+        let packages = set.files.clone();
+        Ok((Changes { items, removed, packages }, set))
     }
 
     /// Lists the destination, and reads what its documents say.
@@ -223,6 +233,9 @@ pub struct PublishedUpload {
     /// How many of them are hard links to the packages.
     linked: usize,
     pub unchanged: usize,
+    /// See [`SetPlace::state_in_bucket`]. `None` if the place has other packages than the set.
+    #[serde(skip)]
+    pub state: Option<Sha256>,
     pub set: SetJson,
     #[serde(skip)]
     pub urls: Urls,

@@ -68,12 +68,12 @@ fn promise(bytes: &[u8]) -> PutOptions {
 
 /// Puts an object where none is, and promises its digest.
 fn add(store: &S3Store, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
-    store.put(&key(name), &bytes, &promise(bytes))
+    store.put(&key(name), &bytes, &promise(bytes)).map(drop)
 }
 
 /// Puts an object there, whatever is there.
 fn replace(store: &S3Store, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
-    store.put(&key(name), &bytes, &options(Condition::Always, None))
+    store.put(&key(name), &bytes, &options(Condition::Always, None)).map(drop)
 }
 
 fn read(store: &S3Store, name: &str, span: Span) -> Result<Vec<u8>> {

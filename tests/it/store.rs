@@ -91,7 +91,7 @@ impl Bench<'_> {
     }
 
     fn put(&self, key: &Key, bytes: &[u8], condition: Condition) -> Result<(), StoreError> {
-        self.store.put(key, &bytes, &options("application/zip", condition, None))
+        self.store.put(key, &bytes, &options("application/zip", condition, None)).map(drop)
     }
 
     fn read(&self, key: &Key, span: Span) -> Result<Vec<u8>> {
@@ -218,7 +218,7 @@ impl Bench<'_> {
         let write = |bytes| {
             let body = Together(bytes, &start, AtomicBool::new(false));
             let options = options("application/zip", Condition::IfAbsent, None);
-            self.store.put(&key, &body, &options)
+            self.store.put(&key, &body, &options).map(drop)
         };
         let texts: [&[u8]; 4] = [b"aaaa", b"bbbb", b"cccc", b"dddd"];
         let answers = thread::scope(|scope| {

@@ -289,7 +289,7 @@ impl Store for HttpStore {
         Ok(read_header(&self.client.wait(&url, answer)?, &CONTENT_RANGE).is_some())
     }
 
-    fn put(&self, key: &Key, _: &dyn Body, _: &PutOptions) -> Result<(), StoreError> {
+    fn put(&self, key: &Key, _: &dyn Body, _: &PutOptions) -> Result<Option<String>, StoreError> {
         Err(self.read_only(key))
     }
 

@@ -60,8 +60,14 @@ pub trait Store: fmt::Debug + Display + Send + Sync {
         Ok(true)
     }
 
-    /// Writes an object, if the condition in `options` holds.
-    fn put(&self, key: &Key, body: &dyn Body, options: &PutOptions) -> Result<(), StoreError>;
+    /// Writes an object, if the condition in `options` holds. Returns the `ETag` of the new object, if the store says it
+    /// in its answer.
+    fn put(
+        &self,
+        key: &Key,
+        body: &dyn Body,
+        options: &PutOptions,
+    ) -> Result<Option<String>, StoreError>;
 
     /// Makes a file of the same file system the object of a key by a hard link, without copying its
     /// bytes. `false` if the store cannot do that, or if the file is not the wanted file. The old object

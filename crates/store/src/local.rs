@@ -241,7 +241,12 @@ impl Store for LocalStore {
         Ok(Box::new(reader))
     }
 
-    fn put(&self, key: &Key, body: &dyn Body, options: &PutOptions) -> Result<(), StoreError> {
+    fn put(
+        &self,
+        key: &Key,
+        body: &dyn Body,
+        options: &PutOptions,
+    ) -> Result<Option<String>, StoreError> {
         let file_name = if !key.is_directory() {
             ""
         } else if options.content_type.contains("json") {
@@ -251,7 +256,7 @@ impl Store for LocalStore {
         };
         let path = self.path_below_root(&format!("{key}{file_name}"))?;
         if body.size() <= SMALL {
-            return self.put_small(key, &path, body, options);
+            return self.put_small(key, &path, body, options).map(|()| None);
         }
         ensure_allowed(&options.condition, key, &path)?;
         let failed = |error| StoreError::from_io(key, error);
@@ -273,7 +278,8 @@ impl Store for LocalStore {
                 file.replace(&path)
             }
         }
-        .map_err(failed)
+        .map_err(failed)?;
+        Ok(None)
     }
 
     fn link(

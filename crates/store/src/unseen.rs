@@ -43,7 +43,7 @@ impl Store for UnseenStore {
         Err(self.missing(key))
     }
 
-    fn put(&self, key: &Key, _: &dyn Body, _: &PutOptions) -> Result<(), StoreError> {
+    fn put(&self, key: &Key, _: &dyn Body, _: &PutOptions) -> Result<Option<String>, StoreError> {
         Err(self.refused(key))
     }
 

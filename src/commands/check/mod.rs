@@ -24,7 +24,10 @@ use crate::{
         summary,
     },
     console::OutputFormat,
-    place::{KnownPackages, LocalSet, PackageDirectories, PlaceArg, PlaceDepth, SetPlace},
+    place::{
+        KnownPackages, LocalSet, PackageDirectories, PlaceArg, PlaceDepth, PublishedUpload,
+        SetPlace,
+    },
     report::check_page,
 };
 use rocwheel_base::{
@@ -178,9 +181,45 @@ impl GateArgs {
             return Ok(Checked { report: None, verdict: Ok(()), read: KnownPackages::new() });
         }
         let policy = Policy { is_part, ..self.policy.clone() };
+        let memory = match depth {
+            PlaceDepth::Packages(_) => policy.memory_of_bucket(place)?,
+            PlaceDepth::Pages => None,
+        };
+        if let Some(report) = memory.as_ref().and_then(VerdictMemory::report) {
+            world.console.debug("the packages are those that this machine has checked");
+            annotate(&report, world);
+            policy.print(&report, world);
+            let verdict = policy.verdict(&report);
+            return Ok(Checked { report: Some(report), verdict, read: KnownPackages::new() });
+        }
         let set = check::facts_of(place, depth, jobs, world)?;
         let report = policy.check(&set, world)?;
+        // A package that changed meanwhile is not the one that was read.
+        if let Some(memory) = memory
+            && policy.memory_of_bucket(place)?.as_ref() == Some(&memory)
+        {
+            remember(&memory, place, &report, world);
+        }
         Ok(Checked { verdict: policy.verdict(&report), read: set.read, report: Some(report) })
+    }
+
+    /// Remembers for the next `index` on this machine that packages were found to be good before they were published.
+    /// What was found may be about the directory that they came from, and not about the place.
+    pub fn remember_published(
+        &self,
+        report: &Report,
+        place: &SetPlace,
+        published: &PublishedUpload,
+        world: &World,
+    ) -> Result<()> {
+        if report.findings.is_empty()
+            && report.accepted.is_empty()
+            && let Some(memory) =
+                VerdictMemory::of_published(place, published, &self.policy.options()?)?
+        {
+            remember(&memory, place, report, world);
+        }
+        Ok(())
     }
 }
 
@@ -194,6 +233,28 @@ impl Checked {
             set.ensure_as_described(false)?;
         }
         Ok((set, self.report))
+    }
+}
+
+/// Prints the annotations of a workflow.
+fn annotate(report: &Report, world: &World) {
+    if world.console.format() == OutputFormat::Github {
+        for annotation in check::annotations(report) {
+            world.console.annotate(&annotation);
+        }
+    }
+}
+
+/// A command whose verdict cannot be remembered has done its work nevertheless.
+fn remember(memory: &VerdictMemory, place: &SetPlace, report: &Report, world: &World) {
+    let write = || -> Result<()> {
+        if let Some(caches) = place.caches() {
+            fs::create_dir_all(caches)?;
+        }
+        memory.remember(report)
+    };
+    if let Err(error) = write() {
+        world.console.debug(format!("the verdict is not remembered: {}", one_line(&error)));
     }
 }
 
@@ -348,12 +409,18 @@ impl Policy {
     /// Checks a set as a step of another command. Prints the findings as messages, not on stdout,
     /// which is for the answer of that command.
     pub fn check(&self, set: &SetFacts, world: &World) -> Result<Report> {
-        let report = self.judge(set, Vec::new(), world)?;
+        let report = self.find(set, Vec::new(), world)?;
+        self.print(&report, world);
+        Ok(report)
+    }
+
+    /// Prints the outcome, and the findings as messages.
+    fn print(&self, report: &Report, world: &World) {
+        print_outcome(report, world);
         if report.count_from(Severity::Warning) > 0 {
             let _group = world.console.group("Findings");
-            world.console.findings(self.text(&report, world));
+            world.console.findings(self.text(report, world));
         }
-        Ok(report)
     }
 
     /// Applies the rules, and prints the outcome. The report itself is returned.
@@ -366,6 +433,11 @@ impl Policy {
     /// Where the verdict about a set is remembered between commands.
     pub fn memory(&self, place: &SetPlace) -> Result<Option<VerdictMemory>> {
         VerdictMemory::of(place, &self.options()?)
+    }
+
+    /// The same about the packages of a bucket.
+    fn memory_of_bucket(&self, place: &SetPlace) -> Result<Option<VerdictMemory>> {
+        VerdictMemory::of_bucket(place, &self.options()?)
     }
 
     fn options(&self) -> Result<CheckOptions> {
@@ -389,11 +461,7 @@ impl Policy {
             let shown = list.display();
             world.console.warn(format!("{entry}: remove it from `{shown}`, or write it again"));
         }
-        if world.console.format() == OutputFormat::Github {
-            for annotation in check::annotations(&report) {
-                world.console.annotate(&annotation);
-            }
-        }
+        annotate(&report, world);
         Ok(report)
     }
 

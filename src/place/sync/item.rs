@@ -13,9 +13,12 @@ use crate::{
         package_file::{PackageFile, SIDECAR},
         pages::{IndexPage, Phase, content_type, pages},
         parse::is_directory_list,
-        set_json::SetJson,
+        set_json::{SetJson, TOP},
     },
-    place::set_place::{SetPlace, none_if_missing},
+    place::{
+        object_memory::ObjectFacts,
+        set_place::{SetPlace, none_if_missing},
+    },
 };
 use rocwheel_base::{
     digest::Sha256,
@@ -40,6 +43,11 @@ pub(in crate::place) struct Item {
     pub(in crate::place) replaces: bool,
     /// Whether it stays away where another program has its page ([`IndexPage::gives_way`]).
     pub(in crate::place) gives_way: bool,
+}
+
+/// The file name of a page of a directory, whose path ends in `/`.
+pub(super) fn page_of_directory(path: &str) -> String {
+    format!("{}index.html", path.strip_prefix(TOP).unwrap_or(path))
 }
 
 /// An object that goes.
@@ -171,6 +179,16 @@ impl Item {
         Ok(items.into_iter().flatten().collect())
     }
 
+    /// What is known of the object when it has been written.
+    pub(super) fn facts(&self, is_of_run: bool) -> ObjectFacts {
+        ObjectFacts {
+            sha256: self.sha256,
+            content_type: Some(content_type(&self.path).to_owned()),
+            cache_control: Some(self.cache_control(is_of_run).to_owned()),
+            package: None,
+        }
+    }
+
     /// Describes a conflict: size and digest of the item and of the existing object.
     pub(super) fn conflict(&self, there: &ExistingObject) -> String {
         let name = match &there.twin {
@@ -252,6 +270,16 @@ impl ExistingObject {
             },
         };
         Ok(Some(Self { sha256: Some(sha256), ..Self::unread(object) }))
+    }
+
+    /// What is to be remembered of an object whose digest is known.
+    pub(super) fn facts(&self) -> Option<ObjectFacts> {
+        Some(ObjectFacts {
+            sha256: self.sha256?,
+            content_type: self.headers.content_type.clone(),
+            cache_control: self.headers.cache_control.clone(),
+            package: None,
+        })
     }
 
     /// An object whose bytes are not known.

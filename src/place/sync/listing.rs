@@ -1,10 +1,13 @@
 //! [`Listing`]: the objects that a place had before anything was written.
 
-use std::{collections::HashMap, path::Path};
+use std::{
+    collections::{HashMap, HashSet},
+    path::Path,
+};
 
 use super::{
     Changes,
-    item::{Action, ExistingObject, Item, ItemBytes, Removal},
+    item::{Action, ExistingObject, Item, ItemBytes, ObjectHeaders, Removal, page_of_directory},
 };
 use crate::{
     console::World,
@@ -15,7 +18,10 @@ use crate::{
         parse::{self, Address, is_directory_list},
         set_json::TOP,
     },
-    place::set_place::{SetPlace, none_if_missing},
+    place::{
+        object_memory::{ListedIdentity, newest},
+        set_place::{SetPlace, none_if_missing},
+    },
 };
 use rocwheel_base::{
     digest::Checksum,
@@ -32,19 +38,78 @@ pub(in crate::place) struct Listing<'a> {
     /// The directories that were listed completely. An object below one of them, or directly in the
     /// set, that is not in `objects` did not exist.
     directories: Vec<String>,
+    /// What the store was asked for, to ask for it again.
+    asked: Vec<(String, Depth)>,
+    /// The time of the object that was written last.
+    newest: u64,
+}
+
+/// What a listing has shown, without the place.
+#[derive(Debug, Default)]
+pub(super) struct ListedObjects {
+    pub(super) objects: HashMap<String, Object>,
+    directories: Vec<String>,
+    asked: Vec<(String, Depth)>,
+}
+
+impl ListedObjects {
+    /// The same directories as they are now.
+    pub(super) fn again(&self, place: &SetPlace) -> Result<Self> {
+        let mut objects = HashMap::new();
+        for (directory, depth) in &self.asked {
+            objects.extend(place.list_with_pages(directory, *depth)?);
+        }
+        Ok(Self { objects, directories: self.directories.clone(), asked: self.asked.clone() })
+    }
+
+    fn lacks(&self, path: &str) -> bool {
+        let is_listed = |directory: &String| path.starts_with(directory.as_str());
+        self.directories.iter().any(is_listed) && !self.objects.contains_key(path)
+    }
+
+    /// Whether an object of an earlier listing may be there, or was not asked for. A page that a server drops is there
+    /// under its file name only.
+    pub(super) fn may_have(&self, path: &str) -> bool {
+        !self.lacks(path) || path.ends_with('/') && !self.lacks(&page_of_directory(path))
+    }
+
+    /// Whether an object is still the one that an earlier listing has shown.
+    pub(super) fn has_same(&self, path: &str, earlier: &Self) -> bool {
+        let identity = |listed: &Self| ListedIdentity::of(listed.objects.get(path)?);
+        identity(self).is_some_and(|now| identity(earlier) == Some(now))
+    }
 }
 
 impl<'a> Listing<'a> {
     /// No directory is listed yet.
     pub(super) fn nothing(place: &'a SetPlace) -> Self {
-        Self { place, objects: HashMap::new(), directories: Vec::new() }
+        Self {
+            place,
+            objects: HashMap::new(),
+            directories: Vec::new(),
+            asked: Vec::new(),
+            newest: 0,
+        }
+    }
+
+    pub(super) fn into_objects(self) -> ListedObjects {
+        let Self { objects, directories, asked, .. } = self;
+        ListedObjects { objects, directories, asked }
+    }
+
+    fn ask(&mut self, directory: &str, depth: Depth) -> Result<()> {
+        let listed = self.place.list_with_pages(directory, depth)?;
+        self.newest = self.newest.max(newest(listed.iter().map(|(_, object)| object)));
+        self.objects.extend(listed);
+        self.asked.push((directory.to_owned(), depth));
+        Ok(())
     }
 
     /// Lists the objects of the set: its packages and its pages, with those in the directories of
     /// families.
     pub(in crate::place) fn add_set(&mut self) -> Result<()> {
         if self.place.local().is_none() {
-            self.objects.extend(self.place.list("", Depth::All)?);
+            self.ask("", Depth::All)?;
             self.directories.push(String::new());
             return Ok(());
         }
@@ -62,9 +127,7 @@ impl<'a> Listing<'a> {
 
     /// Lists the objects directly in the directory of the set.
     pub(in crate::place) fn add_top(&mut self) -> Result<()> {
-        let objects = self.place.list("", Depth::Children)?;
-        self.objects.extend(objects);
-        Ok(())
+        self.ask("", Depth::Children)
     }
 
     /// Lists the directory of a family too.
@@ -73,7 +136,7 @@ impl<'a> Listing<'a> {
         if self.directories.iter().any(|it| prefix.starts_with(it.as_str())) {
             return Ok(());
         }
-        self.objects.extend(self.place.list(&prefix, Depth::All)?);
+        self.ask(&prefix, Depth::All)?;
         self.directories.push(prefix);
         Ok(())
     }
@@ -129,7 +192,7 @@ impl<'a> Listing<'a> {
         let Some(listed) = self.objects.get(&item.path) else {
             return Ok(None);
         };
-        if self.has_bytes_of(item, listed) {
+        if self.place.local().is_none() && has_bytes_of(item, listed) {
             return Ok(None);
         }
         let Some(page) = self.page(&item.path)? else {
@@ -168,14 +231,44 @@ impl<'a> Listing<'a> {
         items: &[Item],
         replaces: bool,
         links: bool,
+        dropped: &HashSet<String>,
         stop: &Stop,
     ) -> Result<Vec<Action>> {
         let is_of_run = self.place.run_place().is_some();
         parallel::try_map(items, self.place.requests(), stop, |item| {
+            if dropped.contains(&item.path) {
+                return Ok(Action::Same);
+            }
             let existing = self.find(item, replaces && links)?;
             let action = Action::of(item, existing, replaces, is_of_run);
             Ok(self.clash(item)?.map_or(action, Action::Refuse))
         })
+    }
+
+    /// The keys that end in `/` whose pages the server has dropped before this machine's eyes: to write the same bytes
+    /// once more would change nothing. One of them is asked for, in case the server keeps such pages by now.
+    pub(super) fn dropped(&self, items: &[Item]) -> Result<HashSet<String>> {
+        let Some(memory) = self.place.memory() else {
+            return Ok(HashSet::new());
+        };
+        let is_dropped = |item: &&Item| {
+            item.is_directory()
+                && !self.objects.contains_key(&item.path)
+                && self
+                    .objects
+                    .get(&page_of_directory(&item.path))
+                    .and_then(|page| memory.get(&item.path, page))
+                    .is_some_and(|facts| facts.sha256 == item.sha256)
+        };
+        let dropped: HashSet<String> =
+            items.iter().filter(is_dropped).map(|item| item.path.clone()).collect();
+        let Some(one) = dropped.iter().min() else {
+            return Ok(dropped);
+        };
+        let object = none_if_missing(self.place.store.head(&self.place.key(one)?))
+            .with_context(|| format!("failed to read `{one}`"))?;
+        let is_empty = object.is_some_and(|object| object.size == 0);
+        Ok(if is_empty { dropped } else { HashSet::new() })
     }
 
     /// The file of the same name in the other layout, if it has other bytes: an index of the place
@@ -200,18 +293,6 @@ impl<'a> Listing<'a> {
         root.is_some_and(|root| item.is_file_of(root, path))
     }
 
-    /// Whether a listing says that an object has the bytes of an item: the `ETag` of a small object in
-    /// a bucket is mostly its MD5. So pages that did not change are not read.
-    fn has_bytes_of(&self, item: &Item, listed: &Object) -> bool {
-        let ItemBytes::Here(bytes) = &item.bytes else {
-            return false;
-        };
-        let md5 = listed.etag.as_deref().and_then(Checksum::of_etag);
-        self.place.local().is_none()
-            && listed.size == item.size
-            && md5.is_some_and(|it| it.is_of(bytes))
-    }
-
     /// The existing object of an item, if there is one. A package that a link replaces is not read:
     /// that costs more than the link, and with the link the bytes are stored once.
     fn find(&self, item: &Item, is_linked: bool) -> Result<Option<ExistingObject>> {
@@ -222,7 +303,14 @@ impl<'a> Listing<'a> {
         if listed.is_some() && self.has_file_of(item, &item.path) {
             return Ok(Some(ExistingObject::same(item)));
         }
-        if let Some(object) = listed.filter(|object| self.has_bytes_of(item, object)) {
+        if let Some(object) = listed
+            && let Some(known) = self.remembered(&item.path, object)
+        {
+            return Ok(Some(known));
+        }
+        let is_shown =
+            |object: &&Object| self.place.local().is_none() && has_bytes_of(item, object);
+        if let Some(object) = listed.filter(is_shown) {
             return self.find_headers(item, object);
         }
         let is_linked = is_linked && item.phase == Phase::File && item.is_proven_file();
@@ -233,7 +321,7 @@ impl<'a> Listing<'a> {
         // bucket has no digests.
         let existing = match listed.filter(|_| self.place.local().is_some()) {
             Some(object) => ExistingObject::of(self.place, &item.path, object),
-            None => ExistingObject::find(self.place, &item.path),
+            None => self.ask_for(&item.path, listed),
         }
         .with_context(|| format!("failed to read `{}`", item.path))?;
         // The ETag of the listing, not of the request above. A page that another writer changed
@@ -256,11 +344,48 @@ impl<'a> Listing<'a> {
         match head {
             Some(object) if object.etag == listed.etag => {
                 let sha256 = Some(item.sha256);
-                Ok(Some(ExistingObject { sha256, ..ExistingObject::unread(&object) }))
+                let existing = ExistingObject { sha256, ..ExistingObject::unread(&object) };
+                self.remember(&item.path, listed, &object, &existing);
+                Ok(Some(existing))
             }
             // Another writer was here since the listing: the write fails at the `ETag` of the listing.
             Some(_) => Ok(Some(ExistingObject::unread(listed))),
             None => Ok(None),
+        }
+    }
+
+    /// What this machine knows of a listed object.
+    fn remembered(&self, path: &str, listed: &Object) -> Option<ExistingObject> {
+        let facts = self.place.memory()?.get(path, listed)?;
+        let headers =
+            ObjectHeaders { content_type: facts.content_type, cache_control: facts.cache_control };
+        Some(ExistingObject {
+            sha256: Some(facts.sha256),
+            headers,
+            ..ExistingObject::unread(listed)
+        })
+    }
+
+    /// Asks a bucket for an object, and remembers the answer if it is about the listed object.
+    fn ask_for(&self, path: &str, listed: Option<&Object>) -> Result<Option<ExistingObject>> {
+        let place = self.place;
+        let Some(answer) = none_if_missing(place.store.head(&place.key(path)?))? else {
+            return Ok(None);
+        };
+        let existing = ExistingObject::of(place, path, &answer)?;
+        if let (Some(listed), Some(existing)) = (listed, &existing) {
+            self.remember(path, listed, &answer, existing);
+        }
+        Ok(existing)
+    }
+
+    fn remember(&self, path: &str, listed: &Object, answer: &Object, existing: &ExistingObject) {
+        let is_of_answer =
+            || ListedIdentity::of(listed).is_some_and(|identity| identity.is_of_answer(answer));
+        if let (Some(memory), Some(facts)) = (self.place.memory(), existing.facts())
+            && is_of_answer()
+        {
+            memory.insert(path, listed, facts, self.newest);
         }
     }
 
@@ -276,6 +401,16 @@ impl<'a> Listing<'a> {
         let mut directories = self.directories.iter();
         path.contains('/') && !directories.any(|directory| path.starts_with(directory.as_str()))
     }
+}
+
+/// Whether a listing says that an object has the bytes of an item: the `ETag` of a small object in
+/// a bucket is mostly its MD5. So pages that did not change are not read.
+pub(super) fn has_bytes_of(item: &Item, listed: &Object) -> bool {
+    let ItemBytes::Here(bytes) = &item.bytes else {
+        return false;
+    };
+    let md5 = listed.etag.as_deref().and_then(Checksum::of_etag);
+    listed.size == item.size && md5.is_some_and(|it| it.is_of(bytes))
 }
 
 #[cfg(test)]
@@ -300,6 +435,8 @@ mod tests {
                 place: &place,
                 objects: paths.iter().map(|path| ((*path).to_owned(), object(path))).collect(),
                 directories: vec!["dist/".into(), "simple/".into()],
+                asked: Vec::new(),
+                newest: 0,
             }
         };
         let listing = listed(&["simple/a/index.html", "simple/_json/index.json"]);

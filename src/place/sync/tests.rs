@@ -63,6 +63,9 @@ fn plan(there: &[(&str, ExistingObject)], replaces: bool) -> Plan {
         is_of_run: true,
         steps: steps.collect(),
         removed: Vec::new(),
+        before: ListedObjects::default(),
+        dropped: HashSet::new(),
+        packages: Vec::new(),
     }
 }
 

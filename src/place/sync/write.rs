@@ -2,30 +2,41 @@
 
 use std::{
     cmp::Reverse,
+    collections::HashMap,
     io::{self, Read, Seek as _, SeekFrom},
     path::Path,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use fs_err as fs;
+use itertools::Itertools as _;
 
 use super::{
-    Guard,
-    item::{Action, ExistingObject, Item, ItemBytes, Removal},
+    Guard, Plan,
+    item::{Action, ExistingObject, Item, ItemBytes, Removal, page_of_directory},
+    listing::{ListedObjects, has_bytes_of},
 };
 use crate::{
     console::{Progress, World},
-    index::pages::{Phase, content_type, directory_of},
+    index::{
+        package_file::SIDECAR,
+        pages::{Phase, content_type, directory_of},
+    },
     place::set_place::{SetPlace, failure},
 };
 use rocwheel_base::{
     digest::Sha256,
-    error::{Context as _, Error, No, Result, advise, bail, ensure, negative},
+    error::{Context as _, Error, No, Result, advise, bail, ensure, negative, one_line},
     io::{FileIdentity, Tap},
     parallel,
+    quantity::sum,
 };
 use rocwheel_store::{
-    Body, Condition, CopySource, PutOptions, Span, StoreError, StoreFailureKind, location::Key,
+    Body, Condition, CopySource, Object, PutOptions, Span, StoreError, StoreFailureKind,
+    location::Key,
 };
 
 /// How often a page is written again at once because the bucket's own indexer came first.
@@ -52,53 +63,73 @@ pub(super) struct Writer<'a> {
     /// Whether another writer changed an object that this one writes or has written. Errors of parallel
     /// writes are joined into one text, in which this could no longer be found.
     pub(super) overtaken: AtomicBool,
+    /// The `ETag` that the store gave to each object that it took, by path.
+    pub(super) etags: Mutex<HashMap<String, String>>,
+}
+
+/// What was seen after a plan was carried out.
+#[derive(Debug)]
+pub(super) struct Carried {
+    /// The objects of the place at the end. `None` if nothing was written, or if the place is on this disk.
+    pub(super) listed: Option<ListedObjects>,
+    /// The keys that end in `/` and are empty: some servers treat such a key as a directory and drop the bytes.
+    pub(super) lost: Vec<String>,
 }
 
 impl Writer<'_> {
-    /// Writes objects, which are sorted by phase, and reads them back. Calls `done` with each of
-    /// them.
+    /// Writes objects, which are sorted by phase, and verifies them. Calls `done` with each of them.
     ///
     /// A phase begins only when the one before it is complete, so that readers, who may come at any
-    /// time, never follow a link to a missing file. `set.json` is the last one, and says that the set
-    /// is complete, so everything else is read back, and what goes is removed, before.
+    /// time, never follow a link to a missing file. Only a sidecar does not wait for all packages, but for its own. `set.json` is the last one, and says that the set
+    /// is complete, so everything else is verified, and what goes is removed, before.
     pub(super) fn carry_out(
         &self,
-        actions: &[(Item, Action)],
-        removed: &[Removal],
+        plan: &Plan,
         mut done: impl FnMut(&Item, WriteOutcome),
-    ) -> Result<()> {
+    ) -> Result<Carried> {
+        let Plan { steps, removed, .. } = plan;
         // The plan has just looked at all of it.
         let is_same = |(_, action): &(Item, Action)| *action == Action::Same;
-        if removed.is_empty() && actions.iter().all(is_same) {
-            for (item, _) in actions {
+        if removed.is_empty() && steps.iter().all(is_same) {
+            for (item, _) in steps {
                 done(item, WriteOutcome::Unchanged);
             }
-            return Ok(());
+            return Ok(Carried { listed: None, lost: plan.dropped.iter().cloned().collect() });
         }
-        let end = actions.partition_point(|(item, _)| item.phase < Phase::Whole);
-        let (actions, documents) = actions.split_at(end);
-        for phase in actions.chunk_by(|(a, _), (b, _)| a.phase == b.phase) {
+        let end = steps.partition_point(|(item, _)| item.phase < Phase::Whole);
+        let (actions, documents) = steps.split_at(end);
+        let files = actions.partition_point(|(item, _)| item.phase <= Phase::Sidecar);
+        let (files, pages) = actions.split_at(files);
+        self.write_packages(files, &mut done)?;
+        for phase in pages.chunk_by(|(a, _), (b, _)| a.phase == b.phase) {
             self.write_phase(phase, &mut done)?;
         }
-        let lost = self.verify(actions)?;
+        let mut listed = self.list(plan);
+        let lost = self.verify(actions, plan, listed.as_ref())?;
         self.remove(removed)?;
         self.write_phase(documents, &mut done)?;
-        self.verify(documents)?;
+        let is_described = documents.iter().any(|(_, action)| action.is_written());
+        if is_described {
+            listed = self.list(plan);
+        }
+        self.verify(documents, plan, listed.as_ref())?;
         // A job that brings back what this one has removed may find its own `set.json` unchanged, and write none.
         // But it has written its pages before it looked, so they are there now.
-        if documents.iter().any(|(_, action)| action.is_written()) {
+        if is_described {
             let roots = actions.partition_point(|(item, _)| item.phase < Phase::Root);
-            self.verify(&actions[roots..])?;
+            self.verify(&actions[roots..], plan, listed.as_ref())?;
         }
-        // See `verify`.
-        if let Some(path) = lost {
-            let key = self.to.key(path)?;
-            self.world.console.warn(format!(
-                "this server drops the pages of directories, such as `{key}`: install with `--find-links` and \
-                 the address of the `index.html` beside the packages"
-            ));
+        Ok(Carried { listed, lost: lost.into_iter().map(str::to_owned).collect() })
+    }
+
+    /// What a bucket has by now. `None` if that cannot be listed: then each object is asked for, and the errors of that
+    /// say more.
+    fn list(&self, plan: &Plan) -> Option<ListedObjects> {
+        if self.to.local().is_some() {
+            return None;
         }
-        Ok(())
+        let listed = plan.before.again(self.to);
+        listed.inspect_err(|error| self.world.console.debug(one_line(error))).ok()
     }
 
     /// Deletes pages and sidecars, each as it was when the place was listed. One that another job has written
@@ -129,11 +160,47 @@ impl Writer<'_> {
         deleted.with_context(|| format!("failed to remove `{path}`"))
     }
 
+    /// Writes the packages, each with its sidecar right after it, and then what says that they are there, such as
+    /// `part.json`. The sidecars of a server that is far away would cost as long as the packages if they had to wait for
+    /// all of these.
+    fn write_packages(
+        &self,
+        steps: &[(Item, Action)],
+        mut done: impl FnMut(&Item, WriteOutcome),
+    ) -> Result<()> {
+        let is_of_package =
+            |(item, _): &&(Item, Action)| item.phase == Phase::File || item.path.ends_with(SIDECAR);
+        let (of_packages, records): (Vec<_>, Vec<_>) = steps.iter().partition(is_of_package);
+        // A package comes before its sidecar, because the steps are in the order of their phases.
+        let packages = of_packages.into_iter().into_group_map_by(|(item, _)| item.package());
+        self.write_chains(packages.into_values().collect(), &mut done)?;
+        self.write_chains(records.into_iter().map(|step| vec![step]).collect(), &mut done)
+    }
+
     /// Writes the objects of one phase in parallel: none of them links to another one.
     fn write_phase(
         &self,
         phase: &[(Item, Action)],
         mut done: impl FnMut(&Item, WriteOutcome),
+    ) -> Result<()> {
+        // The file name of a page comes before its key that ends in `/`: the condition of the first write protects the
+        // second one too.
+        let page = |(item, _): &&(Item, Action)| {
+            if item.is_directory() { page_of_directory(&item.path) } else { item.path.clone() }
+        };
+        let pages = phase.iter().into_group_map_by(page).into_values();
+        let file_name_first = pages.map(|mut chain| {
+            chain.sort_by_key(|(item, _)| item.is_directory());
+            chain
+        });
+        self.write_chains(file_name_first.collect(), &mut done)
+    }
+
+    /// Writes objects in parallel, and the objects of each chain one after the other.
+    fn write_chains(
+        &self,
+        mut chains: Vec<Vec<&(Item, Action)>>,
+        done: &mut impl FnMut(&Item, WriteOutcome),
     ) -> Result<()> {
         let act = |(item, action): &(Item, Action)| match action {
             Action::Same => Ok(WriteOutcome::Unchanged),
@@ -143,19 +210,20 @@ impl Writer<'_> {
                 written.with_context(|| format!("failed to write `{}`", item.path))
             }
         };
-        // File names first: their condition also protects the keys that end in `/`.
-        let is_directory = |(item, _): &&(Item, Action)| item.is_directory();
-        let (directories, files): (Vec<_>, Vec<_>) = phase.iter().partition(is_directory);
-        for mut steps in [files, directories] {
-            // The largest first. A large file that starts last would upload alone at the end.
-            steps.sort_by_key(|(item, _)| Reverse(item.size));
-            let act = |step: &&(Item, Action)| act(step);
-            let stop = &self.world.stop;
-            parallel::try_each(&steps, self.to.requests(), stop, act, |(item, _), outcome| {
+        // The largest first. A large file that starts last would upload alone at the end.
+        chains.sort_by_key(|chain| {
+            let path = chain.first().map(|(item, _)| item.path.as_str());
+            (Reverse(sum(chain.iter().map(|(item, _)| item.size))), path)
+        });
+        let write = |chain: &Vec<&(Item, Action)>| {
+            chain.iter().map(|step| act(step)).collect::<Result<Vec<WriteOutcome>>>()
+        };
+        let stop = &self.world.stop;
+        parallel::try_each(&chains, self.to.requests(), stop, write, |chain, outcomes| {
+            for ((item, _), outcome) in chain.iter().zip(outcomes) {
                 done(item, outcome);
-            })?;
-        }
-        Ok(())
+            }
+        })
     }
 
     /// Writes an object. Another writer may have written the same bytes meanwhile.
@@ -219,8 +287,12 @@ impl Writer<'_> {
         let store = &self.to.store;
         let size = item.size;
         let put = |body: &dyn Body| {
-            let put = store.put(&key, body, &options);
-            put.map(|()| WriteOutcome::Written)
+            let etag = store.put(&key, body, &options)?;
+            if let Some(etag) = etag {
+                let mut etags = self.etags.lock().unwrap_or_else(PoisonError::into_inner);
+                etags.insert(item.path.clone(), etag);
+            }
+            Ok(WriteOutcome::Written)
         };
         if let Some(from) = copy
             && store.copy(&key, from, &options)?
@@ -293,19 +365,30 @@ impl Writer<'_> {
         }
     }
 
-    /// Reads back what was written, and compares it. An upload also reads back what was there: a set is complete
-    /// only with all of it. An index looks at the pages that list all packages in any case, because other jobs
-    /// change them. The pages of an index in a directory need no such check.
+    /// Verifies what was written. An upload also verifies what was there: a set is complete only with all of it. An
+    /// index looks at the pages that list all packages in any case, because other jobs change them. The pages of an
+    /// index in a directory need no such check.
     ///
-    /// Returns a key ending in `/` that is empty, if there is one: some servers treat such a key as a
-    /// directory and drop the bytes. This is no error, because the page also exists under its file
-    /// name.
-    fn verify<'i>(&self, actions: &'i [(Item, Action)]) -> Result<Option<&'i str>> {
+    /// A listing proves most objects of a bucket. What it does not prove is asked for.
+    ///
+    /// Returns the keys ending in `/` that are empty.
+    fn verify<'i>(
+        &self,
+        actions: &'i [(Item, Action)],
+        plan: &Plan,
+        listed: Option<&ListedObjects>,
+    ) -> Result<Vec<&'i str>> {
         let is_index = self.guard == Guard::Pages && self.to.local().is_some();
         let look = |(item, action): &(Item, Action)| {
             let is_known =
                 self.guard == Guard::Pages && *action == Action::Same && item.phase < Phase::Root;
             if is_known || is_index && item.phase != Phase::File {
+                return Ok(true);
+            }
+            if plan.dropped.contains(&item.path) {
+                return Ok(false);
+            }
+            if listed.is_some_and(|listed| self.is_shown(item, action, plan, listed)) {
                 return Ok(true);
             }
             let is_there = self.is_there(item).inspect_err(|error| {
@@ -318,7 +401,31 @@ impl Writer<'_> {
         };
         let is_there = parallel::try_map(actions, self.to.requests(), &self.world.stop, look)?;
         let lost = actions.iter().zip(is_there).filter(|(_, is_there)| !is_there);
-        Ok(lost.map(|((item, _), _)| item.path.as_str()).min())
+        Ok(lost.map(|((item, _), _)| item.path.as_str()).collect())
+    }
+
+    /// Whether a listing proves that an object is as it was planned.
+    fn is_shown(&self, item: &Item, action: &Action, plan: &Plan, listed: &ListedObjects) -> bool {
+        let is_untouched = *action == Action::Same && listed.has_same(&item.path, &plan.before);
+        let object = listed.objects.get(&item.path);
+        is_untouched || object.is_some_and(|object| self.is_as_written(item, object))
+    }
+
+    /// Whether a listed object is the one that this job wrote.
+    ///
+    /// The `ETag` of small objects is mostly the MD5 of their bytes, which are here for all but packages. The store
+    /// verified a package when it arrived, and then said its `ETag`: an object with this one is that object. A page
+    /// has to have the bytes themselves.
+    pub(super) fn is_as_written(&self, item: &Item, listed: &Object) -> bool {
+        if let Some(sha256) = listed.sha256 {
+            return sha256 == item.sha256 && listed.size == item.size;
+        }
+        let is_object_of_answer = || {
+            let etags = self.etags.lock().unwrap_or_else(PoisonError::into_inner);
+            let etag = etags.get(&item.path);
+            listed.size == item.size && etag.is_some() && etag == listed.etag.as_ref()
+        };
+        has_bytes_of(item, listed) || !item.is_page() && is_object_of_answer()
     }
 
     /// Whether an object has its bytes. `false` for an empty key that ends in `/`.

@@ -97,7 +97,12 @@ impl Store for Busy {
         Ok(Box::new(std::io::Cursor::new(bytes)))
     }
 
-    fn put(&self, key: &Key, body: &dyn Body, options: &PutOptions) -> Result<(), StoreError> {
+    fn put(
+        &self,
+        key: &Key,
+        body: &dyn Body,
+        options: &PutOptions,
+    ) -> Result<Option<String>, StoreError> {
         self.meet("put", key);
         self.inside.put(key, body, options)
     }

@@ -60,7 +60,12 @@ impl Store for Faulty {
         self.0.get(key, span)
     }
 
-    fn put(&self, key: &Key, body: &dyn Body, options: &PutOptions) -> Result<(), StoreError> {
+    fn put(
+        &self,
+        key: &Key,
+        body: &dyn Body,
+        options: &PutOptions,
+    ) -> Result<Option<String>, StoreError> {
         let at = |text: &str| key.as_str().contains(text);
         let mut other = Vec::new();
         body.read_from(0).unwrap().read_to_end(&mut other).unwrap();
@@ -74,7 +79,7 @@ impl Store for Faulty {
                 let full = io::Error::from(io::ErrorKind::StorageFull);
                 return Err(StoreError::from_io(key, full));
             }
-            Fault::Forgets(text) if at(text) => return Ok(()),
+            Fault::Forgets(text) if at(text) => return Ok(None),
             Fault::Garbles(text) if at(text) => {
                 return self.0.put(key, &other.as_slice(), &unchecked);
             }
@@ -82,7 +87,7 @@ impl Store for Faulty {
                 let theirs = br#"{"schema": 1, "files": []}"#;
                 self.0.put(key, &theirs.as_slice(), &unchecked)?;
             }
-            Fault::WrittenBefore(text) if at(text) => self.0.put(key, body, options)?,
+            Fault::WrittenBefore(text) if at(text) => _ = self.0.put(key, body, options)?,
             Fault::TakenBefore(text) if at(text) => {
                 self.0.put(key, &other.as_slice(), &unchecked)?;
             }

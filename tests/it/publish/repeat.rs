@@ -8,7 +8,10 @@ use super::{
     packages::{wheel, wheels, yank},
     tree,
 };
-use crate::support::memory_server::MemoryServer;
+use itertools::Itertools as _;
+use rocwheel_test_files::wheels::VERSION;
+
+use crate::support::{memory::put, memory_server::MemoryServer, prelude::*};
 
 const CORE: &str = "out/42-linux/python/dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl";
 
@@ -280,4 +283,70 @@ fn a_build_into_an_indexed_directory_takes_the_index_along() {
     simple/rocm/index.html
     ");
     bench.run("check packages").ok();
+}
+
+/// A set of ten packages in ten versions each, with an index: 100 wheels, and 228 objects.
+fn wheels_of_others(root: &Path) {
+    for (project, version) in (0..10).cartesian_product(0..10) {
+        wheel(&root.join("dist"), &format!("other-{project}"), &format!("1.{version}"), "");
+    }
+}
+
+#[test]
+fn what_a_listing_and_this_machine_know_is_not_asked_again() {
+    let server = MemoryServer::start();
+    let packages = tempfile::tempdir().unwrap();
+    wheels_of_others(packages.path());
+    let upload = "upload . --to s3://bucket/place -q";
+    let index = "index s3://bucket/place -q";
+    let requests = |line: &str| {
+        server.requests();
+        server.run_in(packages.path(), line).ok();
+        server.requests()
+    };
+    // One for each object, listings, and what tells whether the server keeps the pages of directories.
+    let first = requests(upload);
+    assert_eq!(first["put"], 228);
+    assert!(first.values().sum::<usize>() < 240, "{first:?}");
+    // What was written last may be written once more before the clock of the server goes on.
+    let again = requests(upload);
+    assert!(again.values().sum::<usize>() < 15 && !again.contains_key("put"), "{again:?}");
+    // The pages of an index have the times of the uploads. No wheel is read for them.
+    let first = requests(index);
+    assert!(first["get"] < 5 && first["head"] < 5, "{first:?}");
+    let again = requests(index);
+    assert_eq!(again.get("put"), None);
+    assert!(again.values().sum::<usize>() < 15, "{again:?}");
+    // Another version is one more wheel, with its sidecar and the pages that name it.
+    wheel(&packages.path().join("dist"), "other-0", "2.0", "");
+    let more = requests(upload);
+    assert!(more["get"] < 5 && more["head"] < 5, "{more:?}");
+}
+
+/// Each write of an object shows in a listing, so what this machine knows of it is not believed any more.
+#[test]
+fn what_others_have_changed_is_noticed_all_the_same() {
+    let server = MemoryServer::start();
+    let packages = tempfile::tempdir().unwrap();
+    wheels(packages.path());
+    let run = |line: &str| server.run_in(packages.path(), line);
+    let upload = "upload . --to s3://bucket/place --no-check --format json";
+    run(upload).ok();
+    let kept = |path: &str| server.store.find(&format!("place/{path}")).unwrap();
+    let core = format!("dist/rocm_sdk_core-{VERSION}-py3-none-any.whl");
+    for path in ["simple/rocm-sdk-core/index.html", "simple/rocm-sdk-core/", &core] {
+        let before = kept(path);
+        put(&server.store, &format!("place/{path}"), "text/plain", &before.bytes);
+        let document: Value = serde_json::from_str(&run(upload).ok()).unwrap();
+        assert_eq!(document["uploaded"], usize::from(path != core), "{path}");
+        // Without a `Cache-Control`, the type of a package does not matter.
+        assert_eq!(kept(path).content_type == before.content_type, path != core, "{path}");
+    }
+    let mut other = kept(&core).bytes;
+    other.reverse();
+    put(&server.store, &format!("place/{core}"), "application/zip", &other);
+    let refused = run(upload);
+    assert_eq!(refused.code, 1);
+    refused.says("with other bytes; nothing was changed");
+    assert_eq!(kept(&core).bytes, other);
 }

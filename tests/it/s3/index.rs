@@ -33,7 +33,8 @@ fn an_index_of_a_bucket_follows_its_packages() {
     let plan = plan.ok();
     // The size of pages follows from the name of the server.
     let totals = plan.lines().last().unwrap();
-    assert_has!(totals, "3 new (", ", 14 to replace (", ", 3 there already (300 B)");
+    // A wheel that this machine has uploaded is not read for its sidecar, unless it was written within the last second.
+    assert_has!(totals, "3 new (", ", 14 to replace (");
     let made = index(&desk, &KEYS, "");
     insta::assert_snapshot!(made.stderr, @"
     warning: this server drops the pages of directories, such as `42-linux/python/`: install with `--find-links` and the address of the `index.html` beside the packages

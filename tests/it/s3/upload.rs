@@ -195,13 +195,19 @@ fn headers_that_another_program_changed_are_written_again() {
     let proxy = Proxy::before(desk.port);
     desk.port = proxy.port;
     let requests = || ["HEAD", "GET", "PUT"].map(|method| proxy.count(&format!("{method} /")));
+    // What this server wrote within its last second may change once more without a trace in a listing.
+    let is_asked_once = |before: [usize; 3], after: [usize; 3], most: [usize; 3]| {
+        let [heads, gets, puts] = [0, 1, 2].map(|method| after[method] - before[method]);
+        assert!(heads <= most[0], "{heads}");
+        assert_eq!([gets, puts], most[1..]);
+    };
     // The pages name the server, which has another address now.
     desk.upload("--no-directory-pages").done();
     let before = requests();
     desk.upload("--no-directory-pages").done();
     let after = requests();
-    // Three packages and eight pages take a request each, and `set.json` one more.
-    assert_eq!([0, 1, 2].map(|method| after[method] - before[method]), [12, 2, 0]);
+    // Three packages and eight pages take a request each at most, and `set.json` one more.
+    is_asked_once(before, after, [12, 2, 0]);
 
     desk.run(index).done();
     put_headers(&desk, page, "text/html; charset=utf-8", "public, max-age=31536000, immutable");
@@ -210,7 +216,7 @@ fn headers_that_another_program_changed_are_written_again() {
     let before = requests();
     desk.run(index).done().says(r#""changed":0"#);
     let after = requests();
-    assert_eq!([0, 1, 2].map(|method| after[method] - before[method]), [9, 5, 0]);
+    is_asked_once(before, after, [9, 3, 0]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::{
     time::SystemTime,
 };
 
-use rocwheel_base::digest::Sha256;
+use rocwheel_base::digest::{Checksum, Sha256};
 use rocwheel_store::{
     Body, Condition, Depth, Object, PutOptions, Span, Store, StoreError, StoreFailureKind,
     location::Key,
@@ -54,7 +54,7 @@ impl MemoryStore {
 
     fn keep(&self, key: &Key, kept: Kept, condition: Condition) -> Result<(), StoreError> {
         let mut all = self.0.lock().unwrap();
-        let there = all.get(key).map(|kept| Sha256::of(&kept.bytes).to_string());
+        let there = all.get(key).map(|kept| Checksum::etag_of(&kept.bytes));
         let holds = match condition {
             Condition::Always => true,
             Condition::IfAbsent => there.is_none(),
@@ -76,7 +76,7 @@ fn object(key: &Key, kept: &Kept) -> Object {
         checksum: None,
         content_type: Some(kept.content_type.clone()),
         cache_control: kept.cache_control.clone(),
-        etag: Some(Sha256::of(&kept.bytes).to_string()),
+        etag: Some(Checksum::etag_of(&kept.bytes)),
         modified: Some(kept.modified),
     }
 }
@@ -107,7 +107,12 @@ impl Store for MemoryStore {
         Ok(Box::new(Cursor::new(bytes[at(from)..at(to)].to_vec())))
     }
 
-    fn put(&self, key: &Key, body: &dyn Body, options: &PutOptions) -> Result<(), StoreError> {
+    fn put(
+        &self,
+        key: &Key,
+        body: &dyn Body,
+        options: &PutOptions,
+    ) -> Result<Option<String>, StoreError> {
         let failed = |error| StoreError::from_io(key, error);
         let mut bytes = Vec::new();
         let mut reader = body.read_from(0).map_err(failed)?;
@@ -122,7 +127,9 @@ impl Store for MemoryStore {
             cache_control: options.cache_control.clone(),
             bytes,
         };
-        self.keep(key, kept, options.condition.clone())
+        let etag = object(key, &kept).etag;
+        self.keep(key, kept, options.condition.clone())?;
+        Ok(etag)
     }
 
     fn delete(&self, key: &Key, condition: &Condition) -> Result<(), StoreError> {

@@ -34,6 +34,7 @@ pub(crate) struct MemoryServer {
     pub(crate) store: MemoryStore,
     /// The address of the bucket, which everybody may read. It ends in `/`.
     pub(crate) url: String,
+    requests: Requests,
     served: ServedS3,
     home: TempDir,
 }
@@ -42,13 +43,14 @@ impl MemoryServer {
     /// With an empty bucket.
     pub(crate) fn start() -> Self {
         let store = MemoryStore::default();
-        let mut service = S3ServiceBuilder::new(Objects(store.clone()));
+        let requests = Requests::default();
+        let mut service = S3ServiceBuilder::new(Objects(store.clone(), requests.clone()));
         service.set_auth(SimpleAuth::from_single(ID, SECRET));
         service.set_access(Everybody);
         let served = ServedS3::start(service.build());
         let home = tempfile::tempdir().unwrap();
         let url = format!("http://127.0.0.1:{}/{BUCKET}/", served.port());
-        Self { store, url, served, home }
+        Self { store, url, requests, served, home }
     }
 
     /// Runs `rocwheel` in a directory with the words of a line. `s3://bucket/` is this store.
@@ -63,6 +65,11 @@ impl MemoryServer {
             .env("AWS_ACCESS_KEY_ID", ID)
             .env("AWS_SECRET_ACCESS_KEY", SECRET);
         Outcome::of(command.output().unwrap())
+    }
+
+    /// The requests since the last call, by their kinds.
+    pub(crate) fn requests(&self) -> BTreeMap<&'static str, usize> {
+        std::mem::take(&mut *self.requests.0.lock().unwrap())
     }
 
     /// Uploads a set to a directory of the bucket, such as `42-linux/python/`. `more` is the rest of the line of
@@ -86,10 +93,18 @@ impl S3Access for Everybody {
     }
 }
 
+/// How many requests of each kind there were.
+#[derive(Clone, Default)]
+struct Requests(Arc<Mutex<BTreeMap<&'static str, usize>>>);
+
 /// The objects of the bucket.
-struct Objects(MemoryStore);
+struct Objects(MemoryStore, Requests);
 
 impl Objects {
+    fn count(&self, kind: &'static str) {
+        *self.1.0.lock().unwrap().entry(kind).or_default() += 1;
+    }
+
     fn object(&self, key: &str) -> S3Result<(Key, Object)> {
         let key = parse(key)?;
         let object = self.0.head(&key).map_err(|error| said(&error))?;
@@ -131,6 +146,7 @@ impl S3 for Objects {
         &self,
         request: S3Request<PutObjectInput>,
     ) -> S3Result<S3Response<PutObjectOutput>> {
+        self.count("put");
         let input = request.input;
         let body = Body::from(input.body.ok_or_else(|| s3_error!(IncompleteBody))?);
         let body = body.collect().await.map_err(|_| s3_error!(IncompleteBody))?;
@@ -150,6 +166,7 @@ impl S3 for Objects {
         &self,
         request: S3Request<HeadObjectInput>,
     ) -> S3Result<S3Response<HeadObjectOutput>> {
+        self.count("head");
         let (_, object) = self.object(&request.input.key)?;
         let sha256 = object.sha256.map(|it| ("sha256".to_owned(), it.to_string()));
         Ok(S3Response::new(HeadObjectOutput {
@@ -167,6 +184,7 @@ impl S3 for Objects {
         &self,
         request: S3Request<GetObjectInput>,
     ) -> S3Result<S3Response<GetObjectOutput>> {
+        self.count("get");
         let input = request.input;
         let (key, object) = self.object(&input.key)?;
         let same = input.if_match.as_ref().and_then(ETagCondition::as_etag);
@@ -196,6 +214,7 @@ impl S3 for Objects {
         &self,
         request: S3Request<ListObjectsV2Input>,
     ) -> S3Result<S3Response<ListObjectsV2Output>> {
+        self.count("list");
         let prefix = request.input.prefix.unwrap_or_default();
         let is_flat = request.input.delimiter.is_some();
         let mut contents = Vec::new();
@@ -223,6 +242,7 @@ impl S3 for Objects {
         &self,
         request: S3Request<DeleteObjectInput>,
     ) -> S3Result<S3Response<DeleteObjectOutput>> {
+        self.count("delete");
         let key = parse(&request.input.key)?;
         let condition = condition(None, request.input.if_match.as_ref());
         self.0.delete(&key, &condition).map_err(|error| said(&error))?;

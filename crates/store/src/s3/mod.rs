@@ -201,7 +201,12 @@ impl Store for S3Store {
         get::open(self, key, span)
     }
 
-    fn put(&self, key: &Key, body: &dyn Body, options: &PutOptions) -> Result<(), StoreError> {
+    fn put(
+        &self,
+        key: &Key,
+        body: &dyn Body,
+        options: &PutOptions,
+    ) -> Result<Option<String>, StoreError> {
         put::put(self, key, body, options)
     }
 
@@ -243,13 +248,14 @@ impl Store for S3Store {
     }
 }
 
-/// An object of a listing. `None` for a directory page, because some servers list directories in this form,
+/// An object of a listing. `None` for an empty directory page, because some servers list directories in this form,
 /// too; and for a name that is no key, which nothing of ours has.
 fn object_of_listing(object: &types::Object) -> Option<Object> {
     let key: Key = object.key().unwrap_or_default().parse().ok()?;
-    (!key.is_directory()).then(|| Object {
+    let size = size(object.size());
+    (!key.is_directory() || size > 0).then(|| Object {
         key,
-        size: size(object.size()),
+        size,
         sha256: None,
         checksum: None,
         content_type: None,

@@ -16,6 +16,7 @@ use super::{
     MIB, S3Store, SHA256,
     connection::answer_timeout,
     failure::{store_error, to_failure},
+    strip_quotes,
 };
 use crate::{Condition, PutOptions, Store as _, StoreError, location::Key};
 use rocwheel_base::parallel::runtime;
@@ -95,11 +96,11 @@ impl<'a> MultipartUpload<'a> {
     }
 
     /// Sends all parts, then makes the object of the parts. `start` gets the number and the range of a part,
-    /// reads its bytes on this thread, and returns the request that sends the part.
+    /// reads its bytes on this thread, and returns the request that sends the part. Returns the `ETag` of the object.
     pub(super) fn send<F>(
         &self,
         start: impl FnMut(i32, Range<u64>) -> Result<F, StoreError>,
-    ) -> Result<(), StoreError>
+    ) -> Result<Option<String>, StoreError>
     where
         F: Future<Output = Result<CompletedPartBuilder, StoreError>> + Send + 'static,
     {
@@ -151,8 +152,8 @@ impl<'a> MultipartUpload<'a> {
         Ok(sent)
     }
 
-    /// Makes the object of its parts.
-    fn complete(&self, mut parts: Vec<CompletedPart>) -> Result<(), StoreError> {
+    /// Makes the object of its parts. Returns its `ETag`, which is no digest of its bytes.
+    fn complete(&self, mut parts: Vec<CompletedPart>) -> Result<Option<String>, StoreError> {
         parts.sort_by_key(CompletedPart::part_number);
         let part_list = CompletedMultipartUpload::builder().set_parts(Some(parts)).build();
         let (if_none_match, if_match) = conditions(&self.options.condition);
@@ -178,7 +179,7 @@ impl<'a> MultipartUpload<'a> {
                 let cause = store_error(&self.place, signer, &to_failure(error));
                 Err(StoreError::failed(&self.place, cause))
             }
-            _ => Ok(()),
+            answer => Ok(answer.ok().and_then(|it| it.e_tag().map(strip_quotes))),
         }
     }
 

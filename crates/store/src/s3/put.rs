@@ -17,6 +17,7 @@ use super::{
     connection::answer_timeout,
     failure::read_status,
     multipart::{MultipartUpload, conditions},
+    strip_quotes,
 };
 use crate::{Body, Condition, PutOptions, Store as _, StoreError, StoreFailureKind, location::Key};
 use rocwheel_base::{
@@ -95,7 +96,7 @@ pub(super) fn put(
     key: &Key,
     body: &dyn Body,
     options: &PutOptions,
-) -> Result<(), StoreError> {
+) -> Result<Option<String>, StoreError> {
     let place = store.place(key);
     let mut failures = Failures::default();
     loop {
@@ -104,7 +105,10 @@ pub(super) fn put(
         } else {
             put_in_parts(store, key, body, options)
         };
-        let Err(error) = written else { return Ok(()) };
+        let error = match written {
+            Ok(etag) => return Ok(etag),
+            Err(error) => error,
+        };
         let may_pass = match error.kind() {
             StoreFailureKind::Conflict => true,
             StoreFailureKind::Exists => options.condition == Condition::IfAbsent,
@@ -140,7 +144,7 @@ fn put_whole(
     key: &Key,
     body: &dyn Body,
     options: &PutOptions,
-) -> Result<(), StoreError> {
+) -> Result<Option<String>, StoreError> {
     let place = store.place(key);
     let _until_written = store.reserve_memory(body.size())?;
     let mut source = BodyReader::open(&place, body)?;
@@ -169,7 +173,7 @@ fn put_whole(
         };
         answer.inspect_err(|error| last_status.set(read_status(error)))
     });
-    written.map(drop).map_err(|error| {
+    written.map(|answer| answer.e_tag().map(strip_quotes)).map_err(|error| {
         // A server that keeps objects in files refuses the key of a directory, or fails with 500. Other
         // failures do not come from the key: the server is busy, or a connection broke.
         let may_come_from_key = match error.kind() {
@@ -192,7 +196,7 @@ fn put_in_parts(
     key: &Key,
     body: &dyn Body,
     options: &PutOptions,
-) -> Result<(), StoreError> {
+) -> Result<Option<String>, StoreError> {
     let place = store.place(key);
     let mut source = BodyReader::open(&place, body)?;
     let upload = MultipartUpload::begin(store, key, body.size(), options)?;
