@@ -1,4 +1,4 @@
-"""Tables and pictures of benches/results.json: what docs/performance.md and README.md show."""
+"""Tables and pictures of benches/results.json: what docs/performance.md, docs/measuring.md and README.md show."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import re
 import sys
 from pathlib import Path
 
+import day
+import entries
 from measure import Row
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benches/results.json"
-PAGE = ROOT / "docs/performance.md"
+PAGES = [ROOT / "docs/performance.md", ROOT / "docs/measuring.md"]
 PICTURES = {theme: ROOT / f"docs/images/performance-{theme}.svg" for theme in ("light", "dark")}
 
 
@@ -251,22 +253,30 @@ def picture(results: dict, theme: str) -> str:
             f' fill="{color["text"]}">\n<title>Seconds that rocwheel and other programs take</title>\n{body}\n</svg>\n')
 
 
+BEGIN = re.compile(r"<!-- figures: ([\w-]+) -->")
 MARK = re.compile(r"(<!-- figures: ([\w-]+) -->\n)(.*?)\n(<!-- end of figures -->)", re.DOTALL)
+NAMES = {"summary", "day", "therock", *entries.BENCHES}
 
 
 def draw(only_check: bool) -> int:
     results = json.loads(RESULTS.read_text("utf-8"))
+    pages = {page: page.read_text("utf-8") for page in PAGES}
+    if wrong := wrong_marks(pages):
+        print("\n".join(wrong), file=sys.stderr)
+        return 1
 
     def table(found: re.Match) -> str:
-        bench = found[2]
-        if bench == "summary":
+        name = found[2]
+        if name == "summary":
             text = summary(results)
+        elif name == "day":
+            text = day.table(results)
         else:
             # Figures that were taken by hand stay until a run replaces them.
-            text = details(results, bench) if bench in results else found[3]
+            text = details(results, name) if name in results else found[3]
         return f"{found[1]}{text}\n{found[4]}"
 
-    wanted = {PAGE: MARK.sub(table, PAGE.read_text("utf-8"))}
+    wanted = {page: MARK.sub(table, text) for page, text in pages.items()}
     wanted |= {path: picture(results, theme) for theme, path in PICTURES.items()}
     stale = [path for path, text in wanted.items() if not path.exists() or path.read_text("utf-8") != text]
     for path in stale:
@@ -277,3 +287,16 @@ def draw(only_check: bool) -> int:
             path.parent.mkdir(exist_ok=True)
             path.write_text(wanted[path], "utf-8")
     return int(only_check and bool(stale))
+
+
+def wrong_marks(pages: dict[Path, str]) -> list[str]:
+    """Every name has one mark on one page, and every mark an end: a table without a mark would be lost."""
+    wrong = []
+    for page, text in pages.items():
+        whole = {found.start() for found in MARK.finditer(text) if not BEGIN.search(found[3])}
+        wrong += [f"{page.relative_to(ROOT)}: the mark of `{found[1]}` has no end"
+                  for found in BEGIN.finditer(text) if found.start() not in whole]
+    names = [name for text in pages.values() for name in BEGIN.findall(text)]
+    wrong += [f"no page has a mark for `{name}`" for name in sorted(NAMES - set(names))]
+    wrong += [f"there are two marks for `{name}`" for name in sorted(set(names)) if names.count(name) > 1]
+    return wrong + [f"a mark for `{name}`, which is no bench" for name in sorted(set(names) - NAMES)]

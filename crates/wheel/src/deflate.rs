@@ -35,7 +35,7 @@ pub enum WheelCompression {
 const REVISION: u32 = 3;
 
 impl Default for WheelCompression {
-    /// The measurements are in docs/performance.md.
+    /// The measurements are in docs/measuring.md.
     fn default() -> Self {
         Self::Deflate(5)
     }

@@ -98,7 +98,7 @@ pub struct WheelWork<'a> {
 /// Opens a member by its index.
 pub type Open<'a> = dyn Fn(usize) -> Result<MemberReader> + Sync + 'a;
 
-/// The default block: 4.5 MiB. Larger blocks compress hardly better, see docs/performance.md.
+/// The default block: 4.5 MiB. Larger blocks compress hardly better, see docs/measuring.md.
 pub const BLOCK: NonZeroUsize = NonZeroUsize::new(9 << 19).expect("not zero");
 /// The size of the write buffer, which collects headers and small members.
 const BUFFER: usize = 256 << 10;
