@@ -30,7 +30,6 @@ case $target in
   # The time of the build would be in the header.
   *-windows-msvc)
     flags+=(-Clink-arg=/Brepro -Ctarget-feature=+crt-static)
-    export AWS_LC_SYS_PREBUILT_NASM=1
     ;;
   *)
     echo "error: no release is for $target" >&2

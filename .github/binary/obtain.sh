@@ -44,13 +44,11 @@ given() {
 
 # Cargo and rustup obey the files of the directory that they run in: `.cargo/config.toml` may name any program as
 # the compiler, and the job may have checked out code that nobody has read. So they run where the action is.
-# For aws-lc, which is part of rocwheel: its assembled objects, where there is no assembler.
 built() {
   command -v cargo >/dev/null || fail "\`build-from-source\` needs Rust: install it in an earlier step"
   local target="$RUNNER_TEMP/rocwheel"
   cd "$here/../.."
-  AWS_LC_SYS_PREBUILT_NASM=1 cargo build --locked --release --package rocwheel --bin rocwheel \
-    --target-dir "$target" >&2 ||
+  cargo build --locked --release --package rocwheel --bin rocwheel --target-dir "$target" >&2 ||
     fail "rocwheel could not be built from its source"
   printf '%s\n' "$target/release/rocwheel$suffix"
 }

@@ -13,7 +13,7 @@ use octocrab::{
         reqwest_connector::ReqwestConnector,
     },
 };
-use reqwest::{Client, redirect::Policy};
+use reqwest::redirect::Policy;
 
 use super::{
     failure::{ApiFailureKind, one_short_line},
@@ -24,11 +24,10 @@ use rocwheel_base::{
     error::{Context as _, Error, Result, Secret, Stop, last_cause},
     parallel,
 };
+use rocwheel_store::client::web_client;
 
-const CONNECT: Duration = Duration::from_secs(30);
 const SILENCE: Duration = Duration::from_mins(1);
 const MOST_REDIRECTS: usize = 4;
-const AGENT: &str = concat!("rocwheel/", env!("CARGO_PKG_VERSION"));
 
 /// The API to use, and how to use it.
 #[derive(Clone, Debug)]
@@ -154,10 +153,7 @@ fn build_octocrab(
     settings: &ApiSettings,
     announce: Arc<dyn Fn(&str) + Send + Sync>,
 ) -> Result<Octocrab> {
-    let client = Client::builder()
-        .user_agent(AGENT)
-        .connect_timeout(CONNECT)
-        .read_timeout(SILENCE)
+    let client = web_client(SILENCE)
         .redirect(Policy::custom(|attempt| {
             // Follow a renamed repository, as long as it stays on this server. Do not follow the
             // redirect of an artifact (302): its target is the answer, and another host must not

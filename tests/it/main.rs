@@ -33,6 +33,7 @@ mod install;
 mod kpack;
 mod launcher;
 mod list;
+mod network;
 mod odd;
 mod pipeline;
 mod promote;

@@ -25,6 +25,7 @@ use reqwest::{
 use super::Endpoint;
 use crate::{
     Body, Condition, Depth, Object, PutOptions, Span, Store, StoreError, StoreFailureKind,
+    client::web_client,
     content_range,
     download::{ChunkReader, Download, RangeSource},
     location::{Key, encode_path, percent_decode},
@@ -35,7 +36,6 @@ use rocwheel_base::{
     retry::{ATTEMPTS, Backoff, Failed, Failures, retry},
 };
 
-const CONNECT: Duration = Duration::from_secs(30);
 const SILENCE: Duration = Duration::from_mins(1);
 /// As browsers do.
 const MOST_REDIRECTS: usize = 10;
@@ -68,12 +68,7 @@ pub type Locating<'a> = Pin<Box<dyn Future<Output = Result<Secret, StoreError>> 
 impl HttpClient {
     /// Sends no request. A response in which nothing arrives for as long as `silence` is repeated.
     pub fn new(backoff: Backoff, silence: Duration, stop: Stop) -> Result<Self, reqwest::Error> {
-        let client = Client::builder()
-            .user_agent(concat!("rocwheel/", env!("CARGO_PKG_VERSION")))
-            .connect_timeout(CONNECT)
-            .read_timeout(silence)
-            .redirect(redirects())
-            .build()?;
+        let client = web_client(silence).redirect(redirects()).build()?;
         Ok(Self { client, backoff, stop })
     }
 

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
 
+pub mod client;
 mod download;
 mod endpoint;
 pub mod http;

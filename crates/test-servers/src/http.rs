@@ -2,11 +2,14 @@
 
 use std::{
     collections::BTreeMap,
-    io::{BufRead, BufReader, Read as _, Write as _},
+    io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
     sync::Arc,
     thread,
 };
+
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rustls::{ServerConfig, ServerConnection, StreamOwned, crypto::ring};
 
 /// A request without a body.
 pub struct Request {
@@ -37,16 +40,52 @@ pub enum After {
 
 /// Answers requests on a port of this machine. Returns the port.
 pub fn serve(answer: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> u16 {
+    accept(|stream| stream, answer)
+}
+
+/// As [`serve`], over TLS. Returns the port, and the certificate of its authority as PEM.
+pub fn serve_tls(answer: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> (u16, String) {
+    let authority_key = KeyPair::generate().unwrap();
+    let mut authority = CertificateParams::default();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let root = authority.self_signed(&authority_key).unwrap();
+    let issuer = Issuer::new(authority, authority_key);
+    let key = KeyPair::generate().unwrap();
+    let names = CertificateParams::new(["127.0.0.1".to_owned(), "localhost".to_owned()]).unwrap();
+    let certificate = names.signed_by(&key, &issuer).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], key.into())
+        .unwrap();
+    let config = Arc::new(config);
+    let port = accept(
+        move |stream| {
+            let connection = ServerConnection::new(Arc::clone(&config)).unwrap();
+            StreamOwned::new(connection, stream)
+        },
+        answer,
+    );
+    (port, root.pem())
+}
+
+/// Accepts connections, and answers what comes over the streams that `open` makes of them.
+fn accept<S: Read + Write>(
+    open: impl Fn(TcpStream) -> S + Send + Sync + 'static,
+    answer: impl Fn(&Request) -> Answer + Send + Sync + 'static,
+) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let answer = Arc::new(answer);
+    let shared = Arc::new((open, answer));
     thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let answer = Arc::clone(&answer);
+        for connection in listener.incoming().flatten() {
+            let shared = Arc::clone(&shared);
             thread::spawn(move || {
-                let mut reader = BufReader::new(&stream);
-                while let Some(request) = Request::read(&mut reader) {
-                    if answer(&request).write(&stream, &request).is_none() {
+                let (open, answer) = &*shared;
+                let mut stream = BufReader::new(open(connection));
+                while let Some(request) = Request::read(&mut stream) {
+                    if answer(&request).write(stream.get_mut(), &request).is_none() {
                         break;
                     }
                 }
@@ -109,15 +148,17 @@ impl Answer {
     }
 
     /// Nothing, where the connection is to end.
-    fn write(&self, mut stream: &TcpStream, request: &Request) -> Option<()> {
+    fn write(&self, stream: &mut (impl Read + Write), request: &Request) -> Option<()> {
         let (status, length) = (self.status, self.body.len());
         let mut head = format!("HTTP/1.1 {status} Said\r\nContent-Length: {length}\r\n");
         for (name, value) in &self.headers {
             head.extend([name, ": ", value, "\r\n"]);
         }
         stream.write_all(format!("{head}\r\n").as_bytes()).ok()?;
+        stream.flush().ok()?;
         if request.method != "HEAD" {
             stream.write_all(&self.body[..self.sent()]).ok()?;
+            stream.flush().ok()?;
         }
         if let Some((_, After::Silent)) = self.cut {
             // Until the client has had enough.

@@ -182,6 +182,7 @@ fn client(port: u16) -> Client {
         .region(Region::new("us-east-2"))
         .endpoint_url(at(port).to_string())
         .force_path_style(true)
+        .http_client(aws_smithy_http_client::Builder::new().build_http())
         .credentials_provider(Credentials::new(ID, SECRET, None, None, "test"));
     Client::from_conf(config.build())
 }

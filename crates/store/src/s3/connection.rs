@@ -21,6 +21,7 @@ use aws_sdk_s3::{
     },
     error::{ProvideErrorMetadata, SdkError},
 };
+use aws_smithy_http_client::proxy::ProxyConfig;
 
 use super::{
     S3Limits,
@@ -34,6 +35,7 @@ use super::{
 };
 use crate::{
     StoreError, StoreFailureKind,
+    client::amazon_client,
     location::{Bucket, is_private},
 };
 use rocwheel_base::{
@@ -90,6 +92,7 @@ impl Connection {
         stop: Stop,
     ) -> Result<Self, StoreError> {
         let region = find_region(access).await;
+        let network = amazon_client(ProxyConfig::from_env());
         let stalls = StalledStreamProtectionConfig::enabled().grace_period(limits.stall);
         let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
             .region(config::Region::new(region.clone()))
@@ -98,6 +101,7 @@ impl Connection {
             .retry_config(RetryConfig::disabled())
             .timeout_config(timeouts(PATIENCE))
             .stalled_stream_protection(stalls.build())
+            .http_client(network.clone())
             .no_credentials();
         if let Some(profile) = &access.profile {
             loader = loader.profile_name(&profile.name);
@@ -108,11 +112,13 @@ impl Connection {
         let unsigned = ConfigLoader::load(loader).await;
         let mut key_id = None;
         let provider = match &access.signing {
-            Signing::Auto => find_credentials(bucket, access, &region).await?.map(|found| {
-                let FoundCredentials { provider, key_id: id } = found;
-                key_id = Some(id);
-                provider
-            }),
+            Signing::Auto => {
+                find_credentials(bucket, access, &region, network).await?.map(|found| {
+                    let FoundCredentials { provider, key_id: id } = found;
+                    key_id = Some(id);
+                    provider
+                })
+            }
             Signing::With(Keys { id, secret }) => {
                 let keys = Credentials::new(id, secret.reveal(), None, None, "keys");
                 Some(SharedCredentialsProvider::new(keys))

@@ -13,10 +13,13 @@ use aws_config::{
     web_identity_token::WebIdentityTokenCredentialsProvider,
 };
 use aws_credential_types::provider::error::CredentialsError;
-use aws_sdk_s3::config::{self, ProvideCredentials as _, SharedCredentialsProvider};
+use aws_sdk_s3::config::{
+    self, ProvideCredentials as _, SharedCredentialsProvider, SharedHttpClient,
+};
+use aws_smithy_http_client::proxy::ProxyConfig;
 
 use super::access::{Access, Profile};
-use crate::{StoreError, StoreFailureKind, location::Bucket};
+use crate::{StoreError, StoreFailureKind, client::amazon_client, location::Bucket};
 use rocwheel_base::error::last_cause;
 
 /// The region to start with if none is configured. The server then names the right region.
@@ -55,9 +58,13 @@ pub(super) async fn find_credentials(
     bucket: &Bucket,
     access: &Access,
     region: &str,
+    network: SharedHttpClient,
 ) -> Result<Option<FoundCredentials>, StoreError> {
-    let config =
-        ProviderConfig::without_region().with_region(Some(config::Region::new(region.to_owned())));
+    let config = ProviderConfig::without_region()
+        .with_region(Some(config::Region::new(region.to_owned())))
+        .with_http_client(network);
+    // The services of the machine and of its container are beside us, behind no proxy.
+    let nearby = config.clone().with_http_client(amazon_client(ProxyConfig::disabled()));
     let profile = access.profile.as_ref();
     let mut profile_builder = ProfileFileCredentialsProvider::builder().configure(&config);
     if let Some(Profile { name, .. }) = profile {
@@ -70,7 +77,7 @@ pub(super) async fn find_credentials(
         CredentialsProviderChain::first_try("profile", of_profile)
     } else {
         let token = WebIdentityTokenCredentialsProvider::builder().configure(&config);
-        let container = EcsCredentialsProvider::builder().configure(&config);
+        let container = EcsCredentialsProvider::builder().configure(&nearby);
         let keys = EnvironmentVariableCredentialsProvider::new();
         CredentialsProviderChain::first_try("environment", keys)
             .or_else("profile", of_profile)
@@ -90,7 +97,7 @@ pub(super) async fn find_credentials(
             return Err(unusable(cause));
         }
         (Err(CredentialsError::CredentialsNotLoaded(_)), None) => {
-            provider = SharedCredentialsProvider::new(machine_provider(&config));
+            provider = SharedCredentialsProvider::new(machine_provider(&nearby));
             // Other clouds have other services at the same address, so every error means that there are no
             // credentials.
             match provider.provide_credentials().await {
