@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every figure of docs/performance.md and docs/measuring.md: measures rocwheel beside other programs, and draws the results.
+"""The figures of docs/performance.md, measuring.md and scale.md: measures rocwheel beside other programs, and draws the results.
 
     python3 benches/all.py prepare WORK        # tools of PyPI, real libraries of Debian 12, builds in release mode
     python3 benches/all.py run WORK [NAME…]    # measures, and writes benches/results.json

@@ -1,4 +1,4 @@
-"""Tables and pictures of benches/results.json: what docs/performance.md, docs/measuring.md and README.md show."""
+"""Tables and pictures of benches/results.json: what the pages of docs/ show, and docs/performance.md first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from measure import Row
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benches/results.json"
-PAGES = [ROOT / "docs/performance.md", ROOT / "docs/measuring.md"]
+PAGES = sorted((ROOT / "docs").glob("*.md"))  # Those with marks for tables.
 PICTURES = {theme: ROOT / f"docs/images/performance-{theme}.svg" for theme in ("light", "dark")}
 
 
