@@ -343,8 +343,11 @@ impl Reading<'_> {
     /// and one beside it, or one for all families and one of a family. Fails if their bytes differ.
     fn without_copies(&self, mut files: Vec<PackageFile>) -> Result<Vec<PackageFile>> {
         let rank = |file: &PackageFile| self.layouts.iter().position(|it| *it == file.layout());
+        // Most names differ, and nothing else is asked for.
         files.sort_by(|a, b| {
-            (a.name(), a.directory(), rank(a)).cmp(&(b.name(), b.directory(), rank(b)))
+            a.name()
+                .cmp(b.name())
+                .then_with(|| (a.directory(), rank(a)).cmp(&(b.directory(), rank(b))))
         });
         let mut kept: Vec<PackageFile> = Vec::with_capacity(files.len());
         for file in files {

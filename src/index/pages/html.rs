@@ -522,6 +522,12 @@ fn file_facts(file: &PackageFile) -> String {
 
 /// Escapes text for an element or a quoted attribute.
 pub(super) fn escape(text: &str) -> String {
+    let is_plain = |byte: u8| {
+        matches!(byte, b' '..=b'~') && !matches!(byte, b'&' | b'<' | b'>' | b'"' | b'\'')
+    };
+    if text.bytes().all(is_plain) {
+        return text.to_owned();
+    }
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -33,6 +33,10 @@ as_text!(Version);
 
 impl Ord for Version {
     fn cmp(&self, other: &Self) -> Ordering {
+        // Most have no local part, or are the same: then nothing is copied.
+        if self.0 == other.0 || !self.0.is_local() && !other.0.is_local() {
+            return self.0.cmp(&other.0);
+        }
         let [own, theirs] = [self, other].map(|it| it.0.clone().without_local());
         own.cmp(&theirs)
             .then_with(|| self.of_rocm().cmp(&other.of_rocm()))
