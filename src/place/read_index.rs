@@ -312,8 +312,9 @@ impl PageReader<'_> {
         let is_built = self.facts.listings.len() == 1 && self.place.local().is_some();
         let listings = &self.facts.listings;
         if is_built || !listings.contains(&Listing::SetJson.of(None)) {
-            // Then they are not known to be pages of ours.
-            self.facts.replaced_listings.clear();
+            // Then the page of the set is not known to have replaced one of ours. The list of a family's directory has
+            // only the packages beside it, in any place.
+            self.facts.replaced_listings.retain(|listing| listing.family.is_some());
             return;
         }
         // Some servers drop the contents of keys that end in `/`, and `--no-directory-pages` writes

@@ -387,8 +387,7 @@ fn a_directory_that_stands_for_the_bucket_is_filled_in_turns() {
         (Kind::OneFamily, None, flat),
         (Kind::OneFamily, group, flat),
     ];
-    for number in long::seeds(1, 10) {
-        let (kind, group, layout) = turns[usize::try_from(number).unwrap() % turns.len()];
+    for (kind, group, layout) in turns {
         let turns = DirectoryTurns::new(kind, group, layout);
         turns.upstreams(&turns.packages);
         turns.installs(kind, &turns.ours());
