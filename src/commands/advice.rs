@@ -67,7 +67,7 @@ pub(super) fn advise(error: Error) -> Error {
     let is_away = |failure: &StoreError| failure.kind() == StoreFailureKind::Unavailable;
     let mut failures = error.chain().filter_map(|it| it.downcast_ref());
     if error::hints(&error).is_empty() && failures.any(is_away) {
-        let hint = "check the address, the network and the proxy (`HTTPS_PROXY`), and try again";
+        let hint = "check the address, the network, the proxy (`HTTPS_PROXY`) and the certificates (`SSL_CERT_FILE`), and try again";
         return error::hinted(error, hint);
     }
     error::advise(error)
@@ -116,7 +116,7 @@ mod tests {
           caused by: the store does not answer: `s3://b/k`
           caused by: no route
 
-        hint: check the address, the network and the proxy (`HTTPS_PROXY`), and try again
+        hint: check the address, the network, the proxy (`HTTPS_PROXY`) and the certificates (`SSL_CERT_FILE`), and try again
         ");
     }
 }

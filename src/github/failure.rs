@@ -115,7 +115,7 @@ impl ApiFailureKind {
                 "look at https://www.githubstatus.com and at the proxy, and try again"
             }
             Self::Unreachable => {
-                "check the network, the proxy (`HTTPS_PROXY`) and `GITHUB_API_URL`, and try again"
+                "check the network, the proxy (`HTTPS_PROXY`), the certificates (`SSL_CERT_FILE`) and `GITHUB_API_URL`, and try again"
             }
             Self::Unexpected => {
                 "set `GITHUB_API_URL` to the address of the API, which ends in `/api/v3` on a GitHub Enterprise server"

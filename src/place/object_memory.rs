@@ -228,7 +228,7 @@ mod tests {
         // A server with a finer clock.
         assert!(!is_known(&at(now, 5), &at(now, 5)));
         assert!(is_known(&at(now, 5), &at(now, 6)));
-        // Whatever the clocks say, it was written long ago.
+        // It was written long ago, so no other clock is needed.
         assert!(is_known(&at(now - 3600, 0), &at(now - 3600, 0)));
     }
 }

@@ -140,10 +140,10 @@ fn without_a_network_it_ends_soon_and_says_so() {
     assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
     insta::assert_snapshot!(said, @"
     problem token: `GH_TOKEN` for http://127.0.0.1:9: GitHub cannot be reached: `/`: Connection refused (os error 111)
-      check the network, the proxy (`HTTPS_PROXY`) and `GITHUB_API_URL`, and try again
+      check the network, the proxy (`HTTPS_PROXY`), the certificates (`SSL_CERT_FILE`) and `GITHUB_API_URL`, and try again
     ok credentials: key …
     problem bucket: the store does not answer: `s3://bucket/rocwheel-doctor-linux/`: Connection refused (os error 111)
-      check the address, the network and the proxy (`HTTPS_PROXY`), and try again
+      check the address, the network, the proxy (`HTTPS_PROXY`) and the certificates (`SSL_CERT_FILE`), and try again
     exit code 1
     ");
     let machine = Machine::new();

@@ -44,10 +44,10 @@ fn every_client_trusts_the_certificates_of_the_machine_and_no_other() {
     insta::assert_snapshot!(doctor(&t), @"
     exit 1
     problem  token        none for SERVER: GitHub cannot be reached: `/`: invalid peer certificate: UnknownIssuer
-                          check the network, the proxy (`HTTPS_PROXY`) and `GITHUB_API_URL`, and try again
+                          check the network, the proxy (`HTTPS_PROXY`), the certificates (`SSL_CERT_FILE`) and `GITHUB_API_URL`, and try again
     ok       credentials  key …
     problem  bucket       the store does not answer: `s3://bucket/rocwheel-doctor-linux/`: invalid peer certificate: UnknownIssuer
-                          check the address, the network and the proxy (`HTTPS_PROXY`), and try again
+                          check the address, the network, the proxy (`HTTPS_PROXY`) and the certificates (`SSL_CERT_FILE`), and try again
     error: 2 problems
     ");
     insta::assert_snapshot!(t.run(&list).all(), @"
@@ -56,7 +56,7 @@ fn every_client_trusts_the_certificates_of_the_machine_and_no_other() {
       caused by: the store does not answer: `SERVER/index/set.json`
       caused by: invalid peer certificate: UnknownIssuer
 
-    hint: check the address, the network and the proxy (`HTTPS_PROXY`), and try again
+    hint: check the address, the network, the proxy (`HTTPS_PROXY`) and the certificates (`SSL_CERT_FILE`), and try again
     ");
     let t = t.with("SSL_CERT_FILE", trusted);
     insta::assert_snapshot!(doctor(&t), @"

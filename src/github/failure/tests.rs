@@ -75,7 +75,7 @@ fn every_failure_has_its_words_and_its_hint() {
     hint: look at https://www.githubstatus.com and at the proxy, and try again
     error: GitHub cannot be reached: `/repos/a/b`
       caused by: why
-    hint: check the network, the proxy (`HTTPS_PROXY`) and `GITHUB_API_URL`, and try again
+    hint: check the network, the proxy (`HTTPS_PROXY`), the certificates (`SSL_CERT_FILE`) and `GITHUB_API_URL`, and try again
     error: not an answer of GitHub's API: `/repos/a/b`
       caused by: why
     hint: set `GITHUB_API_URL` to the address of the API, which ends in `/api/v3` on a GitHub Enterprise server

@@ -80,8 +80,9 @@ impl Writer<'_> {
     /// Writes objects, which are sorted by phase, and verifies them. Calls `done` with each of them.
     ///
     /// A phase begins only when the one before it is complete, so that readers, who may come at any
-    /// time, never follow a link to a missing file. Only a sidecar does not wait for all packages, but for its own. `set.json` is the last one, and says that the set
-    /// is complete, so everything else is verified, and what goes is removed, before.
+    /// time, never follow a link to a missing file. Only a sidecar does not wait for all packages, but for
+    /// its own. `set.json` is the last one, and says that the set is complete, so everything else is
+    /// verified, and what goes is removed, before.
     pub(super) fn carry_out(
         &self,
         plan: &Plan,

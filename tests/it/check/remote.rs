@@ -155,7 +155,7 @@ fn a_place_that_cannot_be_read_is_no_finding() {
       caused by: the store does not answer: `http://127.0.0.1:1/set.json`
       caused by: Connection refused (os error 111)
 
-    hint: check the address, the network and the proxy (`HTTPS_PROXY`), and try again
+    hint: check the address, the network, the proxy (`HTTPS_PROXY`) and the certificates (`SSL_CERT_FILE`), and try again
     "#);
 }
 
