@@ -41,7 +41,7 @@ pub struct PackageFile {
     /// What spares the next `index` or `upload` from reading a file in a bucket. `upload` writes it only of
     /// files that were there before.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub remembered: Option<Remembered>,
+    pub remembered: Option<Box<Remembered>>,
     /// The attempt of the run that published a package of others: each of their jobs publishes for itself.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub run_attempt: Option<RunAttempt>,
@@ -52,7 +52,7 @@ pub struct PackageFile {
     /// What a variant wheel says of its label. `None` for other packages, and for a wheel of others that does not say
     /// it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub variant: Option<VariantDocument>,
+    pub variant: Option<Box<VariantDocument>>,
     /// Whether it is a wheel of others that has ROCm in it (see [`super::BundledRocm`]).
     #[serde(skip_serializing_if = "Not::not", default)]
     pub has_rocm: bool,

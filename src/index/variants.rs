@@ -60,7 +60,7 @@ impl<'a> MergedVariants<'a> {
             return Ok(None);
         };
         let name: PackageFilename = beside.name().parse()?;
-        let merged = VariantDocument::merge(wheels.iter().filter_map(|it| it.variant.as_ref()));
+        let merged = VariantDocument::merge(wheels.iter().filter_map(|it| it.variant.as_deref()));
         let document = merged
             .and_then(|merged| merged.context("no variant wheel"))
             .map_err(|error| No(format!("{error:#}")))

@@ -113,19 +113,22 @@ fn decide(
     let ReadPackages { files, facts, orphans } = reading.run(listed)?;
     let mut set = SetJson::new(known.identity.clone(), files)?;
     keep_variants_of_others(&mut set, &known, listing, world)?;
+    // What was known of thousands of files takes as much memory as their pages, and is not needed any more.
+    let cache = known.cache.take();
+    drop(known);
     remember_sidecars(&mut set.files, &facts);
     let sidecars = facts.iter().filter_map(|(path, facts)| {
         let bytes = facts.sidecar()?.clone();
         Some(Item::here(format!("{path}{SIDECAR}"), Phase::Sidecar, bytes))
     });
     let mut items: Vec<Item> = sidecars.collect();
-    items.extend(Item::pages(&set, site.public_urls(), options.jobs, &world.stop)?);
+    items.extend(Item::pages(&set, site.public_urls(), listing, options.jobs, &world.stop)?);
     let mut stale_pages = stale(listing, &items, &families);
     stale_pages.extend(stale_variants(listing, &items)?);
     let mut removed = listing.removals_of_pages(stale_pages, world)?;
     removed.extend(orphans.into_iter().map(|path| listing.removal(path)));
     let changes = Changes { items, removed, packages: Vec::new() };
-    let new = NewIndex { set, cache: known.cache, facts };
+    let new = NewIndex { set, cache, facts };
     Ok((changes, new))
 }
 

@@ -166,7 +166,7 @@ impl ObjectMemory {
             };
             // `set.json` says the rest, and it may change while the object stays the same.
             let package = PackageFile {
-                remembered: Some(remembered),
+                remembered: Some(Box::new(remembered)),
                 yanked: None,
                 run_attempt: None,
                 upload_time: None,

@@ -410,12 +410,12 @@ impl Reading<'_> {
             None => self.examine(listed)?,
         };
         file.upload_time = listed.upload_time();
-        file.remembered = Some(Remembered {
+        file.remembered = Some(Box::new(Remembered {
             file: listed.stamp.clone(),
             sidecar: sidecar.cloned(),
             sidecar_sha256: file.metadata,
             requires_python: file.requires_python.clone(),
-        });
+        }));
         let facts = ReadFacts {
             text: text.map(Bytes::from),
             is_wheel: is_wheel(&listed.name),
@@ -525,7 +525,7 @@ impl Reading<'_> {
         let document = package.variant(&label);
         package.outcome()?;
         match document {
-            Ok(document) => file.variant = Some(document),
+            Ok(document) => file.variant = Some(Box::new(document)),
             Err(error) if is_ours(&file.project) => return Err(error),
             // A package of others does not stop ours. Without the label in the index, no installer selects it.
             Err(error) => self.world.console.warn(format!(

@@ -148,7 +148,7 @@ impl Upload<'_> {
         keep_variants_of_others(&mut set, &known, listing, self.world)?;
         if !options.is_part {
             let address = self.place.public_urls();
-            items.extend(Item::pages(&set, address, World::jobs(), &self.world.stop)?);
+            items.extend(Item::pages(&set, address, listing, World::jobs(), &self.world.stop)?);
         } else if set.identity.version.is_some() {
             // All parts of a set write the same `part.json`, so other bytes at the destination mean
             // another build, and are refused. Only a set that `build` described has a version. Other

@@ -53,15 +53,7 @@ pub(super) fn project_page(
     address: Option<&Urls>,
 ) -> String {
     let directory = format!("{}simple/{project}/", view.top());
-    let mut list = String::new();
     let versions: Vec<&[&PackageFile]> = by_version(files).collect();
-    for files in &versions {
-        // Most pages have one version. It is in every file name and needs no heading.
-        if let Some(first) = files.first().filter(|_| versions.len() > 1) {
-            let _ = writeln!(list, "<h2>{}</h2>", escape(&first.version.to_string()));
-        }
-        add_files(&mut list, files, &view.variants, &directory, Detail::Facts);
-    }
     let requirement = if project == "rocm" {
         required(view).pop()
     } else {
@@ -83,7 +75,15 @@ pub(super) fn project_page(
         button("../", "All projects"),
         button(&find_links(view, &directory), "All packages")
     );
-    frame(&head, &buttons, &list)
+    frame(&head, &buttons, |page| {
+        for files in &versions {
+            // Most pages have one version. It is in every file name and needs no heading.
+            if let Some(first) = files.first().filter(|_| versions.len() > 1) {
+                let _ = writeln!(page, "<h2>{}</h2>", escape(&first.version.to_string()));
+            }
+            add_files(page, files, &view.variants, &directory, Detail::Facts);
+        }
+    })
 }
 
 /// The page of a project beside its files, which are sorted, in a directory that ends in `/`.
@@ -91,9 +91,7 @@ pub fn directory_page(project: &str, files: &[&PackageFile], directory: &str) ->
     let files: Vec<&PackageFile> = by_version(files).flatten().copied().collect();
     let lead = format!("<p>{}</p>\n", count_text(&files));
     let head = Head { title: project.to_owned(), line: String::new(), lead };
-    let mut list = String::new();
-    add_files(&mut list, &files, &[], directory, Detail::Facts);
-    frame(&head, "", &list)
+    frame(&head, "", |page| add_files(page, &files, &[], directory, Detail::Facts))
 }
 
 /// The page of a product: the directories of its projects.
@@ -103,9 +101,10 @@ pub fn directory_root(projects: &BTreeSet<String>) -> String {
         format!("<li><a href=\"{name}/\">{name}</a></li>\n")
     });
     let lead = format!("<p>{}</p>\n", many(projects.len(), "project"));
-    let list = format!("<ul>\n{}</ul>\n", items.collect::<String>());
     let head = Head { title: "Python packages".to_owned(), line: String::new(), lead };
-    frame(&head, "", &list)
+    frame(&head, "", |page| {
+        let _ = writeln!(page, "<ul>\n{}</ul>", items.collect::<String>());
+    })
 }
 
 /// `simple/index.html`.
@@ -131,7 +130,7 @@ pub(super) fn root_page(view: &IndexView, set: &SetJson, address: Option<&Urls>)
     let head = head(view, set, &count, Way::Index, address);
     let directory = format!("{}simple/", view.top());
     let buttons = button(&find_links(view, &directory), "All packages");
-    frame(&head, &buttons, &groups.collect::<String>())
+    frame(&head, &buttons, |page| page.extend(groups))
 }
 
 /// `dist/index.html`: all files of the set on one page, in a directory that is empty or ends in `/`.
@@ -159,13 +158,6 @@ pub(super) fn find_links_page(
         count => format!(", and {count} yanked files in the index"),
     };
     let of_listed = IndexView { files: listed, ..view.clone() };
-    let mut list = families;
-    for (group, all) in grouped(&of_listed) {
-        let files: Vec<&PackageFile> =
-            all.iter().flat_map(|(_, files)| by_version(files)).flatten().copied().collect();
-        let _ = writeln!(list, "<h2>{group}</h2>");
-        add_files(&mut list, &files, &view.variants, directory, Detail::About);
-    }
     let count = count_text(&of_listed.files) + &left_out;
     let head = head(view, set, &count, Way::FindLinks, address);
     let pages = [("Index", "simple/"), ("SHA256SUMS", ""), ("set.json", "")].map(|(name, path)| {
@@ -180,7 +172,15 @@ pub(super) fn find_links_page(
         format!("<a href=\"{}\">All families</a>\n", link(directory, &path))
     });
     let nav = whole.unwrap_or_default() + &pages.concat();
-    frame(&head, &nav, &list)
+    frame(&head, &nav, |page| {
+        *page += &families;
+        for (group, all) in grouped(&of_listed) {
+            let files: Vec<&PackageFile> =
+                all.iter().flat_map(|(_, files)| by_version(files)).flatten().copied().collect();
+            let _ = writeln!(page, "<h2>{group}</h2>");
+            add_files(page, &files, &view.variants, directory, Detail::About);
+        }
+    })
 }
 
 /// The beginning of the list of the page of a place; no other page has it.
@@ -215,7 +215,7 @@ pub(super) fn place_page(set: &SetJson, views: &[IndexView], address: Option<&Ur
         list += "</ul>\n";
     }
     let head = head(whole, set, &count_text(&whole.files), Way::Place, address);
-    frame(&head, "", &list)
+    frame(&head, "", |page| *page += &list)
 }
 
 /// The link from a page to the find-links page of its view.
@@ -393,19 +393,23 @@ fn targets_of_lines(view: &IndexView) -> String {
 /// The style sheet of every page.
 pub(super) const STYLE: &str = include_str!("../style.css");
 
-/// A complete page. The title is text and gets escaped; `nav` and `content` are HTML.
+/// What ends every page.
+const END: &str = "</main>\n</body>\n</html>\n";
+
+/// A complete page. The title is text and gets escaped; `nav` is HTML, and so is what `add_content` adds. A list of
+/// thousands of files is written to the page at once, so that it is in memory only once.
 ///
 /// The style works on phones: long file names wrap. The pages load no script, font or picture, and
 /// follow the reader's light or dark theme. A click selects a whole command line.
-pub(super) fn frame(head: &Head, nav: &str, content: &str) -> String {
+pub(super) fn frame(head: &Head, nav: &str, add_content: impl FnOnce(&mut String)) -> String {
     let nav = Some(nav).filter(|nav| !nav.is_empty());
     let paragraph = match head.line.as_str() {
         "" => String::new(),
         line => format!("<p>{}</p>\n", escape(line)),
     };
     let heading = format!("<h1>{}</h1>\n{paragraph}", escape(&head.title));
-    format!(
-        include_str!("../page.html"),
+    let mut page = format!(
+        include_str!("../page_top.html"),
         version = REPOSITORY_VERSION,
         title =
             escape(&[&head.title, &head.line].into_iter().filter(|it| !it.is_empty()).join(", ")),
@@ -413,8 +417,9 @@ pub(super) fn frame(head: &Head, nav: &str, content: &str) -> String {
         style = STYLE,
         nav = nav.map_or(String::new(), |nav| format!("<nav>\n{nav}</nav>\n")),
         lead = head.lead,
-        content = content
-    )
+    );
+    add_content(&mut page);
+    page + END
 }
 
 /// Number and total size of files: `3 files, 1.20 GiB`.

@@ -185,7 +185,11 @@ fn variant(directory: &str, label: &str, target: &str) -> PackageFile {
     );
     let document = VariantDocument::parse(document.as_bytes()).unwrap();
     let file = samples::file(&name, "rocm", "7.13.0.dev0+ab");
-    PackageFile { path: format!("dist/{directory}{name}"), variant: Some(document), ..file }
+    PackageFile {
+        path: format!("dist/{directory}{name}"),
+        variant: Some(Box::new(document)),
+        ..file
+    }
 }
 
 /// The pages that link to files about variants or have their text, with these links and the labels.

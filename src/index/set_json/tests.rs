@@ -70,12 +70,12 @@ fn a_set_reads_back_and_an_unknown_identity_is_left_out() {
     let mut set = sample();
     let stamp = SetStamp { size: 7, etag: Some("\"".into()) };
     set.files[0].yanked = Some("broken".into());
-    set.files[0].remembered = Some(Remembered {
+    set.files[0].remembered = Some(Box::new(Remembered {
         file: stamp.clone(),
         sidecar: Some(stamp),
         sidecar_sha256: Some(Sha256::of(b"")),
         requires_python: Some(">=3".into()),
-    });
+    }));
     for file in &mut set.files {
         (file.upload_time, file.metadata, file.requires_python) = (None, None, None);
     }

@@ -7,6 +7,8 @@ use std::{
 
 use bytes::Bytes;
 
+use super::Listing;
+
 use crate::{
     index::{
         Layout, Urls,
@@ -65,6 +67,8 @@ pub(in crate::place) enum ItemBytes {
     /// earlier index says that it has this digest: then its bytes are compared with it while they are copied.
     OnDisk(PathBuf, Option<FileIdentity>),
     Here(Bytes),
+    /// The directory of the place has them, so that they need not be kept until they are written.
+    There,
 }
 
 impl Item {
@@ -105,13 +109,19 @@ impl Item {
     ///
     /// The file name comes first. Listings contain it, so its `ETag` is known and a conflict with
     /// another writer shows there. A listing may leave out the key that ends in `/`.
-    pub(in crate::place) fn page(page: &IndexPage) -> Vec<Self> {
+    fn page(page: &IndexPage, listing: &Listing<'_>) -> Result<Vec<Self>> {
+        let mut item = Self::of_page(page);
+        if listing.is_in_directory(&item)? {
+            item.bytes = ItemBytes::There;
+        }
+        Ok(page.paths().map(|path| Self { path: path.to_owned(), ..item.clone() }).collect())
+    }
+
+    /// A page under its file name.
+    pub(super) fn of_page(page: &IndexPage) -> Self {
         // All pages are in memory until they are written, so without room to grow.
         let body = page.body().into_bytes().into_boxed_slice();
-        let item =
-            Self { gives_way: page.gives_way, ..Self::here(String::new(), page.phase, body) };
-        let paths = page.paths().map(|path| Self { path: path.to_owned(), ..item.clone() });
-        paths.collect()
+        Self { gives_way: page.gives_way, ..Self::here(page.path.clone(), page.phase, body) }
     }
 
     /// The page of a directory, which ends in `/`, under both names.
@@ -170,12 +180,13 @@ impl Item {
     pub(in crate::place) fn pages(
         set: &SetJson,
         address: Option<&Urls>,
+        listing: &Listing<'_>,
         jobs: NonZeroUsize,
         stop: &Stop,
     ) -> Result<Vec<Self>> {
         let views = set.views();
-        let render = |page: &IndexPage| Ok(Self::page(page));
-        let items = parallel::map(&pages(set, &views, address), jobs, stop, render)?;
+        let render = |page: &IndexPage| Self::page(page, listing);
+        let items = parallel::try_map(&pages(set, &views, address), jobs, stop, render)?;
         Ok(items.into_iter().flatten().collect())
     }
 

@@ -300,7 +300,8 @@ impl<'a> Listing<'a> {
         if listed.is_none() && !self.is_likely(&item.path) {
             return Ok(None);
         }
-        if listed.is_some() && self.has_file_of(item, &item.path) {
+        if item.bytes == ItemBytes::There || listed.is_some() && self.has_file_of(item, &item.path)
+        {
             return Ok(Some(ExistingObject::same(item)));
         }
         if let Some(object) = listed
@@ -330,6 +331,17 @@ impl<'a> Listing<'a> {
             etag: listed.map_or(object.etag, |listed| listed.etag.clone()),
             ..object
         }))
+    }
+
+    /// Whether the place is a directory that has the bytes of an item.
+    pub(super) fn is_in_directory(&self, item: &Item) -> Result<bool> {
+        let listed = self.objects.get(&item.path).filter(|_| self.place.local().is_some());
+        let Some(object) = listed.filter(|object| object.size == item.size) else {
+            return Ok(false);
+        };
+        let existing = ExistingObject::of(self.place, &item.path, object)
+            .with_context(|| format!("failed to read `{}`", item.path))?;
+        Ok(existing.is_some_and(|existing| existing.has_bytes_of(item)))
     }
 
     /// The existing object of an item whose bytes a listing proves. Listings say no headers, so a page takes a

@@ -47,7 +47,10 @@ fn items() -> Vec<Item> {
     let views = set.views();
     let mut pages = pages(&set, &views, None);
     pages.retain(|page| page.phase < Phase::Whole);
-    items.extend(pages.iter().flat_map(Item::page));
+    for page in &pages {
+        let item = Item::of_page(page);
+        items.extend(page.paths().map(|path| Item { path: path.to_owned(), ..item.clone() }));
+    }
     items.sort_by_key(|item| item.phase);
     items
 }

@@ -302,6 +302,7 @@ impl Writer<'_> {
             return Ok(WriteOutcome::Copied);
         }
         match &item.bytes {
+            ItemBytes::There => Ok(WriteOutcome::Unchanged),
             ItemBytes::Here(bytes) => put(&&**bytes),
             ItemBytes::OnDisk(path, file) => {
                 if self.link(&key, path, *file, condition)? {
