@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, num::NonZeroUsize, sync::Arc};
 use itertools::Itertools as _;
 
 use super::{
-    content::{self, SizeAndDigest},
+    content::{self, LoaderTables, SizeAndDigest},
     file_name, tarball,
     wheel::keep,
 };
@@ -106,7 +106,7 @@ fn devel_entry(entry: &TarEntry, file: Option<&FileSource>) -> Result<DevelEntry
 fn devel_content(file: &FileSource, entry: &TarEntry) -> Result<ContentFacts> {
     let keep = tarball::keep_in_tree(entry.path.as_str());
     let content = file
-        .examine(|file| content::examine(file, None, keep))
+        .examine(|file| content::examine(file, None, keep, LoaderTables::Proven))
         .and_then(|content| Ok(content?))
         .with_context(|| format!("failed to examine `{}`", entry.path))?;
     Ok(tarball::without_code_files(content))
@@ -119,7 +119,9 @@ fn member_facts(member: &BuiltMember) -> Result<MemberFacts> {
         // The archive itself is not examined, only the files in it.
         Some(_) => None,
         // `examine` gives `None` for a source that can be read only from its first byte to its last.
-        None => member.source.examine(|file| content::examine(file, size.sha256, keep(path)))?,
+        None => member.source.examine(|file| {
+            content::examine(file, size.sha256, keep(path), LoaderTables::Proven)
+        })?,
     };
     let content = match examined {
         Some(content) => content?,

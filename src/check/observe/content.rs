@@ -114,7 +114,7 @@ pub(super) fn read(
             Hold::ForCaller if !is_kept => SparseFile::whole(&mut whole, LITTLE_MEMORY)?,
             _ => SparseFile::whole(&mut whole, IN_MEMORY)?,
         };
-        facts = form.examine(&file)?;
+        facts = form.examine(&file, LoaderTables::Proven)?;
         binary = Some(file.into_bytes());
     }
     facts.is_script = begin.starts_with(SCRIPT_MAGIC);
@@ -124,11 +124,20 @@ pub(super) fn read(
     Ok(ReadContent { facts: facts.with_size(size, kept), binary })
 }
 
+/// Whether the tables of a library that a loader uses are proven.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LoaderTables {
+    Proven,
+    /// As for installed files: their packages were proven before, and nobody asks for them.
+    NotAsked,
+}
+
 /// Examines a file that can be read at any offset, and whose digest is known or is not asked for.
 pub(super) fn examine(
     file: &dyn ReadAt,
     sha256: Option<Sha256>,
     keep: Keep,
+    loader_tables: LoaderTables,
 ) -> io::Result<ContentFacts> {
     let len = file.len();
     let read_begin = |count| -> io::Result<Vec<u8>> {
@@ -143,7 +152,7 @@ pub(super) fn examine(
             code: code::read(&begin, &mut ReadFrom::new(file, 0))?,
             ..ContentFacts::default()
         },
-        _ => form.examine(file)?,
+        _ => form.examine(file, loader_tables)?,
     };
     facts.is_script = begin.starts_with(SCRIPT_MAGIC);
     let kept = if keep.is_for(len) { Some(read_begin(len)?) } else { None };
@@ -175,10 +184,10 @@ impl Form {
 
     /// Reads the headers and tables of a host binary. A defect of the binary is a fact. Only a failure to
     /// read it is an error.
-    fn examine(self, file: &dyn ReadAt) -> io::Result<ContentFacts> {
+    fn examine(self, file: &dyn ReadAt, loader_tables: LoaderTables) -> io::Result<ContentFacts> {
         let tables = Tables::of(file);
         let facts = match self {
-            Self::Elf => examine_elf(&tables),
+            Self::Elf => examine_elf(&tables, loader_tables),
             Self::Windows => ContentFacts {
                 code: code::of_windows(&tables),
                 imports: Some(code::imports_of_windows(&tables)),
@@ -260,13 +269,15 @@ impl ReadAt for Tables<'_> {
 }
 
 /// The facts of an ELF file: a host binary, or a code object.
-fn examine_elf(file: &Tables<'_>) -> ContentFacts {
+fn examine_elf(file: &Tables<'_>, loader_tables: LoaderTables) -> ContentFacts {
     let mut host_code = None;
     let mut examine = || -> Result<ElfFile> {
         let facts = rocwheel_elf::read(file)?.context("it is cut off after its first bytes")?;
         let mut faults = Vec::new();
         if is_loadable(&facts) {
-            faults = rocwheel_elf::faults(file)?;
+            if loader_tables == LoaderTables::Proven {
+                faults = rocwheel_elf::faults(file)?;
+            }
             host_code = Some(code::of_host(file, facts.kpack_ref));
         }
         Ok(ElfFile { facts, faults, launches: launched_program(file) })

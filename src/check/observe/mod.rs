@@ -18,7 +18,7 @@ pub use wheel::{Outline, Portion, is_kept};
 
 use crate::check::{
     facts::{CheckedPackage, MemberFacts, MemberKind, WheelFile},
-    observe::content::SizeAndDigest,
+    observe::content::{LoaderTables, SizeAndDigest},
 };
 use rocwheel_base::{
     digest::Hasher,
@@ -70,7 +70,7 @@ pub(super) fn file_name(file: &str) -> Result<PackageFilename, String> {
 /// The facts of an installed file, as if it were still in its wheel, from its headers. Its digest is
 /// not computed.
 pub fn installed_member(path: String, mode: u32, file: &dyn ReadAt) -> io::Result<MemberFacts> {
-    let content = content::examine(file, None, wheel::keep(&path))?;
+    let content = content::examine(file, None, wheel::keep(&path), LoaderTables::NotAsked)?;
     Ok(MemberFacts { path, kind: MemberKind::File, mode, content: Ok(content) })
 }
 

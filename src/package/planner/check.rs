@@ -68,22 +68,25 @@ pub(super) fn find_missing_artifacts(
     let names = || tree.artifacts.iter().map(|artifact| &artifact.name);
     let scopes: BTreeSet<&Scope> =
         names().map(|it| &it.scope).filter(|scope| **scope != Scope::Generic).collect();
+    let mut in_run: BTreeMap<&str, BTreeMap<Component, BTreeSet<&Scope>>> = BTreeMap::new();
+    for it in names() {
+        let components = in_run.entry(it.name.as_str()).or_default();
+        components.entry(it.component).or_default().insert(&it.scope);
+    }
     let mut missing = Vec::new();
     for (name, components) in catalog.ingredients(request.mode, request.options.platform) {
-        if !names().any(|it| it.name == name) {
+        let Some(in_run) = in_run.get(name) else {
             missing.push(name.to_owned());
             continue;
-        }
+        };
         for component in components {
-            let present: BTreeSet<&Scope> = names()
-                .filter(|it| it.name == name && it.component == component)
-                .map(|it| &it.scope)
-                .collect();
-            if present.is_empty() {
+            let Some(present) = in_run.get(&component) else {
                 missing.push(format!("{name}_{component}"));
+                continue;
+            };
             // An artifact that is generic only has no device code, so no target lacks it.
-            } else if present.iter().any(|scope| **scope != Scope::Generic) {
-                let missing_scopes = scopes.difference(&present);
+            if present.iter().any(|scope| **scope != Scope::Generic) {
+                let missing_scopes = scopes.difference(present);
                 missing.extend(missing_scopes.map(|scope| format!("{name}_{component}_{scope}")));
             }
         }
