@@ -378,12 +378,17 @@ fn object_of(key: Key, metadata: &Metadata, path: &Path) -> Object {
     }
 }
 
-/// Checks that a write replaces no symlink, and that its condition holds. The check is not atomic with the
+/// Checks that a write replaces nothing but a file, and that its condition holds. The check is not atomic with the
 /// write that follows. `IfAbsent` is safe all the same, because `AtomicFile::claim` lets only one writer win.
 fn ensure_allowed(condition: &Condition, key: &Key, path: &Path) -> Result<(), StoreError> {
     let metadata = fs::symlink_metadata(path).map_err(|error| StoreError::from_io(key, error));
-    if metadata.as_ref().is_ok_and(Metadata::is_symlink) {
-        return Err(link_error(path, key.as_str()));
+    match &metadata {
+        Ok(there) if there.is_symlink() => return Err(link_error(path, key.as_str())),
+        // To a caller that lists objects, nothing is there, and no other writer has to be asked.
+        Ok(there) if !there.is_file() => {
+            return Err(unusable(path, key.as_str(), "a directory, or no regular file"));
+        }
+        _ => {}
     }
     let holds = match condition {
         Condition::Always => true,
@@ -403,7 +408,11 @@ fn refuse_link(path: &Path, key: &str) -> Result<(), StoreError> {
 }
 
 fn link_error(path: &Path, key: &str) -> StoreError {
-    let cause = format!("a symbolic link: `{}`", path.display());
+    unusable(path, key, "a symbolic link")
+}
+
+fn unusable(path: &Path, key: &str, what: &str) -> StoreError {
+    let cause = format!("{what}: `{}`", path.display());
     StoreError::new(StoreFailureKind::Unusable, key).caused_by(cause)
 }
 

@@ -128,7 +128,7 @@ pub(super) fn read(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LoaderTables {
     Proven,
-    /// As for installed files: their packages were proven before, and nobody asks for them.
+    /// For installed files: no rule for environments asks for them.
     NotAsked,
 }
 

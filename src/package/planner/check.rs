@@ -70,17 +70,17 @@ pub(super) fn find_missing_artifacts(
         names().map(|it| &it.scope).filter(|scope| **scope != Scope::Generic).collect();
     let mut in_run: BTreeMap<&str, BTreeMap<Component, BTreeSet<&Scope>>> = BTreeMap::new();
     for it in names() {
-        let components = in_run.entry(it.name.as_str()).or_default();
-        components.entry(it.component).or_default().insert(&it.scope);
+        let of_name = in_run.entry(it.name.as_str()).or_default();
+        of_name.entry(it.component).or_default().insert(&it.scope);
     }
     let mut missing = Vec::new();
     for (name, components) in catalog.ingredients(request.mode, request.options.platform) {
-        let Some(in_run) = in_run.get(name) else {
+        let Some(components_in_run) = in_run.get(name) else {
             missing.push(name.to_owned());
             continue;
         };
         for component in components {
-            let Some(present) = in_run.get(&component) else {
+            let Some(present) = components_in_run.get(&component) else {
                 missing.push(format!("{name}_{component}"));
                 continue;
             };

@@ -8,7 +8,6 @@ use std::{
 use bytes::Bytes;
 
 use super::Listing;
-
 use crate::{
     index::{
         Layout, Urls,
@@ -114,7 +113,11 @@ impl Item {
         if listing.is_in_directory(&item)? {
             item.bytes = ItemBytes::There;
         }
-        Ok(page.paths().map(|path| Self { path: path.to_owned(), ..item.clone() }).collect())
+        Ok(item.under_all_names(page))
+    }
+
+    pub(super) fn under_all_names(&self, page: &IndexPage) -> Vec<Self> {
+        page.paths().map(|path| Self { path: path.to_owned(), ..self.clone() }).collect()
     }
 
     /// A page under its file name.

@@ -8,7 +8,9 @@ use std::{
     time::SystemTime,
 };
 
-use super::*;
+use itertools::Itertools as _;
+
+use super::{item::ItemBytes, *};
 use crate::{
     console::{Console, Options},
     index::{Identity, PackageFile, SetJson, pages, tests as samples},
@@ -47,10 +49,7 @@ fn items() -> Vec<Item> {
     let views = set.views();
     let mut pages = pages(&set, &views, None);
     pages.retain(|page| page.phase < Phase::Whole);
-    for page in &pages {
-        let item = Item::of_page(page);
-        items.extend(page.paths().map(|path| Item { path: path.to_owned(), ..item.clone() }));
-    }
+    items.extend(pages.iter().flat_map(|page| Item::of_page(page).under_all_names(page)));
     items.sort_by_key(|item| item.phase);
     items
 }
@@ -222,4 +221,43 @@ fn a_directory_gets_each_page_once() {
     let (plan, ()) = sync.plan(decide).unwrap();
     let paths: Vec<&str> = plan.steps.iter().map(|(item, _)| &*item.path).collect();
     assert_eq!(paths, ["simple/index.html"]);
+}
+
+/// Pages that another program changed, also to as many bytes, are written again.
+#[test]
+fn only_pages_that_a_directory_lacks_are_kept_until_they_are_written() {
+    let world =
+        World { console: Console::of_this_process(Options::silent()), stop: Stop::default() };
+    let directory = tempfile::tempdir().unwrap();
+    let place = SetPlace::directory(directory.path(), &world.stop);
+    let set = SetJson::new(
+        Identity::default(),
+        vec![samples::file("rocm-7.13.0.tar.gz", "rocm", "7.13.0")],
+    );
+    let set = set.unwrap();
+    let jobs = World::jobs();
+    let pages =
+        |listing: &Listing<'_>| Item::pages(&set, None, listing, jobs, &world.stop).unwrap();
+    let kept = || {
+        let mut listing = Listing::nothing(&place);
+        listing.add_set().unwrap();
+        let mut pages = pages(&listing);
+        pages.retain(|item| !item.is_directory() && item.bytes != ItemBytes::There);
+        pages.into_iter().map(|item| item.path).sorted().collect_vec()
+    };
+    let all = kept();
+    assert!(all.iter().any(|path| path == "set.json"), "{all:?}");
+    for item in pages(&Listing::nothing(&place)).iter().filter(|item| !item.is_directory()) {
+        let ItemBytes::Here(bytes) = &item.bytes else { panic!("{item:?}") };
+        let path = directory.path().join(&item.path);
+        fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+        fs_err::write(path, bytes).unwrap();
+    }
+    assert_eq!(kept(), Vec::<String>::new());
+    let changed = directory.path().join("SHA256SUMS");
+    let mut bytes = fs_err::read(&changed).unwrap();
+    bytes[0] ^= 1;
+    fs_err::write(&changed, bytes).unwrap();
+    fs_err::remove_file(directory.path().join("simple/index.html")).unwrap();
+    assert_eq!(kept(), ["SHA256SUMS", "simple/index.html"]);
 }

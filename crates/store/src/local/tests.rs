@@ -185,6 +185,18 @@ fn unfinished_and_unnameable_files_are_not_listed() {
     assert_eq!(store.list(None, Depth::All).unwrap().len(), 1);
 }
 
+/// To wait for another writer would not help: whoever made the directory has to remove it.
+#[test]
+fn a_directory_under_the_name_of_an_object_is_no_other_writer() {
+    let (directory, store) = store();
+    fs::create_dir_all(directory.path().join("bucket/simple/a/index.html")).unwrap();
+    let at = "simple/a/index.html";
+    assert_eq!(put(&store, at, "a page").unwrap_err().kind(), StoreFailureKind::Unusable);
+    let condition = Condition::IfSame("0-7".into());
+    let put = store.put(&key(at), &"a page".as_bytes(), &options(condition));
+    assert_eq!(put.unwrap_err().kind(), StoreFailureKind::Unusable);
+}
+
 #[cfg(unix)]
 #[test]
 fn a_file_that_is_linked_is_the_same_file_and_replaces_no_other_in_place() {
