@@ -311,16 +311,17 @@ fn what_a_listing_and_this_machine_know_is_not_asked_again() {
     // What was written last may be written once more before the clock of the server goes on.
     let again = requests(upload);
     assert!(again.values().sum::<usize>() < 15 && !again.contains_key("put"), "{again:?}");
-    // The pages of an index have the times of the uploads. No wheel is read for them.
+    // The pages of an index have the times of the uploads. No wheel is read for them. The last object is asked for again,
+    // and one whose time happens to be a whole second, because that may be the clock of a server with nothing finer.
     let first = requests(index);
-    assert!(first["get"] < 5 && first["head"] < 5, "{first:?}");
+    assert!(first["get"] < 10 && first["head"] < 10, "{first:?}");
     let again = requests(index);
     assert_eq!(again.get("put"), None);
     assert!(again.values().sum::<usize>() < 15, "{again:?}");
     // Another version is one more wheel, with its sidecar and the pages that name it.
     wheel(&packages.path().join("dist"), "other-0", "2.0", "");
     let more = requests(upload);
-    assert!(more["get"] < 5 && more["head"] < 5, "{more:?}");
+    assert!(more["get"] < 10 && more["head"] < 10, "{more:?}");
 }
 
 /// Each write of an object shows in a listing, so what this machine knows of it is not believed any more.

@@ -6,7 +6,7 @@ use std::{
     fmt,
     io::{Cursor, Read},
     sync::{Arc, Mutex},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use rocwheel_base::digest::{Checksum, Sha256};
@@ -52,8 +52,12 @@ impl MemoryStore {
         found.ok_or_else(|| StoreError::new(StoreFailureKind::NotFound, key))
     }
 
-    fn keep(&self, key: &Key, kept: Kept, condition: Condition) -> Result<(), StoreError> {
+    /// The clock of this store goes on with each write, so no two objects have the same time, however fast they come.
+    fn keep(&self, key: &Key, mut kept: Kept, condition: Condition) -> Result<(), StoreError> {
         let mut all = self.0.lock().unwrap();
+        if let Some(newest) = all.values().map(|it| it.modified).max() {
+            kept.modified = kept.modified.max(newest + Duration::from_millis(1));
+        }
         let there = all.get(key).map(|kept| Checksum::etag_of(&kept.bytes));
         let holds = match condition {
             Condition::Always => true,
