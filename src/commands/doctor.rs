@@ -18,7 +18,7 @@ use crate::{
     console::one_line,
     github::GitHub,
     gpu::{self, Gpu},
-    install::{self, RuntimeFacts, SitePackages},
+    install::{self, ReadDepth, RuntimeFacts, SitePackages},
     run::Buckets,
 };
 use rocwheel_base::{
@@ -179,7 +179,8 @@ impl DoctorArgs {
     fn environment(&self, root: &Path, gpus: &[Gpu], world: &World) -> Result<Vec<Check>> {
         const NAME: &str = "environment";
         let variables = Variables::of_this_process().runtime();
-        let site = SitePackages::read(root, &variables, World::jobs(), &world.stop)?;
+        let site =
+            SitePackages::read(root, ReadDepth::Headers, &variables, World::jobs(), &world.stop)?;
         let runtime = RuntimeFacts::read(variables);
         let detected = gpus.iter().filter_map(|gpu| gpu.target.clone());
         let targets: Vec<Target> = match self.targets.as_slice() {

@@ -18,8 +18,8 @@ use super::{
 use crate::{
     index::Urls,
     install::{
-        self, Action, Emit, Environment, InstallOrigin, Installer, RocmSelection, RuntimeVariables,
-        SitePackages, TargetWish,
+        self, Action, Emit, Environment, InstallOrigin, Installer, ReadDepth, RocmSelection,
+        RuntimeVariables, SitePackages, TargetWish,
     },
     place::{OfferedSet, PlaceArg, ServedDigests, SetPlace},
     policy::DistNames,
@@ -359,8 +359,13 @@ impl InstallArgs {
             present = install::metadata(environment.root());
             // What cannot be read of an environment is the subject of `doctor`.
             let variables = RuntimeVariables::default();
-            let site =
-                SitePackages::read(environment.root(), &variables, World::jobs(), &world.stop);
+            let site = SitePackages::read(
+                environment.root(),
+                ReadDepth::Sizes,
+                &variables,
+                World::jobs(),
+                &world.stop,
+            );
             if let (Ok(site), Some(_)) = (&site, &rocm) {
                 install::ensure_no_other_rocm(site, environment, installer)?;
             }

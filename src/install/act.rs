@@ -10,6 +10,7 @@ use walkdir::WalkDir;
 use super::{
     diagnosis,
     environment::{Action, Change, Environment},
+    installed_package::ReadDepth,
     installer::{self, CommandLine, Installer, words},
     origin::InstallOrigin,
     plan::Plan,
@@ -170,6 +171,7 @@ impl Plan {
         let find_broken = || -> Result<Vec<DistName>> {
             let site = SitePackages::read(
                 &self.environment,
+                ReadDepth::Sizes,
                 &RuntimeVariables::default(),
                 World::jobs(),
                 &world.stop,

@@ -54,7 +54,7 @@ pub struct InstalledPackage {
     pub bundled: Option<BundledRocm>,
     /// The package that was installed over it.
     pub replaced_by: Option<Replacement>,
-    /// The facts of its files. Only of ROCm packages, and of the libraries of others.
+    /// The facts of its files, if they were read. Only of ROCm packages, and of the libraries of others.
     pub wheel: Arc<WheelFile>,
 }
 
@@ -70,6 +70,15 @@ pub struct RecordedContent {
 pub struct Replacement {
     pub name: DistName,
     pub version: Version,
+}
+
+/// How much is read of the files of a package.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadDepth {
+    /// Whether they are there, with the sizes of RECORD. That is what an installer can break.
+    Sizes,
+    /// Also the headers of libraries, and what device code there is, which rules judge.
+    Headers,
 }
 
 /// What a `.dist-info` directory is.
@@ -96,10 +105,11 @@ pub struct PackageRemains {
 
 impl InfoDirectory {
     /// Reads a `.dist-info` directory of `site`.
-    pub(super) fn read(site: &Path, info: &Path) -> Self {
+    pub(super) fn read(site: &Path, info: &Path, depth: ReadDepth) -> Self {
         match (metadata_of(info), text_of(info, "RECORD")) {
             (Some(metadata), Some(record)) => {
-                Self::Package(Box::new(InstalledPackage::read(site, info, metadata, &record)))
+                let package = InstalledPackage::read(site, info, metadata, &record, depth);
+                Self::Package(Box::new(package))
             }
             (Some(metadata), None) => {
                 let requires_rocm = metadata.requirements().any(|line| is_of_rocm(&line.name));
@@ -144,7 +154,7 @@ impl InstalledPackage {
         self.info.parent().unwrap_or(&self.info)
     }
 
-    fn read(site: &Path, info: &Path, metadata: Metadata, record: &str) -> Self {
+    fn read(site: &Path, info: &Path, metadata: Metadata, record: &str, depth: ReadDepth) -> Self {
         let requires: Vec<Requirement> = metadata.requirements().collect();
         let name = metadata.name;
         let version = metadata.version;
@@ -167,13 +177,13 @@ impl InstalledPackage {
             version,
             name,
         };
-        let members = package.read_files(site, record);
+        let members = package.read_files(site, record, depth);
         package.wheel = Arc::new(installed_wheel(file, members));
         package
     }
 
-    /// Reads RECORD, and the headers of the files that rules need.
-    fn read_files(&mut self, site: &Path, record: &str) -> Vec<MemberFacts> {
+    /// Compares the files with RECORD. Returns the facts of those that rules judge, if they are wanted.
+    fn read_files(&mut self, site: &Path, record: &str, depth: ReadDepth) -> Vec<MemberFacts> {
         let is_ours = is_ours(&self.name);
         let mut members = Vec::new();
         let mut reader = csv::ReaderBuilder::new();
@@ -219,7 +229,8 @@ impl InstalledPackage {
                     self.recorded.insert(path.to_owned(), recorded);
                 }
             }
-            if metadata.is_file() && (is_ours || path.contains(".so")) {
+            let is_judged = metadata.is_file() && (is_ours || path.contains(".so"));
+            if is_judged && depth == ReadDepth::Headers {
                 match member(path, &place, &metadata) {
                     Ok(member) => members.push(member),
                     Err(_) => self.note_changed(path),

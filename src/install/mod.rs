@@ -29,6 +29,7 @@ pub use self::{
     diagnosis::{broken, diagnose, ensure_no_other_rocm},
     emit::Emit,
     environment::{Action, Environment},
+    installed_package::ReadDepth,
     installer::{Installer, command, ensure_pip, ensure_python, run},
     into::plan_into,
     origin::InstallOrigin,

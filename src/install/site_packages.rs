@@ -14,7 +14,9 @@ use serde::Deserialize;
 use walkdir::WalkDir;
 
 use super::{
-    installed_package::{InfoDirectory, InstalledPackage, PackageRemains, metadata_of, text_of},
+    installed_package::{
+        InfoDirectory, InstalledPackage, PackageRemains, ReadDepth, metadata_of, text_of,
+    },
     origin::InstallOrigin,
     overwritten::find_overwritten,
     runtime::{RuntimeVariables, version_of},
@@ -100,6 +102,7 @@ impl SitePackages {
     /// Reads the packages of an environment, and of the other directories that its Python imports from.
     pub fn read(
         environment: &Path,
+        depth: ReadDepth,
         variables: &RuntimeVariables,
         jobs: NonZeroUsize,
         stop: &Stop,
@@ -121,7 +124,11 @@ impl SitePackages {
             .collect();
         let directories = parallel::try_map(&infos, jobs, stop, |(site, info)| {
             let is_egg = info.extension().is_some_and(|it| it == "egg-info");
-            Ok(if is_egg { InfoDirectory::read_egg(info) } else { InfoDirectory::read(site, info) })
+            Ok(if is_egg {
+                InfoDirectory::read_egg(info)
+            } else {
+                InfoDirectory::read(site, info, depth)
+            })
         })?;
         let mut packages: Vec<InstalledPackage> = Vec::new();
         let mut remains = Vec::new();

@@ -2,7 +2,12 @@
 
 use itertools::Itertools as _;
 
-use super::{installer::source_arguments, requirements::Requirements, select::with_device_code};
+use super::{
+    installed_package::{InfoDirectory, ReadDepth},
+    installer::source_arguments,
+    requirements::Requirements,
+    select::with_device_code,
+};
 use crate::place::PackageSource;
 use rocwheel_base::{error::render, target::Target, version::Version};
 use rocwheel_wheel::{Metadata, PackageFilename};
@@ -119,4 +124,31 @@ fn another_file_than_the_promised_one_is_refused() {
     let refused = of(&other).compare_with_source(&of(&promised).packages);
     let refused = render(&refused.unwrap_err());
     assert!(refused.contains("this is not the file that was built"), "{refused}");
+}
+
+/// An install compares the sizes of what it has installed, and `doctor` also reads what is in it.
+#[test]
+fn headers_are_read_only_for_the_rules_that_judge_them() {
+    let site = tempfile::tempdir().unwrap();
+    let info = site.path().join("rocm_sdk_core-7.13.0.dist-info");
+    fs_err::create_dir(&info).unwrap();
+    fs_err::write(
+        info.join("METADATA"),
+        "Metadata-Version: 2.4\nName: rocm-sdk-core\nVersion: 7.13.0\n",
+    )
+    .unwrap();
+    fs_err::write(info.join("RECORD"), "liba.so,,4\nlibb.so,,4\nlibc.so,,4\n").unwrap();
+    fs_err::write(site.path().join("liba.so"), "same").unwrap();
+    fs_err::write(site.path().join("libb.so"), "longer").unwrap();
+    let read = |depth| match InfoDirectory::read(site.path(), &info, depth) {
+        InfoDirectory::Package(package) => {
+            let members = package.wheel.members.iter().map(|member| member.path.clone());
+            (members.collect_vec(), package.changed, package.missing)
+        }
+        other => panic!("{other:?}"),
+    };
+    let (changed, missing) = (vec!["libb.so".to_owned()], vec!["libc.so".to_owned()]);
+    assert_eq!(read(ReadDepth::Sizes), (vec![], changed.clone(), missing.clone()));
+    let members = vec!["liba.so".to_owned(), "libb.so".to_owned()];
+    assert_eq!(read(ReadDepth::Headers), (members, changed, missing));
 }
