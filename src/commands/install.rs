@@ -18,8 +18,8 @@ use super::{
 use crate::{
     index::Urls,
     install::{
-        self, Action, Emit, Environment, InstallOrigin, Installer, ReadDepth, RocmSelection,
-        RuntimeVariables, SitePackages, TargetWish,
+        self, Action, Emit, Environment, InstallOrigin, Installer, InstallerSearch, ReadDepth,
+        RocmSelection, RuntimeVariables, SitePackages, TargetWish,
     },
     place::{OfferedSet, PlaceArg, ServedDigests, SetPlace},
     policy::DistNames,
@@ -174,22 +174,24 @@ pub fn run(args: &InstallArgs, world: &World) -> Result<()> {
     if let Some(directory) = &args.into {
         return args.unpack_into(directory, world);
     }
+    // uv answers while this program reads what there is.
+    let search = Installer::search(args.installer);
     let environment = Environment::at(args.venv.as_deref().unwrap_or(".venv".as_ref()))?;
     let mut memory = ServedDigests::open(args.served_digests.clone());
     if let Some(form) = args.emit {
         // Pins do not depend on what an environment has.
-        let (place, mut plan) = args.plan(&environment, Action::Create, world)?;
+        let (place, mut plan) = args.plan(search, &environment, Action::Create, world)?;
         if form.has_digests() {
             plan.take_digests(&place, &mut memory, None, world)?;
         }
         return world.console.data(plan.emit(form, world)?);
     }
     if args.dry_run {
-        let (_, plan) = args.plan(&environment, environment.action()?, world)?;
+        let (_, plan) = args.plan(search, &environment, environment.action()?, world)?;
         return world.console.answer(&plan);
     }
     let lock = environment.lock()?;
-    let (place, mut plan) = args.plan(&environment, environment.action()?, world)?;
+    let (place, mut plan) = args.plan(search, &environment, environment.action()?, world)?;
     // What has to be read for its digest is kept until it is installed, on the disk of the environment, which has
     // room for it if any disk has.
     let is_kept = plan.is_exact() && plan.lacks_digests() && place.local().is_none();
@@ -341,11 +343,11 @@ impl InstallArgs {
     /// Observes and decides. Changes nothing.
     fn plan(
         &self,
+        search: InstallerSearch,
         environment: &Environment,
         action: Action,
         world: &World,
     ) -> Result<(SetPlace, install::Plan)> {
-        let search = Installer::search(self.installer);
         let earlier = self.earlier(environment);
         let mut request = self.request()?;
         if request.version.is_none() {

@@ -30,7 +30,7 @@ pub use self::{
     emit::Emit,
     environment::{Action, Environment},
     installed_package::ReadDepth,
-    installer::{Installer, command, ensure_pip, ensure_python, run},
+    installer::{Installer, InstallerSearch, command, ensure_pip, ensure_python, run},
     into::plan_into,
     origin::InstallOrigin,
     plan::{Facts, Plan, plan},
