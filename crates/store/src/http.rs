@@ -25,7 +25,7 @@ use reqwest::{
 use super::Endpoint;
 use crate::{
     Body, Condition, Depth, Object, PutOptions, Span, Store, StoreError, StoreFailureKind,
-    client::web_client,
+    client::{is_untrusted, web_client},
     content_range,
     download::{ChunkReader, Download, RangeSource},
     location::{Key, encode_path, percent_decode},
@@ -114,6 +114,7 @@ impl HttpClient {
                 }
             }
             let mut retry_after = None;
+            let mut lasts = false;
             // An error of `reqwest` shows the URL, which may be a secret.
             let (kind, cause) = match request.send().await.map_err(reqwest::Error::without_url) {
                 Ok(answer) if answer.status().is_success() => return Ok(answer),
@@ -133,10 +134,13 @@ impl HttpClient {
                 }
                 // A server that redirects to an unsafe place will do so again.
                 Err(cause) if cause.is_redirect() => (StoreFailureKind::Failed, last_cause(&cause)),
-                Err(cause) => (StoreFailureKind::Unavailable, last_cause(&cause)),
+                Err(cause) => {
+                    lasts = is_untrusted(&cause);
+                    (StoreFailureKind::Unavailable, last_cause(&cause))
+                }
             };
             let error = error(kind).caused_by(cause);
-            Err(if kind == StoreFailureKind::Unavailable {
+            Err(if kind == StoreFailureKind::Unavailable && !lasts {
                 Failed::passing(error).not_before(retry_after.as_deref())
             } else {
                 Failed::lasting(error)

@@ -413,7 +413,9 @@ fn link_error(path: &Path, key: &str) -> StoreError {
 
 fn unusable(path: &Path, key: &str, what: &str) -> StoreError {
     let cause = format!("{what}: `{}`", path.display());
-    StoreError::new(StoreFailureKind::Unusable, key).caused_by(cause)
+    StoreError::new(StoreFailureKind::Unusable, key)
+        .caused_by(cause)
+        .advised("remove it, or choose another directory")
 }
 
 /// Whether one component of a key is also a single path component, on this system and on Unix.

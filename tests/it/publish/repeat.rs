@@ -285,6 +285,27 @@ fn a_build_into_an_indexed_directory_takes_the_index_along() {
     bench.run("check packages").ok();
 }
 
+/// What somebody made under the name of a page is theirs to remove, and says so.
+#[test]
+fn what_is_no_file_in_place_of_a_page_is_refused_until_it_is_removed() {
+    let bench = Bench::built();
+    let page = bench.root.join("built/simple/index.html");
+    let made: [fn(&Path); 2] = [
+        |path| fs_err::create_dir(path).unwrap(),
+        |path| std::os::unix::fs::symlink("/etc/hostname", path).unwrap(),
+    ];
+    for make in made {
+        fs_err::create_dir_all(page.parent().unwrap()).unwrap();
+        make(&page);
+        let refused = bench.run("index --no-check built");
+        assert_eq!(refused.code, 2);
+        assert_has!(refused.stderr, "hint: remove it, or choose another directory");
+        fs_err::remove_dir(&page).or_else(|_| fs_err::remove_file(&page)).unwrap();
+        bench.run("index --no-check built").ok();
+        fs_err::remove_dir_all(page.parent().unwrap()).unwrap();
+    }
+}
+
 /// A set of ten packages in ten versions each, with an index: 100 wheels, and 228 objects.
 fn wheels_of_others(root: &Path) {
     for (project, version) in (0..10).cartesian_product(0..10) {

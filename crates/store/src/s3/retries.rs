@@ -14,6 +14,7 @@ use aws_sdk_s3::error::SdkError;
 use tokio::sync::Notify;
 
 use super::failure::{S3Failure, read_status};
+use crate::client::is_untrusted;
 use rocwheel_base::retry::{Backoff, Failures, parse_retry_after};
 
 /// From here on the number of requests in flight is not limited any more. No command sends more at
@@ -45,10 +46,11 @@ impl RetryReason {
             SdkError::ResponseError(_) => Some(Self::Broken(None)),
             SdkError::DispatchFailure(failure) if failure.is_timeout() => Some(Self::Late),
             SdkError::DispatchFailure(failure) => {
-                let is_transient = failure
-                    .as_connector_error()
-                    .is_some_and(|error| error.as_other() == Some(ErrorKind::TransientError));
-                (failure.is_io() || is_transient).then_some(Self::Broken(None))
+                let error = failure.as_connector_error();
+                let is_transient =
+                    error.is_some_and(|error| error.as_other() == Some(ErrorKind::TransientError));
+                let lasts = error.is_some_and(|error| is_untrusted(error));
+                ((failure.is_io() || is_transient) && !lasts).then_some(Self::Broken(None))
             }
             SdkError::ServiceError(answer) => {
                 let after = answer.raw().headers().get("retry-after");
