@@ -123,7 +123,7 @@ def serve(kept: list[pathlib.Path], listed: list[dict], port: int) -> None:
 
 @contextlib.contextmanager
 def server(kept: list[pathlib.Path]):
-    listed = [{"id": at, "node_id": "x", "name": path.stem, "size_in_bytes": path.stat().st_size,
+    listed = [{"id": at, "node_id": "x", "name": path.name.removesuffix(".zip"), "size_in_bytes": path.stat().st_size,
                "url": "", "archive_download_url": "", "expired": False, "digest": digest(path),
                "created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z",
                "expires_at": "2027-01-01T00:00:00Z"} for at, path in enumerate(kept)]

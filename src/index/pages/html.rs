@@ -55,7 +55,7 @@ pub(super) fn project_page(
     let directory = format!("{}simple/{project}/", view.top());
     let versions: Vec<&[&PackageFile]> = by_version(files).collect();
     let requirement = if project == "rocm" {
-        required(view).pop()
+        required(view, &targets_of(view)).pop()
     } else {
         let newest = files.iter().rev().find(|file| file.yanked.is_none());
         newest.map(|file| format!("{project}=={}", file.version))
@@ -250,7 +250,8 @@ fn head(view: &IndexView, set: &SetJson, count: &str, way: Way, address: Option<
         "" => what.to_owned(),
         scope => format!("{what} for {scope}"),
     };
-    let required = required(view);
+    let targets = targets_of(view);
+    let required = required(view, &targets);
     let requirement = match required.as_slice() {
         [] => None,
         [only] => Some(only.as_str()),
@@ -260,7 +261,7 @@ fn head(view: &IndexView, set: &SetJson, count: &str, way: Way, address: Option<
         "{}{}{}",
         facts(&view.files, set, count, !matches!(way, Way::Index)),
         install_block(requirement, way, urls_of(view, address).as_ref()),
-        targets_of_lines(view),
+        targets_of_lines(&targets),
     );
     match version {
         Some(version) => Head { title: format!("ROCm {version}"), line, lead },
@@ -369,13 +370,12 @@ fn targets_of(view: &IndexView) -> Vec<Target> {
 }
 
 /// What the install lines of a view ask for.
-fn required(view: &IndexView) -> Vec<String> {
-    requirements(view.files.iter().copied(), targets_of(view).first())
+fn required(view: &IndexView, targets: &[Target]) -> Vec<String> {
+    requirements(view.files.iter().copied(), targets.first())
 }
 
 /// Which GPU the install lines are for, and the names of the other ones.
-fn targets_of_lines(view: &IndexView) -> String {
-    let targets = targets_of(view);
+fn targets_of_lines(targets: &[Target]) -> String {
     let Some((first, others)) = targets.split_first() else {
         return String::new();
     };

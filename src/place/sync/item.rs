@@ -189,7 +189,10 @@ impl Item {
     ) -> Result<Vec<Self>> {
         let views = set.views();
         let render = |page: &IndexPage| Self::page(page, listing);
-        let items = parallel::try_map(&pages(set, &views, address), jobs, stop, render)?;
+        // The pages with a line for every file are the last ones. Rendered last, they would keep one thread busy alone.
+        let mut pages = pages(set, &views, address);
+        pages.reverse();
+        let items = parallel::try_map(&pages, jobs, stop, render)?;
         Ok(items.into_iter().flatten().collect())
     }
 
