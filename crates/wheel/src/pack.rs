@@ -10,6 +10,7 @@ use std::{
     mem,
     num::NonZeroUsize,
     ops::Range,
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use itertools::Itertools as _;
@@ -227,8 +228,10 @@ pub fn write_wheel(out: impl Write + Seek, wheel: &WheelWork<'_>) -> Result<Writ
         bail!("two members of one name: `{path}`");
     }
     let PackSettings { block, jobs, compression, .. } = *wheel.settings;
+    let buffers = BlockBuffers { len: block.get(), free: Mutex::default() };
     let read = ReadTasks {
         wheel,
+        buffers: &buffers,
         tasks: Tasks::new(wheel.members, wheel.kept, block),
         reader: Box::new(io::empty()),
         hash: Hasher::default(),
@@ -239,10 +242,45 @@ pub fn write_wheel(out: impl Write + Seek, wheel: &WheelWork<'_>) -> Result<Writ
         read.map(|task| (1, task)),
         limits,
         || compression.deflater(),
-        |deflater, task| wheel.pack(task?, deflater.as_mut()),
-        |(task, pieces)| writer.write(&task, &pieces),
+        |deflater, task| wheel.pack(task?, deflater.as_mut(), &buffers),
+        |(task, pieces)| {
+            writer.write(&task, &pieces)?;
+            if let PackTask::Block(_) = task {
+                let as_read = pieces.into_iter().filter(|it| it.method == StorageMethod::Stored);
+                as_read.for_each(|piece| buffers.give(piece.bytes));
+            }
+            Ok(())
+        },
     )?;
     writer.finish()
+}
+
+/// The buffers of blocks, which are used again: an allocator keeps the room of those that were freed, and gives it to
+/// blocks of other sizes only in part.
+struct BlockBuffers {
+    /// The longest block.
+    len: usize,
+    free: Mutex<Vec<Vec<u8>>>,
+}
+
+impl BlockBuffers {
+    fn free(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An empty buffer with room for one byte more than the longest block.
+    fn take(&self) -> Vec<u8> {
+        let free = self.free().pop();
+        free.unwrap_or_else(|| Vec::with_capacity(self.len.saturating_add(1)))
+    }
+
+    /// Takes a buffer back, unless its bytes were moved out of it.
+    fn give(&self, mut buffer: Vec<u8>) {
+        if buffer.capacity() > self.len {
+            buffer.clear();
+            self.free().push(buffer);
+        }
+    }
 }
 
 /// A member that was packed as a whole, or a block of a large one.
@@ -255,21 +293,21 @@ struct PackedPiece {
 }
 
 impl PackedPiece {
-    /// Packs a member or a block, unless that would not make it shorter.
+    /// Packs a member or a block. If that would not make it shorter, the bytes are moved out of the buffer.
     fn new(
-        bytes: Vec<u8>,
+        bytes: &mut Vec<u8>,
         sha256: Option<Sha256>,
         deflater: Option<&mut Deflater>,
         place: BlockPosition,
     ) -> Self {
         let mut crc = crc32fast::Hasher::new();
-        crc.update(&bytes);
-        let packed = deflater.and_then(|deflater| deflater.pack(&bytes, place));
+        crc.update(bytes);
+        let packed = deflater.and_then(|deflater| deflater.pack(bytes, place));
         Self {
             crc,
             sha256,
             method: packed.as_ref().map_or(StorageMethod::Stored, |_| StorageMethod::Deflated),
-            bytes: packed.unwrap_or(bytes),
+            bytes: packed.unwrap_or_else(|| mem::take(bytes)),
         }
     }
 }
@@ -280,13 +318,16 @@ impl WheelWork<'_> {
         &self,
         (task, block): (PackTask, Option<ReadBlock>),
         mut deflater: Option<&mut Deflater>,
+        buffers: &BlockBuffers,
     ) -> Result<(PackTask, Vec<PackedPiece>)> {
         let mut pieces = Vec::new();
         match (&task, block) {
-            (PackTask::Block(block), Some(ReadBlock { bytes, sha256 })) => {
-                pieces.push(PackedPiece::new(bytes, sha256, deflater, block.place));
+            (PackTask::Block(block), Some(ReadBlock { mut bytes, sha256 })) => {
+                pieces.push(PackedPiece::new(&mut bytes, sha256, deflater, block.place));
+                buffers.give(bytes);
             }
             (PackTask::Batch(members), _) => {
+                let mut bytes = Vec::new();
                 for index in members.clone() {
                     // A member of a batch is at most one block long.
                     let whole = Block {
@@ -295,10 +336,10 @@ impl WheelWork<'_> {
                         len: usize::try_from(self.members[index].len)?,
                         place: BlockPosition::Last,
                     };
-                    let bytes = self.read(&whole, self.open(index)?)?;
+                    self.read(&whole, self.open(index)?, &mut bytes)?;
                     let sha256 = Some(Sha256::of(&bytes));
                     let deflater = deflater.as_deref_mut();
-                    pieces.push(PackedPiece::new(bytes, sha256, deflater, whole.place));
+                    pieces.push(PackedPiece::new(&mut bytes, sha256, deflater, whole.place));
                 }
             }
             _ => {}
@@ -311,22 +352,24 @@ impl WheelWork<'_> {
         (self.open)(index).with_context(|| format!("failed to open `{path}`"))
     }
 
-    fn read(&self, block: &Block, reader: impl Read) -> Result<Vec<u8>> {
+    /// Reads a member or a block into a buffer, in place of what is in it.
+    fn read(&self, block: &Block, reader: impl Read, bytes: &mut Vec<u8>) -> Result<()> {
         let WheelMember { path, len, .. } = &self.members[block.member];
         // Ask for one byte more than the last block has. If there is one, the member is longer than
         // its local header will say.
         let more = usize::from(block.place == BlockPosition::Last);
-        let mut bytes = Vec::with_capacity(block.len + more);
+        bytes.clear();
+        bytes.reserve_exact(block.len + more);
         reader
             .take((block.len + more) as u64)
-            .read_to_end(&mut bytes)
+            .read_to_end(bytes)
             .with_context(|| format!("failed to read `{path}`"))?;
         let read = bytes.len();
         (self.progress)(read as u64);
         ensure!(read <= block.len, "`{path}` is longer than its {len} bytes");
         let end = block.start + read as u64;
         ensure!(read == block.len, "`{path}` ends after {end} of its {len} bytes");
-        Ok(bytes)
+        Ok(())
     }
 }
 
@@ -334,6 +377,7 @@ impl WheelWork<'_> {
 /// hash needs them in their order.
 struct ReadTasks<'a> {
     wheel: &'a WheelWork<'a>,
+    buffers: &'a BlockBuffers,
     tasks: Tasks<'a>,
     reader: MemberReader,
     hash: Hasher,
@@ -350,7 +394,8 @@ impl ReadTasks<'_> {
         if block.start == 0 {
             self.reader = self.wheel.open(block.member)?;
         }
-        let bytes = self.wheel.read(block, &mut self.reader)?;
+        let mut bytes = self.buffers.take();
+        self.wheel.read(block, &mut self.reader, &mut bytes)?;
         self.hash.update(&bytes);
         let is_last = block.place == BlockPosition::Last;
         let sha256 = is_last.then(|| mem::take(&mut self.hash).finish().0);
@@ -574,8 +619,8 @@ impl<'a, W: Write + Seek> WheelWriter<'a, W> {
         deflater: Option<&mut Deflater>,
     ) -> Result<()> {
         let member = WheelMember { path: path.clone(), executable: false, len: text.len() as u64 };
-        let text = text.as_bytes().to_vec();
-        let piece = PackedPiece::new(text, sha256, deflater, BlockPosition::Last);
+        let mut text = text.as_bytes().to_vec();
+        let piece = PackedPiece::new(&mut text, sha256, deflater, BlockPosition::Last);
         self.add(&member, &piece)
     }
 
