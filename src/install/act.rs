@@ -81,11 +81,11 @@ impl Plan {
         world: &World,
     ) -> Result<Report<'_>> {
         let mut change = environment.change(self.action, lock)?;
-        if let Err(error) = self.install(&mut change, lock, world) {
+        let installed = self.install(&mut change, lock, world);
+        if let Err(error) = installed.and_then(|()| self.ensure_whole(lock, world)) {
             return Err(change.undo(error));
         }
         // From here on the packages are installed, so the environment stays even if the rest fails.
-        self.ensure_whole(lock, world)?;
         let earlier = InstallOrigin::read(&self.environment);
         self.origin.clone().with_earlier(earlier).write(&self.environment)?;
         if self.action == Action::Update {
@@ -119,14 +119,16 @@ impl Plan {
                 installer::ensure_python_runs(self.python.as_deref())?;
             }
             let line = self.installer.create(&self.environment, self.python.as_deref());
-            self.run(line, "failed to create the environment", Some(lock), world).map_err(
+            let answer = self.run(line, "failed to create the environment", Some(lock), world);
+            // Also of one that is half made.
+            change.created();
+            answer.map_err(
                 // A failure here says nothing about the packages, and `Exit::No` would say that they are bad.
                 |error| match Exit::of(&error) {
                     Exit::No => hinted(anyhow!(message(&error)), self.installer.hint_for_create()),
                     _ => error,
                 },
             )?;
-            change.created();
         }
         let requirements = if let Some(exact) = &self.exact {
             exact.clone()

@@ -8,6 +8,7 @@
 
 use std::{
     collections::BTreeSet,
+    ffi::OsStr,
     io::{self, Read as _},
     path::{Path, PathBuf},
 };
@@ -308,9 +309,12 @@ impl Change {
                 return true;
             }
             if file.parent() == Some(&programs) {
-                return runs_python_of(file, root);
+                return runs_python_of(file, root) || file.file_name().is_some_and(is_unfinished);
             }
             let parts: Vec<_> = file.strip_prefix(root).unwrap_or(file).iter().collect();
+            if parts.iter().any(|part| is_unfinished(part)) {
+                return true;
+            }
             let Some(at) = parts.iter().position(|part| *part == "site-packages") else {
                 return false;
             };
@@ -356,6 +360,12 @@ impl Change {
     }
 }
 
+/// Whether uv names a file or a directory so until it is complete: `.tmppzXGY5`.
+fn is_unfinished(name: &OsStr) -> bool {
+    let random = name.as_encoded_bytes().strip_prefix(b".tmp");
+    random.is_some_and(|it| it.len() == 6 && it.iter().all(u8::is_ascii_alphanumeric))
+}
+
 /// Whether a file is a script for the Python of an environment.
 fn runs_python_of(file: &Path, root: &Path) -> bool {
     let mut bytes = Vec::new();
@@ -389,6 +399,10 @@ mod tests {
         fs::write(installed.join("half.so"), "").unwrap();
         let script = format!("#!{}\n", environment.python().display());
         fs::write(environment.programs().join("rocm-sdk"), script).unwrap();
+        // What uv had not finished.
+        fs::write(environment.programs().join(".tmp7TzJJc"), "").unwrap();
+        fs::create_dir(environment.root().join(".tmppzXGY5")).unwrap();
+        fs::write(environment.root().join(".tmppzXGY5/rocm-sdk"), "").unwrap();
         make(environment.root());
         let error = change.undo(hinted(anyhow!("no network"), CAUSE));
         drop(lock);
