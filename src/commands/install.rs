@@ -174,7 +174,7 @@ pub fn run(args: &InstallArgs, world: &World) -> Result<()> {
     if let Some(directory) = &args.into {
         return args.unpack_into(directory, world);
     }
-    // uv answers while this program reads what there is.
+    // uv answers while this program reads the set.
     let search = Installer::search(args.installer);
     let environment = Environment::at(args.venv.as_deref().unwrap_or(".venv".as_ref()))?;
     let mut memory = ServedDigests::open(args.served_digests.clone());

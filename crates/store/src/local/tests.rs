@@ -185,7 +185,7 @@ fn unfinished_and_unnameable_files_are_not_listed() {
     assert_eq!(store.list(None, Depth::All).unwrap().len(), 1);
 }
 
-/// To wait for another writer would not help: whoever made the directory has to remove it.
+/// To wait for another writer would not help: the directory has to be removed.
 #[test]
 fn a_directory_under_the_name_of_an_object_is_no_other_writer() {
     let (directory, store) = store();
